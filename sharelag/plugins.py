@@ -47,7 +47,7 @@ class Plugin:
     value: Any
 
     def function(self) -> Callable[..., Any]:
-        """The object, which has to be a function."""
+        """Return the object, which has to be a function."""
         if not callable(self.value):
             raise self.wrong(
                 f"is not a function: {self.place!r} is of type {type(self.value).__name__}"
@@ -56,18 +56,18 @@ class Plugin:
         return called
 
     def wrong(self, what: str) -> InputError:
-        """The error to raise when it is not what it should be."""
+        """Return the error to raise when it is not what it should be."""
         return InputError(f"{self.title} {what}")
 
     def failed(self, error: Exception, doing: str) -> InputError:
-        """The error to raise when its code raised one."""
+        """Return the error to raise when its code raised one."""
         return self.wrong(
             f"{doing} ({type(error).__name__}: {error}): repair or uninstall the package"
         )
 
 
 def plugin_names(kind: str) -> list[str]:
-    """The names of all of a kind that are installed, without importing any."""
+    """Return the names of all of a kind that are installed, without importing any."""
     return sorted(_points(kind))
 
 

@@ -1,7 +1,7 @@
 """Write the tables of ``docs/errors.md``: Kafka's errors, what they mean, and what to do.
 
 ``python -m tools.errors_page`` writes them between the two marks of that page, from
-`sharelag.model.kafka_errors` and `sharelag.model.request_errors`.
+`sharelag.model.kafka_errors`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sharelag.model.kafka_errors import ERRORS, Kind
-from sharelag.model.request_errors import ANSWERS
+from sharelag.model.kafka_errors import ANSWERS, ERRORS, Kind
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 BEGIN, END = "<!-- tables: python -m tools.errors_page -->", "<!-- end of tables -->"

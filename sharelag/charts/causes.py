@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import TIME_AXIS, Story, bar, empty, hovers, note, plotly, row_figure
+from sharelag.charts.figure import (
+    TIME_AXIS,
+    Figure,
+    Story,
+    bar,
+    empty,
+    hovers,
+    note,
+    plotly,
+    row_figure,
+)
 from sharelag.charts.palette import SEVERITIES, Theme
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table
@@ -56,7 +66,7 @@ def cause_records(causes: Arrow, as_of: datetime) -> pa.Table:
 
 def cause_figure(
     records: pa.Table, theme: Theme = "light", most: int = 30, as_of: datetime | None = None
-) -> Any:
+) -> Figure:
     """Draw one bar per cause, from when it began; an open mark where its beginning is not known.
 
     Parameters

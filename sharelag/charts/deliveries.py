@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import Story, axis, bar, empty, figure
+from sharelag.charts.figure import Figure, Story, axis, bar, empty, figure
 from sharelag.charts.palette import PAPER, Theme, state_kind
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
@@ -90,7 +90,7 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
 
 def delivery_count_figure(
     records: pa.Table, theme: Theme = "light", limit: int | None = None
-) -> Any:
+) -> Figure:
     """Draw one bar per delivery count, its parts by state; all groups of the records together.
 
     Parameters

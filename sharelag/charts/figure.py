@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
@@ -14,6 +14,11 @@ from sharelag.charts import text
 from sharelag.charts.palette import PAPER, Kind, Theme, checked, ladder, marker, template
 from sharelag.errors import SetupError
 from sharelag.tables.words import THIN_SPACE
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure as Figure  # for the charts
+else:
+    Figure = "plotly.graph_objects.Figure"  # plotly is imported when the first figure is made
 
 #: Options of ``Plotly.newPlot``: no logo, nothing that sends data anywhere, no TeX.
 CONFIG = {

@@ -10,7 +10,18 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import Story, axis, bar, empty, figure, hovers, note, plotly, row_figure
+from sharelag.charts.figure import (
+    Figure,
+    Story,
+    axis,
+    bar,
+    empty,
+    figure,
+    hovers,
+    note,
+    plotly,
+    row_figure,
+)
 from sharelag.charts.palette import KINDS, MOST_LINES, PAPER, WARN, Theme, line
 from sharelag.errors import InputError
 from sharelag.metrics.imbalance import spread_columns
@@ -78,7 +89,7 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
     return rows.conformed(columns, DECOMPOSITION)
 
 
-def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
+def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw one bar per share partition, topic or group, whose parts are stacked.
 
     Parameters
@@ -221,7 +232,7 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
     return rows.conformed(columns, WINDOW_SPANS)
 
 
-def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
+def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw one bar per window, and a mark at its limit.
 
     Parameters
@@ -368,7 +379,7 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     return curve.take(pa.array(np.argsort(names[code], kind="stable")))
 
 
-def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LINES) -> Any:
+def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LINES) -> Figure:
     """Draw one curve per group, below the diagonal of an even spread.
 
     Parameters

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import COLOUR_BAR, Story, axis, bar, empty, heat_map, row_figure
+from sharelag.charts.figure import COLOUR_BAR, Figure, Story, axis, bar, empty, heat_map, row_figure
 from sharelag.charts.palette import KINDS, Kind, Theme, marker
 from sharelag.errors import InputError
 from sharelag.metrics.load_per_item import explode_partitions
@@ -76,7 +76,7 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Any:
+def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Figure:
     """Draw members as rows, share partitions as columns; assigned ones are coloured by their lag.
 
     Parameters
@@ -270,7 +270,7 @@ def broker_load_records(brokers: Arrow) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Any:
+def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
     """Draw one bar per broker and role, as long as the share partitions are many.
 
     Parameters
@@ -329,7 +329,7 @@ def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50
 
 
 def _broker_title(known: list[dict[str, Any]], brokers: int) -> str:
-    """The broker that keeps the most states, where that is known."""
+    """Return the broker that keeps the most states, where that is known."""
     kept = [one for one in known if one["role"] == "share_coordinator"]
     if not kept:
         return f"Share partitions of {text.counted(brokers, 'broker')}"

@@ -16,7 +16,17 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import TIME_AXIS, Story, axis, empty, figure, hovers, plotly, shade
+from sharelag.charts.figure import (
+    TIME_AXIS,
+    Figure,
+    Story,
+    axis,
+    empty,
+    figure,
+    hovers,
+    plotly,
+    shade,
+)
 from sharelag.charts.palette import MOST_LINES, PAPER, Theme, line
 from sharelag.metrics.age import first_time, known_ends, time_of
 from sharelag.metrics.columns import numbers
@@ -64,7 +74,9 @@ def lag_over_time_records(timeline: Arrow) -> pa.Table:
     return rows.conformed(columns, LAG_OVER_TIME)
 
 
-def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LINES) -> Any:
+def lag_over_time_figure(
+    records: pa.Table, theme: Theme = "light", most: int = MOST_LINES
+) -> Figure:
     """Draw lag above age, one line per share partition: steps between moments that are known.
 
     Where one is unknown the line has a gap, which is shaded.
@@ -269,7 +281,7 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
     return rows.conformed(columns, RATES_OVER_TIME)
 
 
-def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
+def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw arrivals and completions of all share partitions together, with gaps where not known.
 
     Share partitions that are not known most of the time are left out altogether: a sum that some

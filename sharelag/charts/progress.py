@@ -12,7 +12,17 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import Story, axis, empty, hovers, interval, note, plotly, row_figure
+from sharelag.charts.figure import (
+    Figure,
+    Story,
+    axis,
+    empty,
+    hovers,
+    interval,
+    note,
+    plotly,
+    row_figure,
+)
 from sharelag.charts.palette import PAPER, Theme, line
 from sharelag.metrics.rates import (
     DRAINED,
@@ -48,7 +58,7 @@ def rates_records(progress: Arrow) -> pa.Table:
     return as_table(progress).select(RATES.names).cast(RATES)
 
 
-def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
+def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw how fast records arrive, are finished and are redelivered, per share partition.
 
     Parameters
@@ -181,7 +191,7 @@ def drain_records(progress: Arrow) -> pa.Table:
     return made.sort_by([("urgency", "descending"), ("drain_ms", "descending"), *names])
 
 
-def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
+def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw one point per share partition that drains, with its 95 % interval.
 
     A forecast without a time is a sentence below the title: nothing is drawn of it.
@@ -248,7 +258,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
 
 
 def _drain_sentences(records: pa.Table) -> tuple[str, ...]:
-    """What the forecasts without a time say, once for all share partitions of a group."""
+    """Return what the forecasts without a time say, once for all share partitions of a group."""
     several = rows.has_several_groups(records)
     together: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in records.to_pylist():

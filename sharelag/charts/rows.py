@@ -27,15 +27,10 @@ def codes(table: Arrow) -> pa.DictionaryArray:
 
 
 def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
-    """Choose the share partitions with the largest value in any row, largest first.
+    """Choose the share partitions with the largest value in any row, and count those left out.
 
-    Returns
-    -------
-    pyarrow.Table
-        Their rows, with their place from 0 in ``row``, sorted by it; else in their order. Unknown
-        values come last.
-    int
-        How many share partitions are left out.
+    Their rows have their place from 0 in ``row``, the largest first, and are sorted by it; else in
+    their order. Unknown values come last.
     """
     number, peak, _ = _values(table, column)
     return _chosen(table, number, np.argsort(-peak, kind="stable")[:most])
@@ -162,10 +157,7 @@ def optional(values: Iterable[float | None]) -> list[float | None]:
 def at_known_ends(table: pa.Table) -> pa.Table:
     """Leave out moments that lie between two at which the log's end was read.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        With ``lag`` and ``lag_reason``, sorted by share partition and moment.
+    The table has ``lag`` and ``lag_reason``, sorted by share partition and moment.
     """
     place, code = np.arange(len(table)), codes(table).indices.to_numpy()
     known = table.column("lag").is_valid().to_numpy()

@@ -10,7 +10,17 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import text
-from sharelag.charts.figure import Story, axis, empty, figure, hovers, interval, plotly, row_figure
+from sharelag.charts.figure import (
+    Figure,
+    Story,
+    axis,
+    empty,
+    figure,
+    hovers,
+    interval,
+    plotly,
+    row_figure,
+)
 from sharelag.charts.palette import Theme, line
 from sharelag.durations import duration
 from sharelag.whatif.compare import PROJECTED
@@ -51,7 +61,7 @@ def compared_records(comparison: Comparison, measure: str) -> pa.Table:
     return found.append_column(COMPARED.field("seeds"), pa.array([seeds] * len(found), pa.int32()))
 
 
-def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
+def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw one point per variant with its interval, of all variants together.
 
     Parameters
@@ -125,7 +135,7 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
 # ---- lag from now on -----------------------------------------------------------------------------
 
 
-def projection_figure(records: pa.Table, theme: Theme = "light") -> Any:
+def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw one curve per variant, with a band around it.
 
     Parameters
@@ -191,7 +201,7 @@ def projected_curve(
 # ---- cost against age ----------------------------------------------------------------------------
 
 
-def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
+def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw a numbered point per variant with its 95 % interval; a line along the best ones.
 
     Parameters

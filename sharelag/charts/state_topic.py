@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import Story, axis, bar, empty, figure, row_figure
+from sharelag.charts.figure import Figure, Story, axis, bar, empty, figure, row_figure
 from sharelag.charts.palette import Kind, Theme
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table
@@ -66,7 +66,7 @@ def state_record_records(health: Arrow) -> pa.Table:
     return rows.conformed(columns, STATE_RECORDS)
 
 
-def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Any:
+def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
     """Draw one bar per partition of the state topic, whose parts are kinds of records.
 
     Parameters
@@ -184,7 +184,7 @@ def state_key_records(health: Arrow, partitions: int | Mapping[str, int] | None)
     return pa.concat_tables(found)
 
 
-def state_key_figure(records: pa.Table, theme: Theme = "light") -> Any:
+def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw one bar per partition of the state topic, as high as its share partitions are many.
 
     Parameters

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import Story, axis, empty, figure, hovers, plotly, shade
+from sharelag.charts.figure import Figure, Story, axis, empty, figure, hovers, plotly, shade
 from sharelag.charts.over_time import lag_over_time_records
 from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
 from sharelag.charts.simulations import projected_curve, projections
@@ -76,7 +76,7 @@ def group_story_figure(
     events: Arrow,
     theme: Theme = "light",
     projected: pa.Table | None = None,
-) -> Any:
+) -> Figure:
     """Draw lag above age, shaded as long as each cause lasted, with marks where something happened.
 
     Parameters
@@ -192,7 +192,7 @@ def _shaded_causes(
 
 
 def _event_marks(events: Arrow, begin: datetime, theme: Theme) -> list[Any]:
-    """A mark for each time something happened, in a line between lag and age."""
+    """Return a mark for each time something happened, in a line between lag and age."""
     later = events.filter(pc.greater_equal(events.column("happened_at"), pa.scalar(begin)))
     ink = PAPER[theme]["ink"]
     traces = []

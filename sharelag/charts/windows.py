@@ -15,6 +15,7 @@ from sharelag.charts import rows, text
 from sharelag.charts.figure import (
     COLOUR_BAR,
     TIME_AXIS,
+    Figure,
     Story,
     bar,
     empty,
@@ -127,7 +128,7 @@ def window_heat_records(
     return rows.conformed(columns, WINDOW_HEAT)
 
 
-def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Any:
+def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Figure:
     """Draw one row per share partition over time, darker (on dark paper: lighter) for more.
 
     Parameters
@@ -198,7 +199,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
 def _last_rows(
     code: NDArray[np.int64], time: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The last row of each share partition until each end, and whether there is one."""
+    """Return the last row of each share partition until each end, and whether there is one."""
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     width = int(max(time.max(), ends.max()) - time.min()) + 2
@@ -284,7 +285,9 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     return rows.conformed(columns, WINDOW_STATES)
 
 
-def window_state_figure(records: pa.Table, theme: Theme = "light", limit: int | None = None) -> Any:
+def window_state_figure(
+    records: pa.Table, theme: Theme = "light", limit: int | None = None
+) -> Figure:
     """Draw one box per run, as high as its offsets and as long as it lasted.
 
     Parameters

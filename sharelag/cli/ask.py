@@ -61,16 +61,9 @@ class Answered:
 
 
 def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
-    """Ask a question of what the options name.
+    """Ask one of `sharelag.workbench.ask.QUESTIONS` of what a command's options name.
 
-    Parameters
-    ----------
-    name : str
-        The question, one of `sharelag.workbench.ask.QUESTIONS`.
-    options : dict
-        The command's options for an input, a choice and an engine.
-    **given
-        The question's own options.
+    ``options`` are those for an input, a choice and an engine; ``given`` the question's own.
 
     Raises
     ------
@@ -116,24 +109,11 @@ def print_answer(
     unit: str = "share partition",
     **given: Any,
 ) -> int | None:
-    """Ask a question, and print its rows and its sentences.
+    """Ask a question as `ask` does, and print its rows and its sentences.
 
-    Parameters
-    ----------
-    name, options, **given
-        As for `ask`.
-    output : {"human", "json", "yaml", "csv"}
-    order : Order, optional
-        The order of rows.
-    by_default : bool
-        Order them for people by the answer's own column, unless another was chosen.
-    unit : str
-        What a row is.
-
-    Returns
-    -------
-    int or None
-        The exit code; None where the answer is whole.
+    For people the rows are in the order of the answer's own column, unless another was chosen or
+    not ``by_default``; ``unit`` is what a row is. Returns the exit code, None where the answer is
+    whole.
     """
     from sharelag.tables.lines import plain_rows
 

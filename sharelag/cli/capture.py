@@ -134,10 +134,15 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     from pyspark.errors import StreamingQueryException
 
     from sharelag.errors import ClusterError
+    from sharelag.inputs.kafka import topics as kafka
     from sharelag.inputs.spark.follow import follow
+    from sharelag.monitoring.exports.lake import CurrentTables
 
     config = config_of(options)
-    tables = _tables(config, lag_to) if lag_to else None
+    tables = None
+    if lag_to:
+        cluster = f"cluster at {config.bootstrap_servers}"
+        tables = CurrentTables(lag_to, kafka.cluster_id(config), cluster)
 
     def begin() -> StreamingQuery:
         return follow(config, folder, every=every, until_now=until_now)
@@ -180,13 +185,6 @@ def _once_they_answer(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
     away = tenacity.retry_if_exception(are_away)
     pause = tenacity.wait_exponential(min=1, max=_LONGEST_PAUSE)
     return tenacity.Retrying(retry=away, wait=pause)(begin)
-
-
-def _tables(config: ClientConfig, folder: Path) -> CurrentTables:
-    from sharelag.inputs.kafka import topics as kafka
-    from sharelag.monitoring.exports.lake import CurrentTables
-
-    return CurrentTables(folder, kafka.cluster_id(config), f"cluster at {config.bootstrap_servers}")
 
 
 def _keep_current(

@@ -97,7 +97,9 @@ def doctor(
         from sharelag.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
-        supers = None if super_users is None else _split(super_users)
+        supers = None  # Kafka separates them so
+        if super_users is not None:
+            supers = [one.strip() for one in super_users.split(";") if one.strip()]
         found = rights_of(KafkaInput(config), group, topic, principal, supers)
         return _rights(found, output, principal is not None)
     if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
@@ -110,11 +112,6 @@ def doctor(
         )
         worst = max(worst, check.verdict == "fail")
     return int(worst)
-
-
-def _split(super_users: str) -> list[str]:
-    """Return principals as Kafka separates them in ``super.users``."""
-    return [one.strip() for one in super_users.split(";") if one.strip()]
 
 
 def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) -> int:
@@ -300,7 +297,7 @@ def _unknown_defects(why: str) -> Check:
 
 
 def _defects(kafka_version: str) -> Iterator[Check]:
-    """The defects of a version, or of a release, some patches of which may have them."""
+    """Yield the defects of a version, or of a release, some patches of which may have them."""
     from sharelag.model.defects import known_defects
 
     there = known_defects(kafka_version)
@@ -337,7 +334,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
 
 
 def _formats(config: ClientConfig) -> str:
-    """The generations of the format, by the ends of each state partition.
+    """Return the generations of the format, by the ends of each state partition.
 
     Brokers prune up to the oldest snapshot that is needed, so that the first record is the oldest
     that counts. What they write now are the last, of which some may be tombstones.

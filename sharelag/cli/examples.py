@@ -15,12 +15,12 @@ _SHELVES = (_HERE.parents[1] / "examples", _HERE.parents[2] / "data" / "examples
 
 
 def example(name: str) -> Path:
-    """The path of an example."""
+    """Return the path of an example."""
     return next(shelf / name for shelf in _SHELVES if (shelf / name).is_file())
 
 
 def example_option(name: str, about: str) -> Callable[[_Command], _Command]:
-    """An option ``--example`` that prints one and ends."""
+    """Return an option ``--example`` that prints one and ends."""
 
     def tell(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
         if requested and not ctx.resilient_parsing:

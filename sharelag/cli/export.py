@@ -25,6 +25,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import read_by, reading_of, start
 from sharelag.cli.telling import tell
+from sharelag.cli.validate import given_options
 from sharelag.errors import InputError
 
 
@@ -54,8 +55,7 @@ def export(
 ) -> None:
     """Export tables (--to), or metrics for Prometheus and KEDA (the commands below)."""
     if context.invoked_subcommand is not None:
-        given = [name for name in context.params if _is_given(context, name)]
-        if given:
+        if given_options():
             raise click.UsageError(
                 f"put options after {context.invoked_subcommand}, not before it."
             )
@@ -78,10 +78,6 @@ def export(
             )
         tell(said)
         read_by(begun.evidence, source, options["as_of"] is not None)
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 _BRIEF = click.option(
@@ -186,7 +182,7 @@ def serve(
 
 
 def _token_in(file: Path, other: str | None) -> str:
-    """The token that a file holds, without the line feed at its end."""
+    """Return the token that a file holds, without the line feed at its end."""
     if other is not None:
         raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
     from sharelag.inputs.texts import read_text

@@ -66,7 +66,7 @@ def groups(
     from sharelag.model.group_state import parse_states
     from sharelag.tables import gaps
     from sharelag.tables.lines import lines, plain_rows
-    from sharelag.workbench import membership
+    from sharelag.workbench.questions.balance import in_states
 
     parse_states(states)  # before anything is read
 
@@ -75,7 +75,7 @@ def groups(
 
     if kafka_output is not None:
         every = _printed(kafka_output, options)
-        found = membership.in_states(every.groups, states)
+        found = in_states(every.groups, states)
         write(lines(sort_rows(found), output, views.GROUP_STATES.columns))
         count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count

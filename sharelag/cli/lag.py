@@ -106,16 +106,11 @@ def _lag(
     rows, columns = plain_rows(answered.result.table), dict(answered.result.columns)
     now = {tuple(row.get(name) for name in _KEYS): row["lag"] for row in rows}
     if before is not None:
-        rows = [
-            row | {"change": _minus(row["lag"], before.get(key))}
-            for key, row in zip(now, rows, strict=True)
-        ]
+        for key, row in zip(now, rows, strict=True):
+            was = before.get(key)
+            row["change"] = None if None in (was, row["lag"]) else row["lag"] - was
         columns[heading_of("change")] = "change"
         if output == "human" and sys.stdout.isatty():
             click.clear()
     answered.write(output, order.of(rows, "lag" if output == "human" else None), columns)
     return now, answered.note(output, asked["by"] or "share partition")
-
-
-def _minus(now: int | None, before: int | None) -> int | None:
-    return None if now is None or before is None else now - before

@@ -21,7 +21,10 @@ class _Once(click.Command):
             given = self.make_parser(ctx).parse_args(list(args))[2]
             seen: set[click.Parameter] = set()
             for one in given:
-                if one in seen and isinstance(one, click.Option) and _takes_one(one):
+                is_single = isinstance(one, click.Option) and not (
+                    one.multiple or one.is_flag or one.count
+                )
+                if one in seen and is_single:
                     instead = self._INSTEAD.get(
                         one.name or "", "run the command once for each, or leave all but one out"
                     )
@@ -31,10 +34,6 @@ class _Once(click.Command):
                     )
                 seen.add(one)
         return super().parse_args(ctx, args)
-
-
-def _takes_one(option: click.Option) -> bool:
-    return not (option.multiple or option.is_flag or option.count)
 
 
 class Command(_Once):

@@ -124,7 +124,7 @@ CHOICE_AT_A_TIME = [*NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_T
 
 
 def output_option(*formats: str) -> Any:
-    """The option ``-o`` with these formats, the first being the default."""
+    """Return the option ``-o`` with these formats, the first being the default."""
     return click.option(
         "-o",
         "--output",
@@ -136,7 +136,7 @@ def output_option(*formats: str) -> Any:
 
 
 def engine_option(default: str, about: str = "") -> Any:
-    """The option ``--engine``, with what else to know of it."""
+    """Return the option ``--engine``, with what else to know of it."""
     return click.option(
         "--engine",
         type=click.Choice(["auto", "local", "spark"]),
@@ -243,7 +243,7 @@ def source_of(options: Options) -> Input:
 
 
 def requests_of(options: Options) -> Requests | None:
-    """The log of requests that was named; None without one."""
+    """Return the log of requests that was named; None without one."""
     if options["requests"] is None:
         if options["requests_zone"]:
             raise click.UsageError("--requests-zone needs --requests: add it.")
@@ -255,14 +255,14 @@ def requests_of(options: Options) -> Requests | None:
 
 
 def metrics_in(options: Options) -> BrokerMetrics | None:
-    """The metrics of brokers that were named; None without any."""
+    """Return the metrics of brokers that were named; None without any."""
     from sharelag.workbench.broker_metrics import metrics_of
 
     return metrics_of(options["broker_metrics"], options["timeout"].total_seconds())
 
 
 def flag(name: str) -> str:
-    """The option of a parameter: ``--all-groups`` of ``all_groups``."""
+    """Return the option of a parameter: ``--all-groups`` of ``all_groups``."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -276,7 +276,7 @@ def names_cluster(options: Options) -> bool:
 
 
 def config_of(options: Options) -> ClientConfig:
-    """The settings of the Kafka client; no cluster is wrong usage."""
+    """Return the settings of the Kafka client; no cluster is wrong usage."""
     from sharelag.inputs.kafka.config import client_config
 
     if not names_cluster(options):
@@ -326,14 +326,7 @@ class Order:
     top: int | None = None
 
     def of(self, rows: Iterable[dict[str, Any]], default: str | None) -> list[dict[str, Any]]:
-        """Return the rows in this order; unknown values come last.
-
-        Parameters
-        ----------
-        rows : iterable of dict
-        default : str, optional
-            The column to sort by where none was chosen; None: as they are.
-        """
+        """Return the rows in this order, else by the default column; unknown values come last."""
         rows = list(rows)
         name, _, way = (self.sort or default or "").partition(":")
         if rows and name and name not in rows[0]:

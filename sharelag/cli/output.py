@@ -155,7 +155,7 @@ def require_rows(
 
 
 def groups_in(table: Any) -> set[str]:
-    """The groups that a table has rows of."""
+    """Return the groups that a table has rows of."""
     return set(table.column("group_id").unique().to_pylist())
 
 
@@ -202,7 +202,7 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
 
 
 def _whence(source: Any, engine: str) -> str:
-    """What an answer is from, in words that leave a line of 80 columns whole.
+    """Return what an answer is from, in words that leave a line of 80 columns whole.
 
     A capture has the name that its reader gave: its cluster's id and its moment beside "as of"
     would say the same twice. One process is the usual way, and only Spark is worth a word.
@@ -216,11 +216,7 @@ def _whence(source: Any, engine: str) -> str:
 def note_records(read: Any, lacks: Iterable[str]) -> None:
     """Print how many records were left out since they repeat others, or could not be decoded.
 
-    Parameters
-    ----------
-    read : Result or Evidence
-    lacks : iterable of str
-        What the answer is said to lack elsewhere.
+    Not of those that the answer is said to lack elsewhere.
     """
     from sharelag.tables.gaps import of_rejected, of_repeated
 
@@ -232,14 +228,13 @@ def note_records(read: Any, lacks: Iterable[str]) -> None:
 
 def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str] = ()) -> None:
     """Print the same of gathered evidence, and what is unknown; ``lacks`` is said elsewhere."""
+    from sharelag.tables.gaps import of_repeated
+
     tell(f"as of {iso(evidence.as_of)}, {_whence(source, evidence.engine)}")
-    if not evidence.lag_only:  # which asks for none
-        note_settings(evidence.settings)
-    if past:
-        tell("settings, retention and last stable offsets are the current ones")
-    note(evidence.unknown_groups())
-    note(one for one in evidence.missing_records() if one not in lacks)
-    note_records(evidence, lacks)
+    for sentence in of_repeated(evidence.repeated):
+        tell(sentence)
+    generation = click.get_current_context().params.get("generation")
+    note(one for one in evidence.unknown(past, generation) if one not in lacks)
 
 
 def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:
@@ -264,7 +259,7 @@ def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterato
 
 
 def one_line(error: Exception) -> str:
-    """What went wrong, for people."""
+    """Return what went wrong, for people."""
     if isinstance(error, ShareLagError):
         return str(error)
     # Spark wraps what its workers raise into pages of text; our own line is among them.

@@ -27,16 +27,7 @@ PARTIAL = 3
 def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
     """Ask an input; if some state partitions stay silent, ask again without them.
 
-    Parameters
-    ----------
-    source : Input
-    ask : callable
-        Takes an input.
-
-    Returns
-    -------
-    tuple
-        The answer, and the input that it is of; see `silent_in`.
+    Returns the answer, and the input that it is of; see `silent_in`.
 
     Raises
     ------
@@ -70,19 +61,8 @@ def write_lacking(
 ) -> None:
     """Print rows, each with what the answer lacks and repeats; people read that below them.
 
-    Parameters
-    ----------
-    rows : iterable of dict
-    output : str
-        The format.
-    columns : mapping of str to str, optional
-        Heading to column, as for `sharelag.tables.lines.lines`.
-    lacks : sequence of str
-        What is missing, in sentences.
-    repeated : int
-        Records that repeat another one and were left out.
-    source : Input, optional
-        The input, where it may have been read in part; see `silent_in`.
+    ``lacks`` are sentences, ``repeated`` counts records that repeat another one and were left out,
+    and ``source`` is the input, where it may have been read in part; see `silent_in`.
     """
     from sharelag.tables.lines import lines
 
@@ -127,15 +107,8 @@ def note_partial(
 ) -> int | None:
     """Print on standard error what could not be read; return the exit code, None: it is whole.
 
-    Parameters
-    ----------
-    source : Input
-    output : str
-        The format; for people `below_table` has said already what else is missing.
-    lacks : sequence of str
-        What else is missing.
-    missing : frozenset of str
-        Groups that were chosen, and that no partition has which could be read.
+    For people `below_table` has said already what else the answer ``lacks``. ``missing`` are groups
+    that were chosen, and that no partition has which could be read.
     """
     unread: NoLeaderError | None = getattr(source, "unread", None)
     for sentence in () if output == "human" else lacks:

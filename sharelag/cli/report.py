@@ -263,7 +263,7 @@ def _valid_parameters(
     options: dict[str, Any],
     engine: str,
 ) -> dict[str, Any]:
-    """The parameters, checked with the input before a kernel and Spark start for nothing."""
+    """Return the parameters, checked with the input before a kernel and Spark start for nothing."""
     from sharelag.errors import ShareLagError
     from sharelag.reports import inputs, notebooks
 
@@ -282,7 +282,7 @@ def _valid_parameters(
 
 
 def _said(options: dict[str, Any]) -> list[str]:
-    """The options of how a report is made that differ from their defaults."""
+    """Return the options of how a report is made that differ from their defaults."""
     said = []
     for option in (
         one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW
@@ -310,7 +310,7 @@ def _parameters(
     options: dict[str, Any],
     engine: str,
 ) -> dict[str, Any]:
-    """The parameters of a notebook, with absolute paths."""
+    """Return the parameters of a notebook, with absolute paths."""
     from sharelag.reports.notebooks import texts
     from sharelag.reports.schedules import absolute
 
@@ -320,7 +320,7 @@ def _parameters(
 def _given(
     file: Path | None, pairs: tuple[tuple[str, str], ...], texts: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The parameters of the file and of the command line, whose values are read as YAML.
+    """Return the parameters of the file and of the command line, whose values are read as YAML.
 
     What is typed for one of ``texts`` stays a text, whatever YAML makes of it: NO is a country.
     """
@@ -350,7 +350,7 @@ def _given(
 
 
 def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
-    """The input options as parameters."""
+    """Return the input options as parameters."""
     names = (
         "bootstrap_server",
         "command_config",

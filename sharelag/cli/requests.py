@@ -81,7 +81,13 @@ def requests(
     read = Requests(RequestLog(log, zone))
     when: datetime | None = None if as_of is None else parse_time(as_of)
     if show == "findings":
-        table = read.findings(None if capture is None else _history(capture))
+        history = None
+        if capture is not None:
+            from sharelag.engine.local import QuickReading
+            from sharelag.inputs.open import named_input
+
+            history = QuickReading(named_input(capture=capture)).history().table
+        table = read.findings(history)
         if group:
             table = table.filter([one in group for one in table.column("group_id").to_pylist()])
     else:
@@ -110,13 +116,6 @@ def _nothing(show: str, when: datetime | None) -> str:
         return f"the log of requests has nothing for --show {show}"
     at = "where the log ends" if when is None else f"at {iso(when)}"
     return f"nobody holds any offset {at}; --show holds has every lock and how it ended"
-
-
-def _history(capture: str) -> Any:
-    from sharelag.engine.local import QuickReading
-    from sharelag.inputs.open import named_input
-
-    return QuickReading(named_input(capture=capture)).history().table
 
 
 @command(OUTPUT, VERBOSE)

@@ -11,7 +11,7 @@ from sharelag.cli.ask import print_answer
 from sharelag.cli.options import ANSWER, INPUT, Duration, command, flag
 
 if TYPE_CHECKING:
-    from sharelag.workbench.resets import Target
+    from sharelag.workbench.questions.planned import Target
 
 _SIMULATE = click.option(
     "--simulate", is_flag=True, help="Also simulate how long the group takes, at today's rates."
@@ -77,7 +77,7 @@ def plan_reset(output: str, **options: Any) -> int | None:
     For each share partition: the new start offset and lag, what would be delivered again, what
     would be skipped; with --simulate how long the new lag takes; then Kafka's command.
     """
-    from sharelag.workbench.resets import require_target
+    from sharelag.workbench.questions.planned import require_target
 
     _require_simulate(options)
     chosen = {name: options.pop(name) for name in _TARGETS}

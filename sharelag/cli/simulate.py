@@ -49,8 +49,9 @@ def simulate(output: str, **options: Any) -> None:
     """Simulate a share group with other assignors, members or settings.
 
     The simulation starts from the current state of the group. Options given several times are
-    tried in every combination, with the same seeds. AT-LEAST and AT-MOST bound a difference;
-    without a VERDICT the runs do not show which is better.
+    tried in every combination, with the same seeds. With --compare, a row of each variant says
+    what decides; without a VERDICT the runs do not tell it from the first one. AT-LEAST and
+    AT-MOST bound a difference.
     """
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
@@ -117,7 +118,7 @@ def _require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> N
 
 
 def _each(options: dict[str, Any]) -> int:
-    """Runs of a variant and seed, those of a search as many as halving takes at least."""
+    """Return runs of a variant and seed, those of a search as many as halving takes at least."""
     if options["fewest_members"]:
         least, most = options["between"]
         return 1 + int(log2(most - least + 1))
@@ -141,7 +142,7 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
     from sharelag.cli.progress_bar import simulation_bar
-    from sharelag.whatif.grid import as_runs, grid, run
+    from sharelag.whatif.grid import grid, run_all
 
     with simulation_bar() as progress:
         if options["sweep"]:
@@ -150,12 +151,7 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
             out, optimal = options["sweep"], options["optimal"]
             return sweep(tried, seeds_of(options), out=out, optimal=optimal, progress=progress)
         plan = grid(tried, seeds_of(options), optimal=options["optimal"])
-        rows = []
-        for done, planned in enumerate(plan.runs, 1):
-            rows.append(run(planned))
-            if progress is not None:
-                progress(done, len(plan.runs))
-    return as_runs(plan, rows)
+        return run_all(plan, progress)
 
 
 def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -181,11 +177,15 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     from sharelag.whatif.comparison import rows as trials
 
     comparison = compared(_runs(tried, options), options["baseline"], options["confidence"], tried)
-    chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
-    rows = list(comparison.rows(chosen))
-    if output == "human":
-        rows = [trials.for_people(row) for row in rows]
-    write(lines(rows, output, views.COMPARED.columns))
+    if output == "human" and not options["measure"] and not options["optimal"]:
+        rows = [trials.decision_for_people(row) for row in comparison.decision()]
+        write(lines(rows, output, views.DECISION.columns))
+    else:
+        shown = trials.SHOWN if output == "human" else ()
+        rows = list(comparison.rows(options["measure"] or shown))
+        if output == "human":
+            rows = [trials.for_people(row) for row in rows]
+        write(lines(rows, output, views.COMPARED.columns))
     for sentence in comparison.sentences():
         tell(terminal(sentence))
     return comparison.verdict()

@@ -156,7 +156,10 @@ TRIALS = [
         help="The variant to compare with.  [default: the first; of an input the group as it is]",
     ),
     click.option(
-        "--measure", multiple=True, metavar="NAME", help="Compare only this measure; repeatable."
+        "--measure",
+        multiple=True,
+        metavar="NAME",
+        help="Print this measure with all its intervals, not the table that decides; repeatable.",
     ),
     click.option(
         "--optimal", is_flag=True, help="Also measure the distance to the assignor `optimal`."
@@ -192,7 +195,7 @@ TRIALS = [
 
 
 def seeds_of(options: dict[str, Any]) -> list[int]:
-    """The seeds that were named, or as many as the question takes."""
+    """Return the seeds that were named, or as many as the question takes."""
     many = options["against"] or options["fewest_members"] or options["sweep"]
     count = SEEDS if many else QUICK_SEEDS if options["compare"] else 1
     return list(options["seed"]) or list(range(options["seeds"] or count))
@@ -217,7 +220,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
     """The variants of a scenario, by name; of an input a comparison begins with it as it is."""
     from sharelag.whatif.compare import variants
-    from sharelag.whatif.comparison.choices import AS_IT_IS, autoscaled
+    from sharelag.whatif.grid import AS_IT_IS, autoscaled
 
     tried = variants(
         scenario,
@@ -232,17 +235,17 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 
 
 def scenario_of(options: dict[str, Any]) -> Scenario:
-    """The scenario that was named, or one that continues from an input."""
+    """Return the scenario that was named, or one that continues from an input."""
+    from sharelag.whatif.gallery import named
     from sharelag.whatif.horizon import cut_short
 
     name = options["scenario"]
-    scenario = (
-        _from_input(options)
-        if name is None
-        else _from_file(name)
-        if _is_file(name)
-        else _named(name)
-    )
+    if name is None:
+        scenario = _from_input(options)
+    elif name.endswith(".json") or Path(name).is_file():
+        scenario = _from_file(name)
+    else:
+        scenario = named(name)
     is_quick = options["compare"] and not options["sweep"] and name is None
     lasting = options["duration"]
     if lasting is not None:
@@ -257,10 +260,6 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def _is_file(name: str) -> bool:
-    return name.endswith(".json") or Path(name).is_file()
-
-
 def _from_file(name: str) -> Scenario:
     from sharelag.errors import InputError
     from sharelag.inputs.texts import read_text
@@ -273,12 +272,6 @@ def _from_file(name: str) -> Scenario:
             f"cannot read the scenario {name!r} ({error}): give a file that --show-scenario wrote"
         ) from error
     return from_json(text)
-
-
-def _named(name: str) -> Scenario:
-    from sharelag.whatif.gallery import named
-
-    return named(name)
 
 
 def _from_input(options: dict[str, Any]) -> Scenario:

@@ -119,7 +119,7 @@ def _require_seeds(options: dict[str, Any]) -> None:
 
 
 def given_options(among: Collection[str] | None = None) -> list[str]:
-    """The options given on the command line, of some or of all, in the order of the help."""
+    """Return the options given on the command line, of some or of all, in the order of the help."""
     context = click.get_current_context()
     names = [one.name for one in context.command.params if one.name is not None]
     return [

@@ -92,8 +92,12 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.group_types import group_types
-    from sharelag.workbench.group_types import drafted_types
-    from sharelag.workbench.show import decoded_rows, decoded_texts, older_generations
+    from sharelag.workbench.show import (
+        decoded_rows,
+        decoded_texts,
+        drafted_types,
+        older_generations,
+    )
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)

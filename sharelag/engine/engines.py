@@ -200,6 +200,6 @@ def lag_alone(
     choice: Choice | None = None,
     over: timedelta = OVER,
 ) -> Evidence:
-    """The lag of some share groups, and nothing else; parameters as for `gather`."""
+    """Return the lag of some share groups, and nothing else; parameters as for `gather`."""
     with reading(source, engine, as_of, choice, over, history=False) as begun:
         return begun.lag_evidence

@@ -103,7 +103,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     counts: list[int] = []
 
     def records() -> Iterator[pa.RecordBatch]:
-        for batch in _batches(capture):
+        for batch in parquet_batches(capture.records_paths):
             for topic in (STATE_TOPIC, GROUP_TOPIC):
                 part = batch.filter(pc.equal(batch.column("topic"), topic))
                 new = _records(part, topic, names)
@@ -128,13 +128,9 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     return info, -sum(counts)
 
 
-def _batches(capture: Capture) -> Iterator[pa.RecordBatch]:
-    return parquet_batches(capture.records_paths)
-
-
 def _names_of(capture: Capture) -> _Names:
     names = _Names()
-    for batch in _batches(capture):
+    for batch in parquet_batches(capture.records_paths):
         for topic in (STATE_TOPIC, GROUP_TOPIC):
             part = batch.filter(pc.equal(batch.column("topic"), topic))
             _note(decode_arrow(part, topic).records, names)
@@ -205,9 +201,8 @@ def _sizes(records: pa.RecordBatch) -> pa.Array:
 def _row(row: Mapping[str, Any], names: _Names) -> dict[str, Any]:
     new = {**row, "unknown_tags": None}
     if row.get("metadata_hash") is not None:
-        new["metadata_hash"] = (
-            0  # of topic names, which anybody with a list of candidates could find
-        )
+        # Of topic names, which anybody with a list of candidates could find.
+        new["metadata_hash"] = 0
     for name, value in row.items():
         if name in _COLUMNS and isinstance(value, list):
             new[name] = [names.of(_COLUMNS[name], each) for each in value]

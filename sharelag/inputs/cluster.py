@@ -17,7 +17,7 @@ from sharelag.inputs.kafka import logs
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.records import record_times
-from sharelag.inputs.offsets import is_noted, of_moment
+from sharelag.inputs.offsets import is_noted, without_ends
 from sharelag.model.versions import Told
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -34,13 +34,10 @@ class KafkaInput(RecordsOnly):
     answered for them.
     """
 
+    rereadable = False
     config: ClientConfig
     state: Mapping[int, tuple[int, int]] | None = None
     unread: NoLeaderError | None = None
-
-    @property
-    def rereadable(self) -> bool:
-        return False
 
     @property
     def kafka_version(self) -> Told:
@@ -58,11 +55,11 @@ class KafkaInput(RecordsOnly):
         return read_topic(spark, self.config, topic, ranges)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        at = as_of if isinstance(as_of, datetime) else None
-        offsets = kafka.list_offsets(self.config, self._names(topic_ids), at=at)
+        if isinstance(as_of, datetime):
+            return self.past_offsets(topic_ids, [as_of])
+        offsets = kafka.list_offsets(self.config, self._names(topic_ids))
         # Offsets of the state topic tell no time, so they have no end offsets to go with.
-        is_time = as_of is None or isinstance(as_of, datetime)
-        return offsets if is_time else of_moment(offsets, topic_ids, datetime.now(UTC), as_of)
+        return offsets if as_of is None else without_ends(offsets)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         return logs.past_offsets(self.config, self._names(topic_ids), moments)

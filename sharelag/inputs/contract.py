@@ -85,13 +85,8 @@ class Input(Protocol):
 class RecordsOnly:
     """What is not known where there are records and nothing else."""
 
-    @property
-    def holds_both(self) -> bool:
-        return False
-
-    @property
-    def rereadable(self) -> bool:
-        return True
+    holds_both = False
+    rereadable = True
 
     @property
     def patience(self) -> timedelta | None:

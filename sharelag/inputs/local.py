@@ -43,11 +43,8 @@ if TYPE_CHECKING:
 class CaptureInput(RecordsOnly):
     """A folder that ``sharelag capture`` wrote."""
 
+    holds_both = True
     folder: Path
-
-    @property
-    def holds_both(self) -> bool:
-        return True
 
     @property
     def patience(self) -> timedelta | None:
@@ -157,12 +154,9 @@ class RawInput(RecordsOnly):
     says.
     """
 
+    holds_both = True
     path: str
     not_there: str = field(default="", repr=False, compare=False)
-
-    @property
-    def holds_both(self) -> bool:
-        return True
 
     @property
     def only_spark_knows(self) -> bool:
@@ -227,11 +221,8 @@ class RawInput(RecordsOnly):
 class PrintedInput(RecordsOnly):
     """A file of what Kafka's tools print of records, which must be on this machine."""
 
+    holds_both = True
     path: Path
-
-    @property
-    def holds_both(self) -> bool:
-        return True
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         from sharelag.inputs.files.printed import read_printed
@@ -373,12 +364,9 @@ class TableInput(RecordsOnly):
     and all of them are past ends.
     """
 
+    holds_both = True
     raw: pa.Table
     given_offsets: pa.Table | None = None
-
-    @property
-    def holds_both(self) -> bool:
-        return True
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         rows = rows_at_once(_BATCH_ROWS, self.raw.num_rows, self.raw.nbytes)

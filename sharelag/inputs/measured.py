@@ -181,7 +181,7 @@ def _prometheus(text: str, at: datetime) -> Iterator[_Sample]:
 
 
 def _wide(text: str) -> Iterator[_Sample]:
-    """A line of names and a line of numbers a reading, as JmxTool writes without a format."""
+    """Yield a line of names and a line of numbers a reading, as JmxTool writes without a format."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith(_HEADER):

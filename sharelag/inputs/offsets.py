@@ -20,13 +20,13 @@ _NO_TIME = -(2**63)
 def of_moment(
     offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object
 ) -> pa.Table:
-    """The offsets of some topics, known at one moment only."""
+    """Return the offsets of some topics, known at one moment only."""
     offsets = of_topics(offsets, topic_ids)
     return offsets if is_noted(noted, as_of) else without_ends(offsets)
 
 
 def without_ends(offsets: pa.Table) -> pa.Table:
-    """The same topic partitions, at a moment whose offsets are not known."""
+    """Return the same topic partitions, at a moment whose offsets are not known."""
     for name in ("end_offset", "log_start_offset", "as_of"):
         kind = schemas.OFFSETS.field(name).type
         offsets = offsets.set_column(
@@ -54,7 +54,7 @@ def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table
 
 
 def latest_ends(offsets: pa.Table) -> pa.Table:
-    """The last row of each topic partition; rows without a time come first."""
+    """Return the last row of each topic partition; rows without a time come first."""
     rows = offsets.cast(schemas.OFFSETS, safe=False)  # Spark has microseconds
     times = flat(rows.column("as_of")).view(pa.int64()).fill_null(_NO_TIME).to_numpy()
     order = np.argsort(times, kind="stable")
@@ -73,7 +73,7 @@ def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.T
 
 
 def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa.Table:
-    """The last known end of each partition of some topics, up to a moment."""
+    """Return the last known end of each partition of some topics, up to a moment."""
     rows = of_topics(offsets, topic_ids)
     is_time = isinstance(as_of, datetime)
     if is_time:
@@ -86,7 +86,7 @@ def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa
 def ends_between(
     offsets: pa.Table, topic_ids: Sequence[str], moments: Sequence[datetime]
 ) -> pa.Table:
-    """The first and the last known end of some topics between any two of these moments."""
+    """Return the first and the last known end of some topics between any two of these moments."""
     if not moments:
         return schemas.OFFSETS.empty_table()
     rows = of_topics(offsets, topic_ids).cast(schemas.OFFSETS, safe=False)
@@ -108,7 +108,7 @@ def _milliseconds(times: pa.Array) -> NDArray[np.int64]:
 
 
 def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
-    """The rows of some topics."""
+    """Return the rows of some topics."""
     return table.filter(pc.is_in(table.column("topic_id"), pa.array(topic_ids, pa.string())))
 
 

@@ -72,11 +72,6 @@ def plugged_input(where: str) -> Callable[[], Input] | None:
     return partial(_open_plugged, plugin.function(), plugin, where)
 
 
-def plugged_prefixes() -> list[str]:
-    """The prefixes that installed packages open, each with its colon."""
-    return [f"{name}:" for name in plugin_names("input")]
-
-
 def _open_plugged(factory: Callable[..., Input], plugin: Plugin, where: str) -> Input:
     try:
         source = factory(where)
@@ -328,7 +323,7 @@ def _may_be_table(name: str, spark: SparkSession | None) -> bool:
 
 
 def _takes() -> str:
-    prefixes = ", ".join(plugged_prefixes())
+    prefixes = ", ".join(f"{name}:" for name in plugin_names("input"))
     installed = f"an address of an installed package ({prefixes}), " if prefixes else ""
     return (
         "a cluster as HOST:PORT, a folder that `sharelag capture` wrote, Parquet files, the name "

@@ -32,5 +32,5 @@ def samples() -> dict[str, str]:
 
 
 def folder_of(name: str) -> Path:
-    """The capture of a sample, which need not be there."""
+    """Return the capture of a sample, which need not be there."""
     return CAPTURES / name if name in _SHOPS else CAPTURES / "scenarios" / name

@@ -56,14 +56,8 @@ class Ends:
 def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
     """Return the known ends of the topic partitions in a lag table, including those of its rows.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` at any moments, in any order.
-    until : int
-        Milliseconds; later ends are ignored.
+    ``past_offsets`` may have any moments, in any order; ends later than ``until``, in milliseconds,
+    are ignored.
     """
     mine, past = keys(lag, PARTITION), keys(past_offsets, PARTITION)
     places = pc.index_in(pa.chunked_array([mine, past]), pc.unique(mine).drop_null())
@@ -77,25 +71,15 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
 
 
 def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Estimate when the end of each row's topic partition reached an offset.
+    """Estimate when the end of each row's topic partition reached an offset, if it is known.
 
-    Returns
-    -------
-    int64[rows], bool[rows]
-        Milliseconds, and whether they are known. If the end stayed there for some time, the last
-        moment of that time.
+    In milliseconds. If the end stayed there for some time, it is the last moment of that time.
     """
     return _between(ends, ends.by_end, ends.end, ends.time, offset)
 
 
 def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Estimate the end offset of each row's topic partition at a time in milliseconds.
-
-    Returns
-    -------
-    int64[rows], bool[rows]
-        Offsets, and whether they are known.
-    """
+    """Estimate the end of each row's topic partition at a time in milliseconds, if it is known."""
     return _between(ends, ends.by_time, ends.time, ends.end, time)
 
 
@@ -203,19 +187,11 @@ def requested_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
 def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) -> Oldest:
     """Return the oldest unfinished offset of each share partition, and its record's time.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    times : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the offset
-        was compacted away, the time is that of the next record: if that one is finished, the oldest
-        unfinished record is younger, never older.
-    ends : Ends
-        Of the same lag table.
-    stable : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.LOGS` where only committed records are read: what lies between the last
-        stable offset and the end waits, though nothing could be read there.
+    ``times`` has those of `oldest_offsets`, as far as they could be read. Where the offset was
+    compacted away, the time is that of the next record: if that one is finished, the oldest
+    unfinished record is younger, never older. ``ends`` belong to the same lag table. Where only
+    committed records are read, ``stable`` has `sharelag.schemas.LOGS`: what lies between the last
+    stable offset and the end waits, though nothing could be read there.
     """
     left, left_known = numbers(lag, "effective_lag")
     offset, _ = numbers(lag, "effective_start_offset")

@@ -127,12 +127,9 @@ TERMINAL = tuple(map(int, TERMINAL_STATES))
 
 
 class Runs:
-    """The runs of all windows, concatenated.
+    """The runs of all windows, concatenated: ``runs`` of `sharelag.schemas.WINDOWS`.
 
-    Parameters
-    ----------
-    column : pyarrow.Array
-        ``runs`` of `sharelag.schemas.WINDOWS`; null means no runs.
+    Null means no runs.
     """
 
     def __init__(self, column: pa.Array) -> None:
@@ -158,15 +155,7 @@ class Runs:
 
 
 def evenly_spaced(values: ArrayLike, most: int) -> list[int]:
-    """Sort values and choose evenly spaced ones, including the first and the last.
-
-    Parameters
-    ----------
-    values : int64[n]
-        Distinct values.
-    most : int
-        Maximum number of values.
-    """
+    """Sort distinct values and choose so many, evenly spaced, the first and last among them."""
     ordered = np.sort(np.asarray(values, np.int64))
     places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64)
     return [int(ordered[place]) for place in np.unique(places)]

@@ -119,22 +119,11 @@ def topic_ids_of(lag: Arrow) -> dict[str, str]:
 def count_letters(
     letters: Arrow, names: Mapping[str, str], groups: frozenset[str] = frozenset()
 ) -> pa.Table:
-    """Find the share partitions of letters, and put those with the same problem together.
+    """Find the share partitions of `LETTERS`, and count those with the same problem together.
 
-    Parameters
-    ----------
-    letters : Arrow
-        `LETTERS`.
-    names : mapping of str to str
-        Topic to topic id; a letter of another topic has its name, which is an id where a broker
-        did not know the name.
-    groups : frozenset of str
-        Only letters of these; empty: of all.
-
-    Returns
-    -------
-    pyarrow.Table
-        `COUNTED_LETTERS`.
+    ``names`` leads from topic to topic id; a letter of another topic has its name, which is an id
+    where a broker did not know the name. With ``groups`` only letters of these count. The result is
+    `COUNTED_LETTERS`.
     """
     table = as_table(letters)
     is_fine = pc.is_null(table.column("problem"))
@@ -183,15 +172,9 @@ def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 def archived_arrow(records: Arrow) -> pa.Table:
     """Return the offsets that a history has as archived, or as on their way there.
 
-    Parameters
-    ----------
-    records : Arrow
-        `sharelag.schemas.RECORDS`: all of some share partitions, in log order.
-
-    Returns
-    -------
-    pyarrow.Table
-        `ARCHIVED_RUNS`. An offset that was archived once counts as archived, since when first.
+    ``records`` has all `sharelag.schemas.RECORDS` of some share partitions, in log order. The
+    result is `ARCHIVED_RUNS`; an offset that was archived once counts as archived, since when
+    first.
 
     Raises
     ------
@@ -268,26 +251,18 @@ _OF_RUN = (
 def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now: int) -> pa.Table:
     """Compare archived offsets with the records of a queue, offset by offset.
 
-    Parameters
-    ----------
-    archived, letters, lag : Arrow
-        `ARCHIVED_RUNS` of whole share partitions; `COUNTED_LETTERS` and `sharelag.schemas.LAG` of
-        the same ones.
-    limits : Arrow
-        ``group_id delivery_limit patience_ms nameless``: the last says whether the name of any of
-        the group's topics is unknown.
-    now : int
-        The moment in milliseconds.
-
-    Returns
-    -------
-    pyarrow.Table
-        `LEDGER`, sorted by share partition and offset.
+    ``archived`` has `ARCHIVED_RUNS` of whole share partitions, ``letters`` and ``lag`` have
+    `COUNTED_LETTERS` and `sharelag.schemas.LAG` of the same ones. ``limits`` is ``group_id
+    delivery_limit patience_ms nameless``: the last says whether the name of any of the group's
+    topics is unknown. ``now`` is in milliseconds. The result is `LEDGER`, sorted by share partition
+    and offset.
     """
     mine = _offsets_of(as_table(archived))
     every = as_table(letters)
     is_fine = pc.is_null(every.column("problem"))
-    sums = _by_offset(every.filter(is_fine))
+    by = [*SHARE_PARTITION, "offset"]
+    sums = every.filter(is_fine).group_by(by).aggregate([(name, how) for *_, name, how in _SUMMED])
+    sums = sums.rename_columns([*by, *(name for name, *_ in _SUMMED)])
     place = list(SHARE_PARTITION)
     if sums.num_rows:
         both = mine.join(sums, [*place, "offset"], join_type="full outer")
@@ -336,12 +311,6 @@ _SUMMED = (
     ("marker", pa.bool_(), "marker", "max"),
     ("told_topic", pa.string(), "topic", "min"),
 )
-
-
-def _by_offset(letters: pa.Table) -> pa.Table:
-    by = [*SHARE_PARTITION, "offset"]
-    grouped = letters.group_by(by).aggregate([(column, how) for _, _, column, how in _SUMMED])
-    return grouped.rename_columns([*by, *(name for name, *_ in _SUMMED)])
 
 
 def _judged(both: pa.Table, now: int) -> pa.Table:
@@ -476,21 +445,9 @@ def redrive_arrow(
 ) -> pa.Table:
     """Plan how to send dead letters again: what still has each record, and a command that sends it.
 
-    Parameters
-    ----------
-    ledger : Arrow
-        `LEDGER`.
-    statuses : tuple of str
-        Of what.
-    server, command_config : optional
-        The address and the file of client settings in the commands.
-
-    Returns
-    -------
-    pyarrow.Table
-        `REDRIVE`. ``from`` is ``source`` where the log of the topic still has the records, else
-        ``queue`` where the queue has copies, else ``lost``. There is no command for what is lost,
-        nor for copies that other records lie between.
+    The result is `REDRIVE` of these statuses of a `LEDGER`. ``from`` is ``source`` where the log of
+    the topic still has the records, else ``queue`` where the queue has copies, else ``lost``. There
+    is no command for what is lost, nor for copies that other records lie between.
 
     Raises
     ------

@@ -37,19 +37,10 @@ SIGNS = pa.schema(
 
 
 def first_trouble(history: Arrow, since: datetime) -> pa.Table:
-    """Return what happened to each share partition in a span of history.
+    """Return what happened to each share partition since a moment, as `SIGNS`.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
-    since : datetime
-        Earlier rows are ignored.
-
-    Returns
-    -------
-    pyarrow.Table
-        `SIGNS`, one row per share partition with records in the span.
+    ``history`` has all rows of some share partitions, each in log order. There is one row per share
+    partition with records in the span.
     """
     schemas.require(history, schemas.HISTORY, "history")
     table = as_table(history).select(schemas.HISTORY.names).cast(schemas.HISTORY)
@@ -109,21 +100,10 @@ _STEP, _BEFORE = "_step", "leader_epoch_before"
 
 
 def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
-    """Return the events of share partitions since a moment.
+    """Return the events of share partitions since a moment, without topics, members and brokers.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
-    since : datetime
-        Earlier rows are ignored.
-    every : timedelta
-        Events of one kind within such a step are one row, at the time of the first.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.EVENTS` without topics, members and brokers.
+    ``history`` has all rows of some share partitions, each in log order. Events of one kind within
+    a step of ``every`` are one row, at the time of the first.
     """
     schemas.require(history, schemas.HISTORY, "history")
     table = as_table(history)
@@ -177,7 +157,7 @@ def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
 def _rows(
     table: pa.Table, where: Arrow, event: str, every: timedelta, count: str | None = None
 ) -> pa.Table:
-    """The rows where something happened, many within a step as one."""
+    """Return the rows where something happened, many within a step as one."""
     chosen = table.filter(where)
     times = flat(chosen.column("record_timestamp")).cast(pa.int64())
     step = pc.divide(times, max(round(every / timedelta(milliseconds=1)), 1))

@@ -20,6 +20,7 @@ from sharelag.tables.words import moment
 from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
+_OF_NOW = "settings, retention and last stable offsets of that moment; those of now are taken"
 
 
 @dataclass(frozen=True)
@@ -83,37 +84,22 @@ class Evidence(Displayable):
     def unknown(self, is_past: bool, generation: int | None = None) -> tuple[str, ...]:
         """Say what is not known of all of it.
 
-        Parameters
-        ----------
-        is_past : bool
-            Whether it is of another moment than the last.
-        generation : int, optional
-            As those of which design records were tried.
+        ``is_past``: it is of another moment than the last; ``generation``: as those of which design
+        records were tried.
         """
-        of_now = (
-            "settings, retention and last stable offsets of that moment; those of now are taken"
-        )
-        return (
-            *gaps.of_rejected(self.rejected, generation),
-            *self.unknown_groups(),
-            *gaps.of_settings(self.settings),
-            *((of_now,) if is_past else ()),
-            *self.missing_records(),
-        )
-
-    def missing_records(self) -> tuple[str, ...]:
-        """Say which records of the state topic are missing."""
-        if self.lag_only:
-            return gaps.of_missing(self.gaps.num_rows, 0)
+        rejected = gaps.of_rejected(self.rejected, generation)
+        past = (_OF_NOW,) if is_past else ()
+        if self.lag_only:  # which asks for neither groups nor settings
+            return (*rejected, *past, *gaps.of_missing(self.gaps.num_rows, 0))
         stateless = count_stateless(self.groups, self.windows)
-        return gaps.of_missing(self.gaps.num_rows, stateless, missing_in_words(self.windows))
-
-    def unknown_groups(self) -> tuple[str, ...]:
-        """Say what is not known of groups without records, and of ends without leaders."""
-        if self.lag_only:  # which asks for neither
-            return ()
-        unread = (gaps.NO_RECORDS,) if self.lag.num_rows and not self.groups.num_rows else ()
-        return unread + gaps.of_leaderless(self.brokers)
+        return (
+            *rejected,
+            *((gaps.NO_RECORDS,) if self.lag.num_rows and not self.groups.num_rows else ()),
+            *gaps.of_leaderless(self.brokers),
+            *gaps.of_settings(self.settings),
+            *past,
+            *gaps.of_missing(self.gaps.num_rows, stateless, missing_in_words(self.windows)),
+        )
 
     @property
     def reads_committed(self) -> frozenset[str]:

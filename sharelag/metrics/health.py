@@ -130,7 +130,9 @@ def health_counts(
     """
     chosen = of_state(raw, generation)
     records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation, kafka_version)
-    return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
+    place = {"topic": rejects.column("topic"), "partition": rejects.column("record_partition")}
+    lost = _counts(place | {"rejects": pa.repeat(1, rejects.num_rows)})
+    return combine(pa.concat_tables([_sizes(chosen), lost, _records(records)]))
 
 
 def combine(counts: Arrow) -> pa.Table:
@@ -172,11 +174,6 @@ def _sizes(raw: Arrow) -> pa.Table:
         | dict.fromkeys(("first_offset", "last_offset"), offset)
         | dict.fromkeys(("first_timestamp", "last_timestamp"), moment)
     )
-
-
-def _rejects(rejects: pa.RecordBatch) -> pa.Table:
-    place = {"topic": rejects.column("topic"), "partition": rejects.column("record_partition")}
-    return _counts(place | {"rejects": pa.repeat(1, rejects.num_rows)})
 
 
 def _records(records: pa.RecordBatch) -> pa.Table:
@@ -337,18 +334,10 @@ _SINCE = {"updates_since": "update", "rejected_since": "rejected"}
 def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     """Return the last snapshot of each share partition, and how many records followed it.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, each contiguous and in log
-        order.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in the order of the
-        history. Where no snapshot was seen its columns are null, and the counts are those of all
-        records that were seen.
+    ``history`` has all rows of some share partitions, each contiguous and in log order. The result
+    is `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in that order. Where
+    no snapshot was seen its columns are null, and the counts are those of all records that were
+    seen.
     """
     table = as_table(history)
     if not table.num_rows:

@@ -30,22 +30,10 @@ def holders_arrow(
 ) -> pa.Table:
     """Return who holds the offsets of share partitions, and which were never delivered.
 
-    Parameters
-    ----------
-    lag, windows : Arrow
-        `sharelag.schemas.LAG` and `WINDOWS` as of the moment.
-    tables : mapping of str to pyarrow.Table
-        `sharelag.schemas.REQUEST_TABLES` by name.
-    holds : pyarrow.Table
-        `sharelag.schemas.HOLDS`.
-    moment : int
-        In microseconds since 1970, which the log has to cover.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.HOLDERS`, sorted. Offsets are called never delivered only where
-        the log has all of the share partition, from its initialization on.
+    ``lag`` and ``windows`` are as of the moment (in microseconds since 1970), which the log has to
+    cover; ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name. The result is
+    `sharelag.schemas.HOLDERS`, sorted. Offsets are called never delivered only where the log has
+    all of the share partition, from its initialization on.
     """
     rows = as_table(lag)
     chosen = keys(rows, SHARE_PARTITION)

@@ -68,20 +68,10 @@ class Spread(NamedTuple):
 
 
 def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
-    """Return how unevenly the numbers of each segment are spread.
+    """Return how unevenly the numbers of each segment are spread, one row per segment.
 
-    Parameters
-    ----------
-    values : numpy.ndarray of float64, shape (n,)
-        At least 0; NaN where unknown.
-    segment : numpy.ndarray of int64, shape (n,)
-        Which segment each number belongs to, from 0 to ``segments - 1``, in any order.
-    segments : int
-
-    Returns
-    -------
-    Spread
-        Of arrays of shape ``(segments,)``.
+    ``values`` are at least 0, and NaN where unknown; ``segment`` says which segment each belongs
+    to, from 0 to ``segments - 1``, in any order.
 
     Raises
     ------
@@ -207,20 +197,10 @@ def trend(
 ) -> pa.RecordBatch:
     """Return the imbalance at several moments.
 
-    Parameters
-    ----------
-    lags : mapping of datetime to Arrow
-        `sharelag.schemas.LAG` at each moment. Arrivals are counted since the previous moment.
-    members : mapping of datetime to Arrow, optional
-        `sharelag.schemas.MEMBERS` at the same moments, or some of them.
-    by : {"partition", "topic", "member"}, optional
-        Only the rows over these.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as
-        `imbalance_arrow`.
+    Arrivals are counted since the previous moment; ``members`` may be known of some of the moments.
+    With ``by`` (partition, topic or member) only the rows over these. The result is
+    `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as
+    `imbalance_arrow`.
     """
     found = [pa.RecordBatch.from_pylist([], schema=schemas.IMBALANCE)]
     past = None

@@ -107,18 +107,10 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
 
 
 def brief_arrow(positions: Arrow, offsets: Arrow) -> pa.RecordBatch:
-    """Return the lag of every share partition, without what its batches say.
+    """Return the lag of every share partition, without what its batches say, as `BRIEF`.
 
-    Parameters
-    ----------
-    positions, offsets : Arrow
-        Columns of `sharelag.schemas.WINDOWS`, or those that
-        `sharelag.replay.positions.latest_positions` gives; and `OFFSETS`.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `BRIEF`: the columns of that name of `lag_arrow`.
+    ``positions`` has columns of `sharelag.schemas.WINDOWS`, or those that
+    `sharelag.replay.positions.latest_positions` gives.
     """
     given = as_table(positions)
     # No column of `BRIEF` rests on these.
@@ -137,11 +129,8 @@ def with_unknown_terms(brief: pa.Table) -> pa.Table:
 def lag_columns(joined: Arrow) -> pa.RecordBatch:
     """Return the lag of windows joined with their offsets (the part that Spark distributes).
 
-    Parameters
-    ----------
-    joined : pyarrow.RecordBatch or pyarrow.Table
-        The columns of `sharelag.schemas.WINDOWS`, joined by ``topic_id`` and ``partition`` with
-        `OFFSET_COLUMNS`; the latter are null without a match.
+    ``joined`` has the columns of `sharelag.schemas.WINDOWS`, joined by ``topic_id`` and
+    ``partition`` with `OFFSET_COLUMNS`, which are null without a match.
     """
     if joined.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.LAG)
@@ -260,21 +249,11 @@ _KEPT = (
 def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
     """Return the lag of every share partition at several moments.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`, in the order of `history_arrow`.
-    past_offsets : Arrow
-        `sharelag.schemas.OFFSETS`, one row per topic partition and moment; other moments are
-        ignored.
-    moments : sequence of datetime
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.TIMELINE`, one row per moment and share partition that existed then,
-        sorted by share partition, then moment. Lag is null if the end offset at the moment is
-        unknown, or before what was finished, or if earlier records are missing.
+    ``history`` is in the order of `history_arrow`; ``past_offsets`` has one row per topic partition
+    and moment, and other moments are ignored. The result is `sharelag.schemas.TIMELINE`, one row
+    per moment and share partition that existed then, sorted by share partition, then moment. Lag is
+    null if the end offset at the moment is unknown, or before what was finished, or if earlier
+    records are missing.
     """
     wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(wanted):
@@ -353,18 +332,10 @@ _COMPARED = (*_STATE, "runs", "leader_epoch")
 
 
 def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
-    """Compare the windows of two moments.
+    """Compare the `sharelag.schemas.WINDOWS` of two moments.
 
-    Parameters
-    ----------
-    before, after : Arrow
-        `sharelag.schemas.WINDOWS`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.DIFF`, one row per share partition that existed at either moment, sorted
-        by group, topic id and partition. Unchanged share partitions have a row, too.
+    The result is `sharelag.schemas.DIFF`, one row per share partition that existed at either
+    moment, changed or not, sorted by group, topic id and partition.
     """
     for table in (before, after):
         schemas.require(table, schemas.WINDOWS, "windows")

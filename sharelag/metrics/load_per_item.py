@@ -48,26 +48,11 @@ def partition_loads(
 ) -> pa.Table:
     """Return the load of each share partition.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    members : Arrow, optional
-        `sharelag.schemas.MEMBERS` of all groups.
-    groups : Arrow, optional
-        `sharelag.schemas.GROUPS`: adds the initialized partitions without a lag row; the members of
-        groups that are not in it are unknown.
-    observed : Arrow, optional
-        `sharelag.schemas.OBSERVED`.
-    past : Arrow, optional
-        Earlier ``end_offset`` by ``topic_id`` and ``partition`` (`sharelag.schemas.OFFSETS`, or an
-        earlier lag table).
-
-    Returns
-    -------
-    pyarrow.Table
-        `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived`` since ``past``; ``finished`` per
-        hour, as observed; ``members``, how many are assigned to it. Null where unknown.
+    ``groups`` adds the initialized partitions without a lag row; the members of groups that are not
+    in it are unknown. ``past`` has earlier ends by ``topic_id`` and ``partition``, of `OFFSETS` or
+    of an earlier lag table. The result has `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived``
+    since ``past``; ``finished`` per hour, as observed; ``members``, how many are assigned to it.
+    Null where unknown.
 
     Raises
     ------
@@ -94,21 +79,11 @@ def partition_loads(
 
 
 def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
-    """Return the load of each member.
+    """Return the load of each member, of `partition_loads` for the same members.
 
-    Parameters
-    ----------
-    partitions : pyarrow.Table
-        The result of `partition_loads` for the same members.
-    members : Arrow
-        `sharelag.schemas.MEMBERS`.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``group_id``, ``member_id``, ``as_of`` of its group, and as float64: ``partitions`` assigned
-        to it; ``lag``, where a partition's lag is divided equally among its members. An idle member
-        has lag 0; null if no lag of its partitions is known.
+    The columns are ``group_id``, ``member_id``, ``as_of`` of its group, and as float64
+    ``partitions`` assigned to it and ``lag``, where a partition's lag is divided equally among its
+    members. An idle member has lag 0; null if no lag of its partitions is known.
     """
     table, size = as_table(members), members.num_rows
     row, place, _ = explode_partitions(table, "assigned_partitions")
@@ -163,18 +138,9 @@ def _summed(partitions: pa.Table, by: str) -> pa.Table:
 def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
     """Return the load of each broker: sums over the partitions that it leads, as far as known.
 
-    Parameters
-    ----------
-    partitions : pyarrow.Table
-        The result of `partition_loads`.
-    brokers : Arrow
-        ``leader_id`` by share partition (`sharelag.schemas.BROKERS`).
-
-    Returns
-    -------
-    pyarrow.Table
-        As `topic_loads`, with ``leader_id`` and ``partitions`` in place of the topic. Share
-        partitions without a known leader are in none of the rows.
+    ``brokers`` has ``leader_id`` by share partition. The columns are those of `topic_loads`, with
+    ``leader_id`` and ``partitions`` in place of the topic. Share partitions without a known leader
+    are in none of the rows.
     """
     schemas.require(brokers, NEEDED["brokers"], "brokers")
     led = beside(keys(partitions, SHARE_PARTITION), brokers, SHARE_PARTITION)
@@ -197,16 +163,9 @@ def explode_partitions(
 ) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
     """Return each partition in the lists of a column such as ``assigned_partitions``.
 
-    Each list has topics with ``topic_id`` and ``partitions``.
-
-    Returns
-    -------
-    row : numpy.ndarray of int64
-        The table row that lists the partition.
-    place : pyarrow.StringArray
-        A key for each share partition.
-    partitions : pyarrow.StructArray
-        The topic's fields, with ``partition`` in place of ``partitions``.
+    Each list has topics with ``topic_id`` and ``partitions``. The result is the table row that
+    lists each partition, a key for each share partition, and the topic's fields, with ``partition``
+    in place of ``partitions``.
     """
     lists = flat(table.column(column))
     topics = pc.list_flatten(lists)

@@ -74,21 +74,11 @@ def about_share_groups(table: pa.Table) -> pa.Table:
 def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> pa.Table:
     """Return the last reading of a metric, and its rate since the reading before.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        `sharelag.schemas.BROKER_METRICS`.
-    metric, attribute : str
-    names : list of str
-        Columns that tell its figures apart on one broker.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``of`` (the broker, else the place that was read), the names, ``as_of``, ``figure``,
-        ``change`` since the reading before, which is null with one reading, the same as
-        ``increase``, and ``rate`` per second; these are null, too, where the count became smaller,
-        because the broker began to count again.
+    ``names`` are columns of `sharelag.schemas.BROKER_METRICS` that tell its figures apart on one
+    broker. The result has ``of`` (the broker, else the place that was read), the names, ``as_of``,
+    ``figure``, ``change`` since the reading before, which is null with one reading, the same as
+    ``increase``, and ``rate`` per second; these are null, too, where the count became smaller,
+    because the broker began to count again.
     """
     chosen = pc.and_(
         pc.equal(table.column("metric"), metric), pc.equal(table.column("attribute"), attribute)
@@ -195,24 +185,11 @@ def measured_arrow(
 ) -> pa.Table:
     """Return what brokers measured of share partitions at the moment of their lag.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    metrics : pyarrow.Table
-        `sharelag.schemas.BROKER_METRICS`.
-    as_of : datetime
-        The moment of the lag; readings further away than `CLOSE` say nothing of it.
-    kafka_version : str, optional
-        Version or release of the brokers; None: not known.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.MEASURED`, a row for each row of lag. All is null where no broker tells,
-        or several do, since one alone leads. Gauges are null where they may be of an earlier load,
-        rates where counts may begin with one; bounds also where the gauge contradicts the persisted
-        window, as one was read later.
+    Readings further away than `CLOSE` from ``as_of`` say nothing of it; ``kafka_version`` is that
+    of the brokers, if known. The result is `sharelag.schemas.MEASURED`, a row for each row of lag.
+    All is null where no broker tells, or several do, since one alone leads. Gauges are null where
+    they may be of an earlier load, rates where counts may begin with one; bounds also where the
+    gauge contradicts the persisted window, as one was read later.
     """
     rows = as_table(lag)
     near = metrics.filter(pc.less_equal(metrics.column("as_of"), pa.scalar(as_of + CLOSE)))
@@ -242,7 +219,7 @@ def measured_arrow(
 
 
 def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
-    """The reading of each row at that moment; null where there are none or several."""
+    """Return the reading of each row at that moment; null where there are none or several."""
     found = found.filter(pc.greater_equal(found.column("as_of"), pa.scalar(as_of - CLOSE)))
     found = found.append_column("key", keys(found, _NAMES))
     single = found.group_by("key").aggregate([("key", "count")])

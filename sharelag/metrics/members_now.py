@@ -34,26 +34,13 @@ def group_states(
     leaders: Arrow | None = None,
     nodes: Arrow | None = None,
 ) -> pa.Table:
-    """Return one row a group: its state and epochs, and the sums of its lag.
+    """Return one row per group: its state and epochs, and the sums of its lag.
 
-    Parameters
-    ----------
-    groups : Arrow
-        `sharelag.schemas.GROUPS`.
-    lag : Arrow
-        `sharelag.schemas.LAG` of the same groups.
-    is_complete : bool
-        Whether ``groups`` has all groups that exist. A group with lag that is not in it was then
-        deleted, and is ``Dead``, as ``AdminClient.describeShareGroups`` calls a group that the
-        coordinator does not have; otherwise its state is null.
-    leaders, nodes : Arrow, optional
-        `sharelag.schemas.LEADERS` and `NODES`: without them the coordinators are null.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.GROUP_STATES`, sorted by group. A group without share
-        partitions has 0 of them, and a null lag.
+    ``is_complete``: ``groups`` has all groups that exist. A group with lag that is not in it was
+    then deleted, and is ``Dead``, as ``AdminClient.describeShareGroups`` calls a group that the
+    coordinator does not have; otherwise its state is null. Without ``leaders`` and ``nodes`` the
+    coordinators are null. The result is `sharelag.schemas.GROUP_STATES`, sorted by group. A group
+    without share partitions has 0 of them, and a null lag.
     """
     schemas.require(groups, schemas.GROUPS, "groups")
     table = as_table(groups)
@@ -81,20 +68,10 @@ def group_states(
 
 
 def member_rows(members: Arrow, groups: Arrow, lag: Arrow) -> pa.Table:
-    """Return one row a member, with its assignment as Kafka's command prints it.
+    """Return one row per member, with its assignment as Kafka's command prints it, in their order.
 
-    Parameters
-    ----------
-    members, groups : Arrow
-        `sharelag.schemas.MEMBERS` and `GROUPS` of the same records.
-    lag : Arrow
-        `sharelag.schemas.LAG`, or its ``topic_id topic`` alone; it and the groups have the names of
-        the topics. The id of a topic stands in for a name that neither has.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.MEMBER_ROWS`, in the order of the members.
+    The groups and ``lag``, of which ``topic_id topic`` alone will do, have the names of the topics.
+    The id of a topic stands in for a name that neither has.
     """
     schemas.require(members, schemas.MEMBERS, "members")
     table = as_table(members)

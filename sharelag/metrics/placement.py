@@ -42,25 +42,14 @@ def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
 
 
 def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa.Table:
-    """Return the problems of the state topic.
+    """Return the problems of the state topic, as `sharelag.schemas.FINDINGS`.
 
-    Parameters
-    ----------
-    health : Arrow
-        `sharelag.schemas.HEALTH`.
-    windows : Arrow
-        `sharelag.schemas.WINDOWS` of the same records.
-    partitions : int, mapping of topic to int, or None
-        The number of partitions of the topic; without it nothing is reported as misplaced.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.FINDINGS`: ``misplaced`` (a share partition in a state partition where its
-        coordinator does not read it), ``non_durable_state`` (a state that Kafka never writes),
-        ``undecodable`` (records that Kafka cannot load), ``missing`` (offsets missing between the
-        records), and ``holds_pruning`` (a last snapshot so much older than the partition's last
-        record that it should have been renewed).
+    ``health`` and ``windows`` describe the same records; without the number of partitions of the
+    topic nothing is reported as misplaced. There are ``misplaced`` (a share partition in a state
+    partition where its coordinator does not read it), ``non_durable_state`` (a state that Kafka
+    never writes), ``undecodable`` (records that Kafka cannot load), ``missing`` (offsets missing
+    between the records), and ``holds_pruning`` (a last snapshot so much older than the partition's
+    last record that it should have been renewed).
     """
     rows = [*_misplaced(windows, partitions), *_non_durable(windows)]
     for row in as_table(health).to_pylist():

@@ -234,19 +234,10 @@ class Rates:
 def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) -> Rates:
     """Return the rates of each share partition over its observed span.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED`, in the row order of the lag table; all null where nothing was
-        observed.
-    ends : Ends
-        Of the same lag table. Arrivals are counted from the beginning of the span, or from the
-        first known end if that is later.
-    since_change : bool
-        Only since the rates last changed; else over the whole span. Over the whole span, too, where
-        the end at the change is unknown but an earlier one is known.
+    ``observed`` is in the row order of the lag table; all null where nothing was observed. Arrivals
+    are counted from the beginning of the span, or from the first of the known ``ends`` if that is
+    later. With ``since_change`` only since the rates last changed; else over the whole span, and so
+    too where the end at the change is unknown but an earlier one is known.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
@@ -303,22 +294,10 @@ def drain_columns(
     uncertain, and not growing, if it may drain at rates within the confidence interval, which gives
     the lower bound, or if the rates are equal.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    old : Oldest
-        Of the same lag table.
-    found : Rates
-        Of the same lag table.
-    as_of : int
-        Milliseconds.
-    patience : int
-        Milliseconds. A share partition counts as stalled only if it was observed with lag for that
-        long and for a part of the span: a new record of a quiet topic raises no alarm. After
-        ``patience`` alone there is no forecast.
-    is_empty : bool[rows]
-        True where the group is known to have no members.
+    Times are in milliseconds. A share partition counts as stalled only if it was observed with lag
+    for the patience and for a part of the span: a new record of a quiet topic raises no alarm.
+    After the patience alone there is no forecast. ``is_empty``: the group is known to have no
+    members.
     """
     left, known = numbers(lag, "effective_lag")
     busy = known & (left > 0) & ~old.idle & found.observed
@@ -400,21 +379,12 @@ _LITTLE = 0.05
 def lag_began(
     lag: Arrow, observed: Arrow, ends: Ends
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return when the lag of each share partition began.
+    """Return when the lag of each share partition began, by tables as for `rates`.
 
     It began after the last part of the span before which there was almost none, at the moment from
-    which on what was left at its end had grown as fast as in the part that follows.
-
-    Parameters
-    ----------
-    lag, observed, ends
-        As for `rates`.
-
-    Returns
-    -------
-    float64[rows], bool[rows]
-        Milliseconds, NaN where nothing was observed; and whether it may have begun earlier: at the
-        beginning of the span there was lag, or it is unknown.
+    which on what was left at its end had grown as fast as in the part that follows. That is in
+    milliseconds, NaN where nothing was observed; and whether it may have begun earlier: at the
+    beginning of the span there was lag, or it is unknown.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin

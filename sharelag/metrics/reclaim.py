@@ -42,17 +42,9 @@ _AGGREGATES = {
 def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
     """Return the offsets of each topic partition below the start offsets of all share groups.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG` of all share groups: a missing one could still need these records.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `RECLAIMABLE`, sorted by topic and partition. Offsets, not bytes: record sizes are unknown.
-        Null if a group has fetched nothing yet: its ``share.auto.offset.reset`` decides where it
-        starts.
+    ``lag`` covers all share groups: a missing one could still need these records. The result is
+    `RECLAIMABLE`, sorted by topic and partition. Offsets, not bytes: record sizes are unknown. Null
+    if a group has fetched nothing yet: its ``share.auto.offset.reset`` decides where it starts.
     """
     schemas.require(lag, schemas.LAG, "lag")
     table = as_table(lag).sort_by([("start_offset", "ascending"), ("group_id", "ascending")])

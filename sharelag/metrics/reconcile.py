@@ -96,7 +96,9 @@ def reconcile_arrow(
         differences += _described(terms, kafkas)
     ways = {"described_lag": _number(kafkas, "lag"), "naive_lag": terms.naive, "true_lag": true}
     columns: dict[str, pa.Array] = {name: number.array() for name, number in ways.items()}
-    columns["matches"] = _matches(terms.lag, kafkas)
+    lag, theirs = terms.lag, _number(kafkas, "lag")
+    same = (lag.known == theirs.known) & (~lag.known | (lag.values == theirs.values))
+    columns["matches"] = pa.array(same, mask=~_number(kafkas, "partition").known)
     columns["differences"] = _lists(differences)
     columns |= {name: flat(rows.column(name)) for name in RECONCILED.names if name not in columns}
     order = ascending("group_id", "topic", "topic_id", "partition")
@@ -198,12 +200,6 @@ def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
         _unsized(DESCRIBED_LAG, NO_STATE, ~ours & lag.known),
         _unsized(DESCRIBED_LAG, NOT_DESCRIBED, ~there),
     ]
-
-
-def _matches(lag: _Known, kafkas: pa.Table) -> pa.Array:
-    theirs = _number(kafkas, "lag")
-    same = (lag.known == theirs.known) & (~lag.known | (lag.values == theirs.values))
-    return pa.array(same, mask=~_number(kafkas, "partition").known)
 
 
 def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:

@@ -34,8 +34,7 @@ from sharelag.metrics.columns import (
     series,
     table_of,
 )
-from sharelag.model.kafka_errors import ERRORS, in_words
-from sharelag.model.request_errors import ANSWERS
+from sharelag.model.kafka_errors import ANSWERS, ERRORS, in_words
 from sharelag.schemas import (
     BATCHING,
     INSTANT,
@@ -153,19 +152,10 @@ _SLACK = 100_000
 
 
 def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) -> pa.Table:
-    """Return what is wrong in a log of requests.
+    """Return what is wrong in a log of requests, as `sharelag.schemas.REQUEST_FINDINGS`, by time.
 
-    Parameters
-    ----------
-    tables : mapping of str to Arrow
-        `sharelag.schemas.REQUEST_TABLES` by name.
-    history : Arrow, optional
-        `sharelag.schemas.HISTORY` of the same cluster, to find the record of every write.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.REQUEST_FINDINGS`, by time.
+    ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name; a history of the same cluster serves
+    to find the record of every write.
     """
     found = [
         session_epochs(as_table(tables["requests"])),
@@ -398,17 +388,9 @@ _MEMBER_ENDS = ["removed", "left", "joined again", "changed"]
 def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
     """Return who was a member, and what each had subscribed to and was assigned.
 
-    Parameters
-    ----------
-    tables : mapping of str to Arrow
-        ``requests`` and ``heartbeats`` of `sharelag.schemas.REQUEST_TABLES`: all of the
-        groups that are wanted.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.MEMBERSHIPS`, by group, member and time. A member that is
-        silent until its session times out does not end: no request says that it is gone.
+    ``tables`` has all ``requests`` and ``heartbeats`` of the groups that are wanted. The result is
+    `sharelag.schemas.MEMBERSHIPS`, by group, member and time. A member that is silent until its
+    session times out does not end: no request says that it is gone.
     """
     beats = as_table(tables["heartbeats"])
     code = beats.column("error_code")
@@ -549,17 +531,10 @@ _RENEW = 4
 def batching(tables: Mapping[str, Arrow]) -> pa.Table:
     """Return how many acknowledged runs are whole runs of those that were acquired.
 
-    Parameters
-    ----------
-    tables : mapping of str to Arrow
-        ``acquisitions`` and ``acknowledgements`` of `sharelag.schemas.REQUEST_TABLES`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.BATCHING`, sorted. A run is whole if it begins and ends where
-        runs that the member acquired do: clients acknowledge neighbours as one. Neither renewals
-        nor what was refused count; ``whole_ratio`` is null where nothing was acknowledged.
+    ``tables`` has ``acquisitions`` and ``acknowledgements``. The result is
+    `sharelag.schemas.BATCHING`, sorted. A run is whole if it begins and ends where runs that the
+    member acquired do: clients acknowledge neighbours as one. Neither renewals nor what was refused
+    count; ``whole_ratio`` is null where nothing was acknowledged.
     """
     acquired = as_table(tables["acquisitions"])
     acknowledged = as_table(tables["acknowledgements"])

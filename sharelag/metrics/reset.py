@@ -150,22 +150,9 @@ def reset_commands(
 ) -> list[str]:
     """Return the commands of Kafka that do it; empty where it would need an unknown offset.
 
-    Parameters
-    ----------
-    group : str
-    topics : sequence of str
-        Without any, all.
-    to : "earliest", "latest", int, datetime or None
-        None: each share partition to its new start offset, by a file.
-    server, command_config : optional
-        Of a running cluster.
-    plan : pyarrow.Table, optional
-        `sharelag.schemas.RESET_PLAN`, for the file.
-
-    Returns
-    -------
-    list of str
-        The last one does what the one before it shows.
+    The last one does what the one before it shows. Without topics they are about all. Without
+    ``to`` each share partition goes to its new start offset, by a file of the plan. ``server`` and
+    ``command_config`` are those of a running cluster.
     """
     first = []
     if isinstance(to, datetime):

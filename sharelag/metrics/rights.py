@@ -65,29 +65,14 @@ def judge_rights(
     is_super: bool | None = None,
     may_be_open: bool = False,
 ) -> pa.Table:
-    """Return what a principal may do by the rules.
+    """Return what a principal such as ``User:alice`` may do by rules, as `ASKED_RIGHTS`.
 
-    Parameters
-    ----------
-    rules : pyarrow.Table
-        `sharelag.schemas.ACLS`.
-    wanted : iterable of Right
-        One without a resource is judged by the rules for every name.
-    principal : str
-        Such as ``User:alice``.
-    is_super : bool, optional
-        Whether it is a super user, whom no rule binds; None: not known.
-    may_be_open : bool
-        Whether what no rule is about may be allowed to all (``allow.everyone.if.no.acl.found``).
+    A right without a resource is judged by the rules for every name. No rule binds a super user;
+    ``is_super`` None: it is not known. ``may_be_open``: what no rule is about may be allowed to all
+    (``allow.everyone.if.no.acl.found``). The answer is null where it depends on the host the
+    principal comes from, and in place of what the rules do not allow to somebody who may be a super
+    user.
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.ASKED_RIGHTS`; null where it depends on the host the principal comes from,
-        and in place of what the rules do not allow to somebody who may be a super user.
-
-    Notes
-    -----
     A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
     DESCRIBE allows: finding leaders and coordinators.
     """
@@ -289,23 +274,11 @@ def rights(
 ) -> pa.Table:
     """Return every right that commands need, whether it is granted, and how to grant it.
 
-    Parameters
-    ----------
-    asked : pyarrow.Table
-        `sharelag.schemas.ASKED_RIGHTS`: what is known of some of them.
-    groups, topics : sequence of str
-        What the commands are about; without names, the right on every one is meant.
-    principal : str
-        Who gets it, such as ``User:alice``.
-    server : str
-        The address for Kafka's command.
-    repairs : mapping of Right to str, optional
-        What gives a right that a rule denies, which a grant alone does not.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.RIGHTS`, one row per right and resource, those missing first.
+    ``asked`` has `ASKED_RIGHTS`: what is known of some of them. Without names of groups or topics,
+    the right on every one is meant. ``principal`` gets it, such as ``User:alice``, by Kafka's
+    command with the address ``server``; ``repairs`` has what gives a right that a rule denies,
+    which a grant alone does not. The result is `sharelag.schemas.RIGHTS`, one row per right and
+    resource, those missing first.
     """
     known = {
         Right(row["operation"], row["resource_type"], row["resource"]): row["allowed"]

@@ -41,24 +41,11 @@ def settings_in_force(
     brokers: int | None = None,
     kafka_version: str | None = None,
 ) -> pa.Table:
-    """Return the settings of some groups and of their brokers, each checked with the others.
+    """Return the settings of some groups, then of their brokers, each checked with the others.
 
-    Parameters
-    ----------
-    settings : pyarrow.Table
-        `sharelag.schemas.SETTINGS`; a setting that is not in it has Kafka's default.
-    groups : iterable of str
-    given : mapping of name to value, optional
-        Values to check as if they were set.
-    brokers : int, optional
-        How many brokers the cluster has, where that is known.
-    kafka_version : str, optional
-        Of the brokers; without it that of `choose_basis`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `IN_FORCE`: the groups' settings, then the brokers'.
+    A setting that is not in ``settings`` has Kafka's default; ``given`` values are checked as if
+    they were set. ``brokers`` is how many the cluster has, where that is known, and without
+    ``kafka_version`` that of `choose_basis` counts. The result is `IN_FORCE`.
     """
     found = each_in_force(settings, [*groups, ""])
     theirs = found.pop("")
@@ -255,22 +242,9 @@ def setting_commands(
 ) -> list[str]:
     """Return the command of each group that sets its values, for bash.
 
-    Parameters
-    ----------
-    found : pyarrow.Table
-        `IN_FORCE`, of the checked values.
-    given : mapping of name to value
-        Those that were checked; settings of brokers are left out.
-    groups : iterable of str
-    profile : str
-        The version whose settings they are.
-    server, command_config : optional
-        Of a running cluster.
-
-    Returns
-    -------
-    list of str
-        Empty where one of the values has a problem: a command sets all of them or none.
+    None where one of the values has a problem: a command sets all of them or none. ``found`` has
+    the checked values as `IN_FORCE`; settings of brokers are left out. ``profile`` is the version
+    whose settings they are; ``server`` and ``command_config`` are those of a running cluster.
     """
     refused = {row["name"] for row in found.to_pylist() if row["problem"]}
     scopes = {name: getattr(find(name, profile), "scope", None) for name in given}

@@ -268,7 +268,7 @@ def _ascends(rows: Any, i: int) -> bool:
 
 @kernel
 def _sort_any(rows: Any, n: int) -> int:
-    """Insertion sort, for lists that Kafka itself does not write."""
+    """Sort by insertion, for lists that Kafka itself does not write."""
     size = 0
     for i in range(n):
         first, last, count, state = rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]

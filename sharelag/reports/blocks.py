@@ -28,6 +28,7 @@ DARK_MIME = "application/vnd.sharelag.dark+json"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 #: Words up to this length fit a column on paper.
 _LONGEST_WORD = 20
+_LEVELS = ("level", "level_before", "severity")
 #: Longer tables are truncated on the page; the notebook has all rows.
 MOST_ROWS = 200
 
@@ -37,10 +38,7 @@ def group_findings(
 ) -> list[dict[str, Any]]:
     """Merge the causes and broken rules of a verdict; see `merge_findings`.
 
-    Parameters
-    ----------
-    groups, rules : sequence of mappings
-        Of a verdict; rules without a group belong to `CLUSTER`.
+    Rules without a group belong to `CLUSTER`.
     """
     found = [{"group_id": CLUSTER, **one} for one in rules]
     found += [
@@ -67,18 +65,10 @@ def _is_judgement(one: Mapping[str, Any]) -> bool:
 
 
 def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Merge findings with the same text.
+    """Merge findings with the same text: causes with their ``group_id``, or rules.
 
-    Parameters
-    ----------
-    found : iterable of mappings
-        Causes of a verdict with their ``group_id``, or rules, whose text differs in each place.
-
-    Returns
-    -------
-    list of dict
-        The worst first: ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and
-        ``places``: the findings merged.
+    Each has ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and ``places``, the
+    findings merged; the worst first. The text of rules differs in each place.
     """
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:
@@ -160,23 +150,11 @@ def block(name: str, text: str, data: Mapping[str, Any] | None = None, **values:
 def table(
     rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str, empty: str
 ) -> Block:
-    """Render rows as a table.
+    """Render rows, as `sharelag.tables.lines.plain_rows` returns them, as a table.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        As `sharelag.tables.lines.plain_rows` returns them; times, in UTC, are shown to the
-        second.
-    columns : mapping of heading to column
-    caption : str
-        What a row is, and what the numbers mean.
-    empty : str
-        The text shown if there are no rows.
-
-    Returns
-    -------
-    Block
-        Columns without any value are left out; the caption names them.
+    Times, in UTC, are shown to the second. The caption says what a row is and what the numbers
+    mean, and names the columns without any value, which are left out; ``empty`` is shown if there
+    are no rows.
     """
     if not rows:
         return block("sentence", empty, words=empty)
@@ -195,7 +173,7 @@ def table(
                 "text": _text(row, name).removeprefix(f"{day} "),
                 "time": _is_time(row.get(name)),
                 "number": is_number(row.get(name)),
-                "level": _level(name, row),
+                "level": row[name] if name in _LEVELS else None,
             }
             for name in columns.values()
         ]
@@ -225,10 +203,6 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, str) and bool(_TIME.fullmatch(value))
 
 
-def _level(name: str, row: Mapping[str, Any]) -> str | None:
-    return row[name] if name in ("level", "level_before", "severity") else None
-
-
 @cache
 def environment() -> jinja2.Environment:
     """Load the templates of reports; values are escaped unless marked as safe."""
@@ -244,9 +218,9 @@ def environment() -> jinja2.Environment:
     made.globals["levels"] = LEVELS
     made.filters |= {
         "number": number,
-        "duration": _duration,
+        "duration": lambda ms: MISSING if ms is None else duration(ms),
         "evidence": _evidence,
-        "name": _name,
+        "name": lambda value: MISSING if value is None else terminal(str(value)),
         "signed": _signed,
         "merged": merge_findings,
         "ranges": ranges,
@@ -272,12 +246,8 @@ def _signed(value: int | None) -> str:
     return "±0" if value == 0 else f"{value:+,}".replace(",", THIN_SPACE).replace("-", "\u2212")
 
 
-def _duration(milliseconds: float | None) -> str:
-    return MISSING if milliseconds is None else duration(milliseconds)
-
-
 def _evidence(found: Mapping[str, str]) -> str:
-    """What shows a cause, in the words of ``sharelag explain``."""
+    """Return what shows a cause, in the words of ``sharelag explain``."""
     shown = {name: value for name, value in found.items() if name != "partitions"}
     return evidence_in_words(shown, "," in found.get("partitions", ""), THIN_SPACE)
 
@@ -285,7 +255,3 @@ def _evidence(found: Mapping[str, str]) -> str:
 def _long(value: object) -> str:
     """Return the CSS class of cells with very long words, which may be broken on paper."""
     return "sr-long" if max(map(len, str(value).split()), default=0) > _LONGEST_WORD else ""
-
-
-def _name(value: object) -> str:
-    return MISSING if value is None else terminal(str(value))

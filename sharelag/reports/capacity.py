@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.charts.text import number
-from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
@@ -22,9 +20,10 @@ from sharelag.reports.inputs import Case
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
 from sharelag.whatif.compare import Comparison, compare, variants
+from sharelag.whatif.comparison.intervals import enough_seeds
+from sharelag.whatif.comparison.rows import blocked, unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.scenario import Scenario
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 #: The measure that decides which variant is better.
@@ -44,11 +43,8 @@ def reclaimable(case: Case) -> list[dict[str, Any]]:
 def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     """Estimate what a record TTL would archive, by group, the largest lag first.
 
-    Returns
-    -------
-    list of dict
-        Sums over the share partitions. The estimate and the upper bound are unknown if one of them
-        is; the lower bound counts those that are known.
+    These are sums over the share partitions. The estimate and the upper bound are unknown if one of
+    them is; the lower bound counts those that are known.
     """
     evidence = case.evidence
     ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
@@ -77,12 +73,9 @@ def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
 def headroom(case: Case) -> list[dict[str, Any]]:
     """Collect each group's rates, members and where its lag is concentrated; None if unknown.
 
-    Returns
-    -------
-    list of dict
-        The group with the highest arrival rate first. Rates are records per second, summed over
-        the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by
-        chance, or what arrived cannot be delivered), "clearly", or None if it is not known.
+    The group with the highest arrival rate comes first. Rates are records per second, summed over
+    the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by chance,
+    or what arrived cannot be delivered), "clearly", or None if it is not known.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
@@ -114,12 +107,8 @@ def headroom(case: Case) -> list[dict[str, Any]]:
 def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     """Write the headline of a capacity report: groups that fall behind or have no members.
 
-    Parameters
-    ----------
-    rows : list of dict
-        As `headroom` returns them.
-    wrong : str, optional
-        Another problem, in a sentence: used if the report itself finds none.
+    ``rows`` are those of `headroom`; ``wrong``, another problem in a sentence, is used if the
+    report itself finds none.
     """
     known = [row for row in rows if row["falls_behind"] is not None]
     behind = [row for row in known if row["falls_behind"] == _CLEARLY]
@@ -206,7 +195,7 @@ def propose(
     members: Sequence[int] = (),
     assignors: Sequence[str] = (),
     minutes: float = 10,
-    seeds: int = 5,
+    seeds: int | None = None,
 ) -> Proposal:
     """Simulate variants of one group.
 
@@ -220,8 +209,8 @@ def propose(
         Assignors to try beside Kafka's own.
     minutes : float
         Simulated time.
-    seeds : int
-        Number of simulations of each variant.
+    seeds : int, optional
+        Simulations of each variant; by default as many as tell the variants apart.
 
     Raises
     ------
@@ -238,8 +227,9 @@ def propose(
         made |= variants(
             scenario, assignors=[name for name in assignors if name != scenario.assignor]
         )
+    seeds = enough_seeds(len(made)) if seeds is None else seeds
     found = compare(made, seeds=range(seeds), baseline=_NOW)
-    rows = [_row(name, one, found) for name, one in made.items()]
+    rows = found.decision()
     decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
     return Proposal(
         group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds
@@ -256,43 +246,6 @@ def _group(case: Case) -> str:
     return str(max(known, key=lambda row: (row["lag_sum"], row["group_id"]))["group_id"])
 
 
-def _row(name: str, scenario: Scenario, found: Comparison) -> dict[str, Any]:
-    measured = {row["measure"]: row for row in _of(found.measures, name)}
-    differs = {row["measure"]: row for row in _of(found.differences, name)}
-    drain = measured["drain_ms"]
-    return {
-        "variant": name,
-        "members": len(scenario.each_member()),
-        "drain_ms": None if drain["mean"] is None else round(drain["mean"]),
-        "drained": f"{drain['n']} of {drain['n'] + drain['unknown']}",
-        "lag_p95": measured["lag_p95"]["mean"],
-        "lag_p95_difference": _interval(differs.get("lag_p95"), number),
-        "age_p95_ms": None
-        if measured[_DECISIVE]["mean"] is None
-        else round(measured[_DECISIVE]["mean"]),
-        "age_p95_difference": _interval(differs.get(_DECISIVE), duration),
-        "redeliveries": measured["redeliveries"]["mean"],
-        "member_hours": measured["member_hours"]["mean"],
-    }
-
-
-def _of(table: pa.Table, variant: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.filter(
-        pc.equal(table.column("variant"), variant)
-    ).to_pylist()
-    return rows
-
-
-def _interval(row: dict[str, Any] | None, text: Callable[[float], str]) -> str | None:
-    if row is None or row["difference"] is None or row["low"] is None:
-        return None
-    if row["difference"] == row["low"] == row["high"] == 0:
-        return "the same"
-    difference, half = row["difference"], (row["high"] - row["low"]) / 2
-    sign = "+" if difference > 0 else "-" if difference < 0 else ""
-    return f"{sign}{text(abs(difference))} ± {text(half)}"
-
-
 def _words(
     group: str,
     rows: list[dict[str, Any]],
@@ -300,23 +253,14 @@ def _words(
     minutes: float,
     decides: list[Assumption],
 ) -> str:
-    best = found.winner(_DECISIVE)
-    if best is None:
-        words = "no variant clearly beats all others by the age of the oldest record"
-    else:
-        by_name = {row["variant"]: row for row in rows}
-        won, now = by_name[best], by_name[_NOW]
-        words = "leave it as it is" if best == _NOW else f"choose {best}"
-        words += ", which beats all others tried: "
-        words += f"the p95 age of its oldest record is {_span(won)}"
-        words += f" instead of {_span(now)}" if won != now else ""
-        if won["drained"][0] == "0":
-            words += f". None of its runs clears the lag within {minutes:g} min: try more members"
+    words, scenario = found.verdict(), found.scenarios[_NOW]
+    if unknown := unknown_work(scenario):
+        return f"{group}: {unknown}."
+    if not blocked(scenario) and all(row["drain_ms"] is None for row in rows):
+        words += (
+            f". No variant clears the lag within {minutes:g} min in every run: try more members"
+        )
     if not decides:
         return f"{group}: {words}."
     assumed = "; ".join(one.what for one in decides)
     return f"{group}: the result depends on an assumption ({assumed}). If it holds, {words}."
-
-
-def _span(row: dict[str, Any]) -> str:
-    return "unknown" if row["age_p95_ms"] is None else duration(row["age_p95_ms"])

@@ -283,10 +283,10 @@ def only(case: Case, group: str) -> Case:
 def compared(made: Proposal) -> Block:
     """Show the variants side by side."""
     caption = (
-        f"{made.group}, simulated: means of {made.seeds} runs. Against now: variant minus the "
-        "group as it is, in paired runs, ± half of the 95 % confidence interval."
+        f"{made.group}, simulated: means of {made.seeds} runs. Against the first row: the variant "
+        "minus the group as it is, in paired runs, ± half of the 95 % confidence interval."
     )
-    return table(made.rows, report_views.COMPARED.columns, caption, "Nothing was simulated.")
+    return table(made.rows, report_views.DECISION.columns, caption, "Nothing was simulated.")
 
 
 def assumptions(made: Proposal) -> Block:

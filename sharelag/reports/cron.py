@@ -31,12 +31,7 @@ _PLAIN = re.compile(r"\*(?:/\d+)?|(\d+)(?:-(\d+)(?:/\d+)?)?")
 
 
 def cron_for_all(cron: str) -> str:
-    """Rewrite an expression: numbers for names, 0 for Sunday, lists for ranges that wrap.
-
-    Parameters
-    ----------
-    cron : str
-        Five fields: minute, hour, day of the month, month, day of the week.
+    """Rewrite five fields: numbers for names, 0 for Sunday, lists for ranges that wrap.
 
     Raises
     ------

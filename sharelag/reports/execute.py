@@ -84,24 +84,12 @@ def execute(
     cell_seconds: int = CELL_SECONDS,
     progress: Callable[[str], None] | None = None,
 ) -> Executed:
-    """Run a notebook.
+    """Run a notebook, and write it to ``out`` cell by cell, also after a failure.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-    out : pathlib.Path
-        The executed notebook, written cell by cell, also after a failure.
-    parameters : mapping
-        Must not hold secrets.
-    properties : mapping
-        Client properties; passed in the kernel's environment, so they are never written down.
-    secrets : iterable of str
-        Removed from the executed notebook.
-    cell_seconds : int
-        A cell that takes longer fails.
-    progress : callable, optional
-        Receives a line about the cell that runs, seconds after the one before, also from another
-        thread while the cell lasts.
+    ``parameters`` must not hold secrets. Client ``properties`` are passed in the kernel's
+    environment, so they are never written down; ``secrets`` are removed from the executed notebook.
+    A cell that takes longer than ``cell_seconds`` fails. ``progress`` receives a line about the
+    cell that runs, seconds after the one before, also from another thread while the cell lasts.
     """
     # These imports take a second; commands that only list reports need not wait for them.
     import nbformat
@@ -270,16 +258,8 @@ def _without_failure_notes(notebook: Any) -> Any:
 def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
     """Replace secrets in an executed notebook by `sharelag.reports.secrets.MASK`.
 
-    Parameters
-    ----------
-    notebook : nbformat.NotebookNode
-        Of version 4. Sources, outputs, attachments and the values of metadata are searched.
-    secrets : iterable of str
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        A valid notebook, whatever the secrets. Images and binary data are unchanged.
+    Sources, outputs, attachments and the values of metadata are searched; images and binary data
+    are unchanged. The result is a valid notebook, whatever the secrets.
     """
     import nbformat
 

@@ -26,18 +26,9 @@ _BROWSERS = (
 
 
 def draw(notebook: Any, folder: Path) -> str | None:
-    """Draw every chart of an executed notebook.
+    """Draw every chart of an executed notebook as ``chart-1.svg``, ``chart-1.png`` and so on.
 
-    Parameters
-    ----------
-    notebook : nbformat.NotebookNode
-    folder : pathlib.Path
-        Receives ``chart-1.svg``, ``chart-1.png`` and so on, in the order of the report.
-
-    Returns
-    -------
-    str or None
-        Why there are no images; None if there are.
+    Returns why there are no images; None if there are.
     """
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     charts = [

@@ -72,14 +72,7 @@ def born(signs: pa.Table) -> pa.Table:
 
 
 def is_whole(case: Case, signs: pa.Table) -> bool:
-    """Return whether the records since the beginning are complete.
-
-    Parameters
-    ----------
-    case : Case
-    signs : pyarrow.Table
-        Its `signs`.
-    """
+    """Return whether the records since the beginning are complete, by the case and its `signs`."""
     if case.evidence.gaps.num_rows or case.evidence.rejected:
         return False
     return not pc.any(pc.greater(signs.column("missing"), 0)).as_py()
@@ -112,19 +105,9 @@ def as_far_as_known(words: str, is_whole: bool) -> str:
 def windows_at(
     case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS
 ) -> pa.Table:
-    """Rebuild the windows of some share partitions at regular moments.
+    """Rebuild windows of share partitions at regular moments, with ``topic`` and ``as_of``.
 
-    Parameters
-    ----------
-    case : Case
-    share_partitions : sequence of (group, topic id, partition)
-        Only a few: their records are held in memory.
-    moments : int
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.WINDOWS` of all moments, with ``topic`` and ``as_of``.
+    These are group, topic id and partition; only a few, as their records are held in memory.
     """
     rows = [dict(zip(KEY, one, strict=True)) for one in share_partitions]
     wanted = pa.Table.from_pylist(
@@ -137,12 +120,9 @@ def windows_at(
 
 
 def headline(case: Case, outcome: Mapping[str, Any]) -> str:
-    """Write the headline of an incident: what, since when, and what to do.
+    """Write the headline of an incident in `MOST_WORDS` words at most: what, since when, the fix.
 
-    Returns
-    -------
-    str
-        `MOST_WORDS` words at most; the verdict's where nothing began since then.
+    It is the verdict's where nothing began since then.
     """
     begin = case.evidence.as_of - case.known_span
     found = _first_of_the_worst(outcome, begin)
@@ -168,18 +148,9 @@ def _name(finding: Mapping[str, Any]) -> str:
 
 
 def happened(case: Case, outcome: Mapping[str, Any]) -> str:
-    """Write what happened since the beginning.
+    """Write what happened since the beginning, in a few sentences in order of time.
 
-    Parameters
-    ----------
-    case : Case
-    outcome : mapping
-        Its verdict.
-
-    Returns
-    -------
-    str
-        A few sentences in order of time. If nothing began, it ends with what still holds.
+    If nothing began, it ends with what still holds.
     """
     begin, found = case.evidence.as_of - case.known_span, signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sharelag.durations import parse_duration
 from sharelag.engine.engines import without_records
 from sharelag.errors import InputError
-from sharelag.inputs import CaptureInput, Input
+from sharelag.inputs import CaptureInput
 from sharelag.inputs.open import named_input, require_there
 from sharelag.inputs.texts import read_text
 from sharelag.metrics.evidence import Evidence
@@ -118,9 +118,10 @@ def read(
         bars=False,
     )
     if since:
-        looked_at = (end := requested or _now(bench.source)) - parse_since(
-            since, lambda: end, parse_time
-        )
+        source = bench.source
+        now = source.as_of() if isinstance(source, CaptureInput) else datetime.now(UTC)
+        end = requested or now
+        looked_at = end - parse_since(since, lambda: end, parse_time)
         if looked_at <= timedelta():
             raise InputError(
                 f"since ({since}) must be earlier than the moment of the report: "
@@ -146,14 +147,8 @@ def require_valid(
 ) -> None:
     """Refuse what `read` would refuse, as far as that shows without reading records.
 
-    Parameters
-    ----------
-    parameters : mapping
-        All parameters of a notebook that declares `PLACES`.
-    properties : mapping
-        Kafka client properties.
-    spelled : callable
-        How messages write the name of an input.
+    ``parameters`` are all of a notebook that declares `PLACES`, ``properties`` the Kafka client's;
+    ``spelled`` is how messages write the name of an input.
 
     Raises
     ------
@@ -174,10 +169,6 @@ def require_valid(
     if rules := parameters.get("rules"):
         read_rules(Path(rules))
     _previous(parameters.get("previous"))
-
-
-def _now(source: Input) -> datetime:
-    return source.as_of() if isinstance(source, CaptureInput) else datetime.now(UTC)
 
 
 def _previous(path: str | None) -> dict[str, Any] | None:

@@ -57,12 +57,7 @@ def declared(path: Path) -> dict[str, Any]:
     """Read the parameters of a notebook, with defaults, from its cell tagged ``parameters``.
 
     Papermill's own inference has no values, and omits what has another ``=`` on its line; what it
-    finds is here, too.
-
-    Returns
-    -------
-    dict of str to Any
-        A default that only running the cell would show is ``...``.
+    finds is here, too. A default that only running the cell would show is ``...``.
 
     Raises
     ------

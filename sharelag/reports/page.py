@@ -55,22 +55,10 @@ class _Data(NamedTuple):
 def page(
     notebook: Any, run: Run, outcome: Mapping[str, Any] | None, last_good: str | None = None
 ) -> str:
-    """Render an executed notebook as a page.
+    """Render an executed notebook without secrets as an HTML document.
 
-    Parameters
-    ----------
-    notebook : nbformat.NotebookNode
-        Without secrets.
-    run : Run
-    outcome : mapping or None
-        Its verdict, see `sharelag.reports.verdict.verdict`.
-    last_good : str, optional
-        The last run that did not fail, for a report that did.
-
-    Returns
-    -------
-    str
-        An HTML document.
+    ``outcome`` is its verdict, and ``last_good``, for a report that failed, the last run that did
+    not.
     """
     data = _Data({}, {}, {}, {})
     state = notebook.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})
@@ -86,6 +74,7 @@ def page(
     if data.charts:
         library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
         bundles["sr-plotly"] = base64.b64encode(library).decode()
+    digest = hashlib.sha256(script.encode()).digest()
     return (
         environment()
         .get_template("report.html.j2")
@@ -105,14 +94,9 @@ def page(
             css=folder.joinpath("templates", "report.css").read_text("utf-8"),
             widget_css="\n".join(data.styles).replace("</", "<\\/"),
             script=script,
-            script_hash=_script_hash(script),
+            script_hash=f"'sha256-{base64.b64encode(digest).decode()}'",
         )
     )
-
-
-def _script_hash(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
 
 
 def title_of(notebook: Any) -> str | None:
@@ -278,19 +262,9 @@ def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict
 
 
 def mail(title: str, run: Run, outcome: Mapping[str, Any] | None) -> str:
-    """Write the body of a mail.
+    """Write the body of a mail: HTML of less than 100 KB, so that mail programs do not clip it.
 
-    Parameters
-    ----------
-    title : str
-    run : Run
-    outcome : mapping or None
-        The verdict; None if the report failed before there was one.
-
-    Returns
-    -------
-    str
-        An HTML document of less than 100 KB, so that mail programs do not clip it.
+    ``outcome`` is the verdict; None if the report failed before there was one.
     """
     css = resources.files(__package__).joinpath("templates", "mail.css").read_text("utf-8")
     groups = [] if outcome is None else outcome["groups"]

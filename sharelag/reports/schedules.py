@@ -348,7 +348,9 @@ def _kubernetes(job: Job) -> str:
             "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
         },
     }
-    comment = "".join(f"# {_one_line(step)}\n" for step in [*steps, "Then: kubectl apply -f FILE"])
+    comment = "".join(
+        f"# {' '.join(step.splitlines())}\n" for step in [*steps, "Then: kubectl apply -f FILE"]
+    )
     return comment + yaml.safe_dump(definition, sort_keys=False, allow_unicode=True, width=10_000)
 
 
@@ -377,10 +379,6 @@ def _container(command: list[str], mounts: list[dict[str, Any]]) -> dict[str, An
         "volumeMounts": mounts,
         "workingDir": _OUT,
     }
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.splitlines())
 
 
 #: The supported schedulers.

@@ -47,20 +47,9 @@ def secrets_of(
 ) -> frozenset[str]:
     """Collect the secrets that a run could reveal.
 
-    Parameters
-    ----------
-    command_config : path, optional
-        Client properties; an unreadable file is ignored here, the run itself reports it.
-    properties : mapping
-        Single client properties.
-    parameters : mapping, optional
-        Of the notebook.
-
-    Returns
-    -------
-    frozenset of str
-        Values of settings, parameters and environment variables whose name suggests a secret, and
-        the secrets within JAAS configurations.
+    These are values of settings, parameters of the notebook and environment variables whose name
+    suggests a secret, and the secrets within JAAS configurations. An unreadable file of client
+    properties is ignored here, as the run itself reports it.
     """
     settings: dict[str, Any] = dict(parameters or {})
     # Short values of environment variables are switches rather than secrets.
@@ -81,22 +70,18 @@ def secrets_of(
             continue
         found.add(value)
         found |= {text.strip("\"'") for key, text in _QUOTED.findall(value) if is_secret_name(key)}
-    return frozenset(secret for secret in found if len(secret) >= _LEAST and not _is_path(secret))
-
-
-def _is_path(value: str) -> bool:
-    """Return whether a value is an existing path, which is not secret itself."""
-    return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
+    return frozenset(  # an existing path is not secret itself
+        secret
+        for secret in found
+        if len(secret) >= _LEAST
+        and not (secret.startswith(("/", "~", ".")) and Path(secret).expanduser().exists())
+    )
 
 
 def scrubbed(value: Any, secrets: Iterable[str]) -> Any:
     """Replace secrets by `MASK` in a string, or in lists and mappings of strings.
 
-    Parameters
-    ----------
-    value : str, list, mapping or anything else
-        Other values are returned unchanged.
-    secrets : iterable of str
+    Other values are returned unchanged.
     """
     return masked(value, masker(secrets))
 

@@ -129,14 +129,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
     """Lock a report for one run at a time; yields its folder.
 
-    Parameters
-    ----------
-    out : pathlib.Path
-    name : str
-    wait : bool
-        Wait for a run that is under way; otherwise raise.
-    tell : callable
-        Called with a message before waiting.
+    With ``wait``, ``tell`` is called with a message, and a run that is under way is waited for.
 
     Raises
     ------
@@ -209,23 +202,11 @@ def runs_of(folder: Path) -> list[Run]:
 
 
 def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | None) -> list[Run]:
-    """Remove old runs.
+    """Remove old runs of a report's folder; return these.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Of a report.
-    now : datetime
-    keep : int, optional
-        How many runs to keep of those with the same parameters and cluster.
-    keep_days : float, optional
-        For how many days to keep runs.
-
-    Returns
-    -------
-    list of Run
-        The runs removed. Of each kind the newest run stays, and the newest successful one; so does
-        the target of ``latest``, which is not the newest if the clock was set back.
+    ``keep`` says how many to keep of those with the same parameters and cluster, ``keep_days`` for
+    how many days. Of each kind the newest run stays, and the newest successful one; so does the
+    target of ``latest``, which is not the newest if the clock was set back.
     """
     since = None if keep_days is None else now - timedelta(days=keep_days)
     latest = (folder / "latest").resolve().name

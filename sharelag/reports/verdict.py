@@ -22,9 +22,8 @@ from sharelag.inputs.open import captured
 from sharelag.model import iso
 from sharelag.replay.moment import parse_time
 from sharelag.reports.inputs import Case
-from sharelag.tables.gaps import REASONS
+from sharelag.tables import gaps
 from sharelag.tables.level import CHECKED, worst
-from sharelag.tables.words import counted
 from sharelag.workbench.judged import headline, judged_groups, rule_of
 
 FORMAT = 1
@@ -75,55 +74,22 @@ def verdict(case: Case) -> dict[str, Any]:
         "engine": case.evidence.engine,
         "groups": groups,
         "rules": rules,
-        "unknown": unknown(case),
+        "unknown": unknown(case, sum(group["unknown_ages"] for group in groups)),
     }
     was = _before(case)
     return judged | {"changes": None if was is None else changes(case, was, judged)}
 
 
-def unknown(case: Case) -> list[str]:
-    """List what the report cannot know, in sentences."""
-    evidence = case.evidence
-    reasons = [reason for reason in evidence.lag.column("lag_reason").to_pylist() if reason]
-    sentences = [
-        f"The lag of {counted(reasons.count(reason), 'share partition')}: {REASONS[reason]}."
-        for reason in sorted(set(reasons))
-    ]
-    if count := evidence.gaps.num_rows:
-        sentences.append(
-            f"What happened in {counted(count, 'place')} of the state topic: records are "
-            "missing there, so rates are lower bounds."
-        )
-    if count := evidence.rejected:
-        sentences.append(
-            f"The contents of {counted(count, 'record')} that could not be decoded "
-            "(sharelag decode shows them)."
-        )
-    if not evidence.settings.num_rows:
-        sentences.append(
-            "The settings in force: the input does not have them, and Kafka's defaults are assumed."
-        )
-    elif evidence.settings.column("value").null_count:
-        sentences.append(
-            "Some settings: the cluster does not reveal them, and Kafka's defaults are assumed."
-        )
-    if not evidence.groups.num_rows:
-        sentences.append("Members and assignments: the input lacks the groups' own records.")
-    if not evidence.past_offsets.num_rows:
-        sentences.append(
-            "Earlier end offsets of the topics, and so how fast records arrive and when the lag "
-            "will be gone."
-        )
-    ages = evidence.progress.filter(
-        pc.greater(evidence.progress.column("oldest_offset").fill_null(-1), -1)
+def unknown(case: Case, ages: int) -> list[str]:
+    """List what the report cannot know, in sentences; ``ages`` is how many ages are unknown."""
+    lag, past = case.evidence.lag, case.evidence.past_offsets
+    said = (
+        *gaps.of_lag(lag),
+        *gaps.of_rows(ages, len(lag), "the age", [gaps.NO_AGE]),
+        *(() if past.num_rows else (gaps.NO_PAST_ENDS,)),
+        *case.bench.base_of(case.evidence).unknown,
     )
-    if count := ages.column("age_ms").null_count:
-        sentences.append(f"The age of the lag of {counted(count, 'share partition')}.")
-    if case.bench.as_of is not None:
-        sentences.append(
-            "Settings, retention and last stable offsets at that moment: current ones are used."
-        )
-    return sentences
+    return [f"{one[0].upper()}{one[1:]}." for one in said]
 
 
 def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:
@@ -151,17 +117,9 @@ def _before(case: Case) -> Mapping[str, Any] | None:
 def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Compare the groups with those of the previous report; what was unknown then is None.
 
-    Parameters
-    ----------
-    case : Case
-    was, now : mapping
-        Verdicts of the current format.
-
-    Returns
-    -------
-    dict
-        ``comparable``: whether the reports can be compared, else ``why`` not; ``groups``, new and
-        gone ones included; the causes that are new, gone and lasting.
+    ``was`` and ``now`` are verdicts of the current format. The result has ``comparable``, else
+    ``why`` not; ``groups``, new and gone ones included; and the causes that are new, gone and
+    lasting.
     """
     apart = {"since": was["as_of"], "comparable": False}
     apart |= {"groups": [], "new_causes": [], "gone_causes": []}

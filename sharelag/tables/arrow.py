@@ -20,7 +20,7 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def as_table(rows: Arrow) -> pa.Table:
-    """A table of a table or a batch."""
+    """Return a table of a table or a batch."""
     return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
 
 
@@ -46,7 +46,7 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
 def rows_by_group(
     table: Arrow, names: Sequence[str] = ()
 ) -> defaultdict[str, list[dict[str, Any]]]:
-    """The rows of each group as mappings, in their order; a group without rows has none."""
+    """Return the rows of each group as mappings, in their order; a group without rows has none."""
     groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in table.select(list(names) or table.schema.names).to_pylist():
         groups[row["group_id"]].append(row)
@@ -68,14 +68,8 @@ def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
 def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
     """The partner of each row in another table; all its columns are null where there is none.
 
-    Parameters
-    ----------
-    rows : pyarrow.Array
-        A key a row, as `keys` makes them.
-    table : pyarrow.RecordBatch or pyarrow.Table
-        Should a key be there more than once, its first row is the partner.
-    names : sequence of str
-        The columns of ``table`` that its keys are made of.
+    A row has a key, as `keys` makes them of the named columns of ``table``. Should a key be there
+    more than once, its first row is the partner.
     """
     return as_table(table).take(pc.index_in(rows, keys(table, names)))
 

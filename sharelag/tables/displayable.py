@@ -13,7 +13,7 @@ class Displayable(ABC):
 
     @abstractmethod
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that people are shown of it."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         # What makes HTML takes a while to import, and is needed only where somebody looks.

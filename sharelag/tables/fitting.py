@@ -32,7 +32,7 @@ _LESS = (
     *("top_share", "needed_from", "snapshots", "topics", "group_coordinator", "type"),
     *("client_host", "leader_epoch_before", "occurrences", "share_partitions", "margin_ms"),
     *("lag_gini", "lag_max_mean", "skipped_unread", "archived", "released", "window_available"),
-    *("source", "runs", "start_offset", "leader_id"),
+    *("source", "runs", "start_offset", "leader_id", "drained", "member_hours"),
 )
 #: Characters that a name keeps, and those that it keeps where these are too many.
 _SHORTEST_NAME, _SHORTEST = 12, 8
@@ -41,12 +41,15 @@ _LONG_NAME = 24
 #: What may be shortened: names, and lists that other outputs have in full.
 _SHORTENED = frozenset({Format.TEXT, Format.LIST, Format.RUNS, Format.DIFFERENCES})
 #: Columns of sentences, which are wrapped.
-SENTENCES = frozenset({"summary", "why", "advice", "meaning", "hint", "problem", "reason", "about"})
+SENTENCES = frozenset(
+    {"summary", "why", "advice", "meaning", "hint", "problem", "reason", "about", "verdict"}
+)
 #: Characters of a sentence that a line has at least.
 _SHORTEST_LINE = 24
 #: Columns whose values are what a row is about: they are never cut.
 _WHOLE = frozenset(
     {"name", "level", "rule", "cause", "drain", "event", "state", "over", "measure", "by"}
+    | {"drained", "age_p95_difference"}
 )
 
 #: What of a time is finer than a second.
@@ -109,6 +112,8 @@ def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
             if most >= now:
                 break
             cells[longest] = [cells[longest][0], *shortened(cells[longest][1:], most)]
+            if widest(cells[longest]) >= now:  # its heading is what takes the room
+                left.remove(longest)
     return _wrapped(cells, names, width)
 
 

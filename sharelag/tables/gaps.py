@@ -66,6 +66,13 @@ KAFKA_SOURCE = (
     "it, or read them with sharelag.read_kafka"
 )
 
+#: Why an age is null.
+NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown"
+#: What earlier ends would tell.
+NO_PAST_ENDS = (
+    "earlier end offsets of the topics, and so how fast records arrive and when the lag is gone"
+)
+
 # ---- groups and brokers
 #: What to do where nothing is known of the groups' own records.
 NO_RECORDS = (
@@ -215,10 +222,7 @@ def of_group_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
 def of_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, ...]:
     """Say of how many groups Kafka's command printed no number of members, or not all of them.
 
-    Parameters
-    ----------
-    groups, members : pyarrow.Table
-        `GROUP_STATES` and, where they are shown, `MEMBER_ROWS` of what was printed.
+    ``groups`` and, where they are shown, ``members`` are what was printed.
     """
     count = flat(groups.column("members"))
     if members is not None:
@@ -274,19 +278,11 @@ def judge_lags(
 ) -> dict[str, list[tuple[str, str]]]:
     """Judge each group by its unknown lags: why they are unknown, and whether somebody has to act.
 
-    Parameters
-    ----------
-    lag : pyarrow.Table
-        `sharelag.schemas.LAG`.
-    came, nothing_came : numpy.ndarray of bool
-        Of each row, whether records have arrived that were never fetched, and whether none has.
-
-    Returns
-    -------
-    dict of str to list of (str, str)
-        By group, a level and a sentence for each reason, the worst first; groups without unknown
-        lags are left out. A share partition that was never fetched is ok if nothing arrived, and a
-        warning if records did. One whose offsets could not be read is unknown.
+    ``came`` and ``nothing_came`` say of each row of `LAG` whether records have arrived that were
+    never fetched, and whether none has. By group there is a level and a sentence for each reason,
+    the worst first; groups without unknown lags are left out. A share partition that was never
+    fetched is ok if nothing arrived, and a warning if records did. One whose offsets could not be
+    read is unknown.
     """
     found: dict[str, Counter[tuple[str, str]]] = {}
     is_unknown = pc.is_null(lag.column("lag"))

@@ -41,32 +41,29 @@ _IN_RULES = {"warn": WARNING}
 
 
 def rank(level: str) -> int:
-    """The place of a level from the best, which is 0, to the worst."""
+    """Return the place of a level from the best, which is 0, to the worst."""
     return _RANKS[level]
 
 
 def worst(levels: Iterable[str], default: str = OK) -> str:
-    """The worst of some levels."""
+    """Return the worst of some levels."""
     return max(levels, key=rank, default=default)
 
 
 def outcome(severity: str) -> str:
-    """The level of a group for a cause in it: for a note nobody has to do anything."""
+    """Return the level of a group for a cause in it: for a note nobody has to do anything."""
     return OK if severity == NOTE else severity
 
 
 def of_rule(word: str) -> str:
-    """The level that a rule file names."""
+    """Return the level that a rule file names."""
     return _IN_RULES.get(word, word)
 
 
 def paint(text: str) -> str:
     """Give a level its colour on a terminal, unless ``NO_COLOR`` or the terminal forbids it.
 
-    Parameters
-    ----------
-    text : str
-        A level with blanks around it; other texts stay as they are.
+    There may be blanks around it; other texts stay as they are.
     """
     level = LEVELS.get(text.strip())
     if level is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):

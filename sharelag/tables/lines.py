@@ -51,12 +51,15 @@ _STATES = {int(state): state.name.lower().replace("_", "-") for state in Deliver
 
 
 def plain_rows(table: Arrow) -> list[dict[str, Any]]:
-    """The rows of a table as plain values: times as text."""
-    return [_plain(row) for row in table.to_pylist()]
+    """Return the rows of a table as plain values: times as text."""
+    return [
+        {name: iso(one) if isinstance(one, datetime) else one for name, one in row.items()}
+        for row in table.to_pylist()
+    ]
 
 
 def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """The same one after another, for tables that are long."""
+    """Yield the same one after another, for tables that are long."""
     for batch in table.to_batches(max_chunksize=10_000):
         yield from plain_rows(batch)
 
@@ -240,9 +243,3 @@ def _csv_cell(name: str, value: Any) -> Any:
         return value
     shown = shown_name(value) if name in _NAMES else terminal(value)
     return ("'" if value[:1] in _FORMULAS else "") + shown
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: iso(value) if isinstance(value, datetime) else value for name, value in row.items()
-    }

@@ -58,11 +58,12 @@ class Excerpt:
 
 
 def as_html(result: Presentation, most: int = MOST) -> str:
-    """A result as a fragment of HTML."""
+    """Return a result as a fragment of HTML."""
+    means = meanings_of(result.columns.values()) | dict(result.means)
     return _template("result.html.j2").render(
         result=result,
         excerpt=excerpt(result, most, thousands=THIN_SPACE),
-        help=_help(result),
+        help={heading: means[name] for heading, name in result.columns.items() if name in means},
         notes=[terminal(note) for note in result.notes],
         summaries=result.summaries[:most],
         more_groups=max(len(result.summaries) - most, 0),
@@ -70,7 +71,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
 
 
 def as_text(result: Presentation, most: int = MOST) -> str:
-    """A result as plain text."""
+    """Return a result as plain text."""
     body = (
         _summaries_text(result, most)
         if result.summaries
@@ -156,12 +157,9 @@ def _reason(row: Mapping[str, Any], name: str, words: str) -> str:
 
 def _is_number(schema: pa.Schema, name: str) -> bool:
     return name in schema.names and (
-        _is_amount(schema, name) or not any(is_text(schema.field(name).type) for is_text in _TEXTS)
+        schema.field(name).metadata == AMOUNT
+        or not any(is_text(schema.field(name).type) for is_text in _TEXTS)
     )
-
-
-def _is_amount(schema: pa.Schema, name: str) -> bool:
-    return bool(schema.field(name).metadata == AMOUNT)
 
 
 def _which(result: Presentation) -> str:
@@ -172,12 +170,6 @@ def _which(result: Presentation) -> str:
         (text for text, name in result.columns.items() if name == result.order), result.order
     )
     return f"those with a {heading}" if is_text else f"those with the largest {heading}"
-
-
-def _help(result: Presentation) -> dict[str, str]:
-    """Heading to meaning."""
-    means = meanings_of(result.columns.values()) | dict(result.means)
-    return {heading: means[name] for heading, name in result.columns.items() if name in means}
 
 
 def _table_text(rows: Excerpt) -> list[str]:

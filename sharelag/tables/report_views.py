@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sharelag.tables import views
 from sharelag.tables.views import in_words
 
 PROGRESS = in_words(
@@ -48,12 +49,11 @@ ARCHIVED = in_words(
     archived_low="At least",
     archived_high="At most",
 )
-COMPARED = in_words(
-    "variant drain_ms drained lag_p95 lag_p95_difference age_p95_ms age_p95_difference "
-    "redeliveries member_hours",
-    drain_ms="Gone after",
+DECISION = in_words(
+    " ".join(views.DECISION.names),
+    drain_ms="Drains in",
     drained="Runs that drain",
-    lag_p95_difference="Lag against now",
     age_p95_ms="Age p95",
-    age_p95_difference="Age against now",
+    age_p95_difference="Against the first row",
+    lag_p95="Lag p95",
 )

@@ -92,6 +92,18 @@ COMPARED = view(
         "is better than all",
     },
 )
+#: A comparison at a glance: a row a variant, the baseline first.
+DECISION = view(
+    "variant drain_ms drained age_p95_ms age_p95_difference lag_p95 redeliveries member_hours "
+    "verdict",
+    meanings={
+        "drain_ms": "until nothing was left, the mean of all runs; - where one never drained",
+        "verdict": "by the p95 age and the drain time; several that are better than the baseline "
+        "and do not differ tie; - where the runs do not tell",
+    },
+    drain_ms="DRAIN",
+    age_p95_difference="AGAINST-FIRST",
+)
 PROBES = view(
     "variant members mean low high met answer",
     meanings=_MEAN | {"members": "that were tried"},

@@ -20,7 +20,7 @@ _WHOLE = 999.5
 
 
 def number(value: float, thousands: str = "") -> str:
-    """A number for people: of three digits if it is small and not whole."""
+    """Return a number for people: of three digits if it is small and not whole."""
     if isinstance(value, Integral):
         text = f"{value:,}"
     else:
@@ -53,7 +53,7 @@ def in_runs(numbers: Iterable[int], name: str) -> str:
 
 
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
-    """The lag of many share partitions, and of how many it is not known.
+    """Return the lag of many share partitions, and of how many it is not known.
 
     Beside unknown lags, a sum of 0 would read as if nothing waited.
     """
@@ -125,7 +125,7 @@ def _escaped(character: str) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """A time in UTC and, where that is another, in this machine's time zone."""
+    """Return a time in UTC and, where that is another, in this machine's time zone."""
     if at is None:
         return NO_MOMENT
     words = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

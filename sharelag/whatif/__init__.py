@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     )
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
     from sharelag.whatif.compare import Comparison, compare, compared, projected
-    from sharelag.whatif.comparison.choices import variants
     from sharelag.whatif.comparison.intervals import cost_against_age
     from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
-    from sharelag.whatif.consumer_groups.consumer import ConsumerSettings
+    from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings
     from sharelag.whatif.consumers import Behaviour, Member, Service, Settings
     from sharelag.whatif.fixed import what_if, with_assignment
     from sharelag.whatif.gallery import named, names
+    from sharelag.whatif.grid import variants
     from sharelag.whatif.partition.values import Limits
     from sharelag.whatif.scenario import Costs, Fault, Poison, Scenario
     from sharelag.whatif.scenario_json import from_json, to_json
@@ -98,10 +98,10 @@ _HOMES = {
     "assignors.registry": "ASSIGNORS AssignorCheck assign assignor_names check_assignor register",
     "autoscale": "Fixed Hpa Keda Pods Policy Rules TargetAge",
     "compare": "Comparison compare compared projected",
-    "comparison.choices": "variants",
+    "grid": "variants",
     "comparison.intervals": "cost_against_age",
     "consumer_group": "Moving consumer_group_twin should_move",
-    "consumer_groups.consumer": "ConsumerSettings",
+    "consumer_groups.coordinator": "ConsumerSettings",
     "consumers": "Behaviour Member Service Settings",
     "fixed": "what_if with_assignment",
     "gallery": "named names",

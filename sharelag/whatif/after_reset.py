@@ -110,7 +110,7 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
 
 
 def _begun(window: Window | None, start: int) -> Window:
-    """The state that a reset leaves: nothing but a start offset."""
+    """Return the state that a reset leaves: nothing but a start offset."""
     epoch = 0 if window is None else window.snapshot_epoch + 1
     state = 0 if window is None else window.state_epoch + 1
     return Window(epoch, state, 0, start, 0, 0, 0)

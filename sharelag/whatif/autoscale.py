@@ -234,7 +234,7 @@ def autoscaler_of(text: str) -> Autoscaler:
             f"unknown autoscaler {kind!r}: choose one of {', '.join(_KINDS)}, such as {_EXAMPLE}"
         )
     if kind == "fixed":
-        return Fixed(_count(kind, "members", rest))
+        return Fixed(_read(_count, kind, "members", rest))
     given: dict[str, str] = {}
     for part in filter(None, rest.split(",")):
         name, _, value = (one.strip() for one in part.partition("="))
@@ -250,7 +250,7 @@ def autoscaler_of(text: str) -> Autoscaler:
     read = {}
     for name, value in given.items():
         path, how = _KINDS[kind][name]
-        read[path] = how(kind, name, value)
+        read[path] = _read(how, kind, name, value)
     own = {path: value for path, value in read.items() if "." not in path}
     made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)
     for path, value in read.items():
@@ -265,66 +265,67 @@ def _replaced(whole: Any, path: list[str], value: Any) -> Any:
     return replace(whole, **{name: inner})
 
 
-def _count(kind: str, name: str, value: str, least: int = 0) -> int:
+def _read(how: Callable[[str], Any], kind: str, name: str, value: str) -> Any:
+    """Read a value; readers raise what to give instead."""
+    try:
+        return how(value)
+    except InputError as error:
+        raise InputError(f"{kind}: {name}: {error}") from None
+    except ValueError as wanted:
+        raise InputError(f"{kind}: {name} is {value!r}: give {wanted}") from None
+
+
+def _count(value: str, least: int = 0) -> int:
     if not value.isascii() or not value.isdecimal() or int(value) < least:
-        raise InputError(
-            f"{kind}: {name} is {value!r}: give a whole number of at least {least}, "
-            f"such as {_EXAMPLE}"
-        )
+        raise ValueError(f"a whole number of at least {least}, such as {_EXAMPLE}")
     return int(value)
 
 
-def _some(kind: str, name: str, value: str) -> int:
-    _count(kind, name, value)
-    return _count(kind, name, value, least=1)
+def _some(value: str) -> int:
+    _count(value)
+    return _count(value, least=1)
 
 
-def _part(kind: str, name: str, value: str) -> float:
+def _part(value: str) -> float:
+    wanted = f"a number of at least 0, such as {_EXAMPLE}"
     try:
         number = float(value)
     except ValueError:
-        number = -1.0
+        raise ValueError(wanted) from None
     if not 0 <= number < float("inf"):
-        raise InputError(
-            f"{kind}: {name} is {value!r}: give a number of at least 0, such as {_EXAMPLE}"
-        )
+        raise ValueError(wanted)
     return number
 
 
-def _share(kind: str, name: str, value: str) -> float:
-    if not 0 < (share := _part(kind, name, value)) <= 1:
-        raise InputError(
-            f"{kind}: {name} is {value!r}: give a number above 0 and at most 1, such as 0.8"
-        )
+def _share(value: str) -> float:
+    if not 0 < (share := _part(value)) <= 1:
+        raise ValueError("a number above 0 and at most 1, such as 0.8")
     return share
 
 
-def _seconds(kind: str, name: str, value: str) -> int:
-    try:
-        return round(parse_duration(value) / timedelta(milliseconds=1))
-    except InputError as error:
-        raise InputError(f"{kind}: {name}: {error}") from None
+def _seconds(value: str) -> int:
+    return round(parse_duration(value) / timedelta(milliseconds=1))
 
 
-def _span(kind: str, name: str, value: str) -> int:
-    if not (milliseconds := _seconds(kind, name, value)):
-        raise InputError(f"{kind}: {name} is {value!r}: give 1ms at least")
+def _span(value: str) -> int:
+    if not (milliseconds := _seconds(value)):
+        raise ValueError("1ms at least")
     return milliseconds
 
 
-def _yes(kind: str, name: str, value: str) -> bool:
+def _yes(value: str) -> bool:
     if value not in ("", "yes", "no"):
-        raise InputError(f"{kind}: {name} is {value!r}: give yes or no")
+        raise ValueError("yes or no")
     return value != "no"
 
 
 _EXAMPLE = "keda:threshold=100,min=1,max=20"
 #: What each kind can be given: the field that it is, and how it is read.
-_Readers = dict[str, tuple[str, Callable[[str, str, str], Any]]]
+_Readers = dict[str, tuple[str, Callable[[str], Any]]]
 _SHARED: _Readers = {
     "min": ("min_replica_count", _count),
     "max": ("max_replica_count", _some),
-    "metric": ("metric", lambda _kind, _name, value: value),
+    "metric": ("metric", str),
     "startup": ("pods.startup_ms", _seconds),
     "sync": ("hpa.sync_period_ms", _span),
     "tolerance": ("hpa.tolerance", _part),

@@ -15,10 +15,10 @@ who looks at twenty of them finds one that seems to differ by luck.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,6 @@ from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import (
     Curve,
     Floats,
@@ -38,22 +37,27 @@ from sharelag.whatif.comparison.intervals import (
     difference_interval,
     each_level,
     is_better,
+    known,
     less,
     mean_interval,
     median,
     projections,
     ratio_interval,
 )
-from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
-from sharelag.whatif.grid import as_runs, grid, row_of
+from sharelag.whatif.comparison.rows import Best
+from sharelag.whatif.comparison.tables import (
+    DIFFERENCES,
+    MEASURED,
+    MEASURES,
+    PROJECTED,
+    Measure,
+)
+from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulate import SimulationResult
 
 __all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "projected", "variants"]
-
-#: Called with the number of runs done, and of all runs.
-Progress = Callable[[int, int], object]
 
 
 def compare(
@@ -88,20 +92,16 @@ def compare(
     """
     plan = grid(variants, seeds, optimal=optimal)
     require_baseline(list(variants), baseline)
-    rows = []
     curves: dict[str, Curve] = {}
-    for done, planned in enumerate(plan.runs):
-        if progress is not None:
-            progress(done, len(plan.runs))
-        found = simulate(planned.scenario, planned.seed)
-        rows.append(row_of(planned, found))
+
+    def keep(planned: PlannedRun, found: SimulationResult) -> None:
         curves[planned.id] = curve(found.timeline)
-    if progress is not None:
-        progress(len(plan.runs), len(plan.runs))
+
+    runs = run_all(plan, progress, keep)
     by_variant = {
         name: [curves[cell.run] for cell in plan.cells if cell.variant == name] for name in variants
     }
-    comparison = compared(as_runs(plan, rows), baseline, confidence, variants)
+    comparison = compared(runs, baseline, confidence, variants)
     return replace(comparison, projected=projections(by_variant, confidence))
 
 
@@ -133,32 +133,7 @@ def compared(
     baseline = require_baseline(names, baseline)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence}")
-    failed = _failed(runs)
-    measures, differences = [], []
-    for measure, how in MEASURED.items():
-        if measure not in runs.column_names:
-            continue
-        by_variant = by_variant_and_seed(runs, measure)
-        for name, mine in by_variant.items():
-            values = np.array(list(mine.values()), np.float64)
-            unknown = int(np.isnan(values).sum())
-            counts = {"n": len(values) - unknown, "unknown": unknown, "failed": failed.get(name, 0)}
-            bounds = mean_interval(values, confidence)._asdict() | {"median": median(values, how)}
-            measures.append(
-                {"variant": name, "measure": measure} | counts | bounds | {"confidence": confidence}
-            )
-        for name in names:
-            if name != baseline:
-                values, others = paired(by_variant[name], by_variant[baseline])
-                level = each_level(confidence, len(names) - 1)
-                row = {
-                    "variant": name,
-                    "baseline": baseline,
-                    "measure": measure,
-                    "confidence": confidence,
-                }
-                row |= _difference(values, others, level)
-                differences.append(row | {"better": is_better(values, others, how, level)})
+    measures, differences = contrast(runs, MEASURED, baseline, confidence)
     return Comparison(
         runs,
         pa.Table.from_pylist(measures, schema=MEASURES),
@@ -169,8 +144,43 @@ def compared(
     )
 
 
+Rows: TypeAlias = list[dict[str, Any]]
+
+
+def contrast(
+    runs: pa.Table, measured: Mapping[str, Measure], baseline: str, confidence: float
+) -> tuple[Rows, Rows]:
+    """Return the rows of `MEASURES` and of `DIFFERENCES` for the measures that the runs have."""
+    failed = _failed(runs)
+    measures, differences = [], []
+    for measure, how in measured.items():
+        if measure not in runs.column_names:
+            continue
+        by_variant = by_variant_and_seed(runs, measure)
+        level = each_level(confidence, len(by_variant) - 1)
+        about = {"measure": measure, "confidence": confidence}
+        for name, mine in by_variant.items():
+            values = np.array(list(mine.values()), np.float64)
+            bounds = mean_interval(values, confidence)._asdict() | {"median": median(values, how)}
+            counts = {"variant": name, "failed": failed.get(name, 0)}
+            measures.append(about | counts | known(values) | bounds)
+            if name != baseline:
+                values, others = paired(mine, by_variant[baseline])
+                found = difference_interval(less(values, others), level)
+                ratio = ratio_interval(values, others, level)
+                differences.append(
+                    about
+                    | {"variant": name, "baseline": baseline}
+                    | known(values - others)
+                    | {"difference": found.mean, "low": found.low, "high": found.high}
+                    | {"ratio": ratio.mean, "ratio_low": ratio.low, "ratio_high": ratio.high}
+                    | {"better": is_better(values, others, how, level)}
+                )
+    return measures, differences
+
+
 def require_baseline(names: list[str], baseline: str | None) -> str:
-    """The variant to compare to: the first when none is given.
+    """Return the variant to compare to: the first when none is given.
 
     Raises
     ------
@@ -219,24 +229,6 @@ def _failed(runs: pa.Table) -> dict[str, int]:
     return {one["values"]: one["counts"] for one in counts.to_pylist()}
 
 
-def _difference(values: Floats, others: Floats, level: float) -> dict[str, float | int | None]:
-    difference, ratio = (
-        difference_interval(less(values, others), level),
-        ratio_interval(values, others, level),
-    )
-    unknown = int(np.isnan(values - others).sum())
-    return {
-        "n": len(values) - unknown,
-        "unknown": unknown,
-        "difference": difference.mean,
-        "low": difference.low,
-        "high": difference.high,
-        "ratio": ratio.mean,
-        "ratio_low": ratio.low,
-        "ratio_high": ratio.high,
-    }
-
-
 @dataclass(frozen=True)
 class Comparison(Displayable):
     """What came of it, as tables of `sharelag.whatif.comparison.tables`.
@@ -267,10 +259,23 @@ class Comparison(Displayable):
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
-        found = [words.for_people(row) for row in self.rows(words.SHOWN)]
-        title = f"Compared to {self.baseline}"
-        return presented(title, found, views.COMPARED, tuple(self.sentences()))
+        """Return the table that decides, with the verdict before what else to know."""
+        found = [words.decision_for_people(row) for row in self.decision()]
+        notes = (self.verdict(), *self.sentences())
+        return presented(f"Compared to {self.baseline}", found, views.DECISION, notes)
+
+    def decision(self) -> list[dict[str, Any]]:
+        """Return one row per variant with what decides, the baseline first.
+
+        Returns
+        -------
+        list of dict
+            ``variant``, ``drain_ms`` (mean; None where a run never drained), ``drained`` (runs that
+            did), ``age_p95_ms`` and its difference to the baseline in words, ``lag_p95``,
+            ``redeliveries``, ``member_hours`` and ``verdict``, which agrees with `verdict`. `rows`
+            has all measures.
+        """
+        return list(words.decision(self))
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.
@@ -282,27 +287,69 @@ class Comparison(Displayable):
         InputError
             The measure is not among those compared, or no direction of it is better.
         """
-        if (
-            measure not in self.measures.column("measure").to_pylist()
-            or MEASURED[measure].better is None
-        ):
-            known = [
-                name
-                for name, one in MEASURED.items()
-                if one.better and name in self.runs.column_names
-            ]
-            raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(known)}")
+        told = self.measures.column("measure").to_pylist()
+        if measure not in told or MEASURED[measure].better is None:
+            columns = self.runs.column_names
+            choices = [name for name, one in MEASURED.items() if one.better and name in columns]
+            raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
+        wins = self._wins(measure)
+        return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
+
+    def best(self, measure: str) -> Best:
+        """Return the variants that are best by a measure, as far as the runs show it.
+
+        That is the winner. Where there is none, it is the best of those that are better than the
+        baseline, and those of them that it is not shown to be better than: they tie.
+
+        Raises
+        ------
+        InputError
+            The measure is not among those compared, or no direction of it is better.
+        """
+        if measure in MEASURED and MEASURED[measure].better is None:
+            return Best((), False, (), None)
+        winner, wins = self.winner(measure), self._wins(measure)
+        ahead = {
+            row["variant"]: row["difference"]
+            for row in self.differences.to_pylist()
+            if row["measure"] == measure and row["better"]
+        }
+        names = [winner] if winner else self._from_the_best(measure, list(ahead))
+        tied = [name for name in names if name not in wins[names[0]]]
+        usual = next(
+            row["mean"]
+            for row in self.measures.to_pylist()
+            if (row["variant"], row["measure"]) == (self.baseline, measure)
+        )
+        gains = [abs(ahead[name]) for name in tied if ahead.get(name) is not None]
+        is_known = len(gains) == len(tied) and usual
+        share = max(gains, default=0.0) / abs(usual) if is_known else None
+        return Best(tuple(tied), winner is not None, tuple(gains) if is_known else (), share)
+
+    def _from_the_best(self, measure: str, names: list[str]) -> list[str]:
+        """Sort variants by a measure: by the runs that do not know it, then by the mean."""
+        sign = 1 if MEASURED[measure].better == "lower" else -1
+        means = by_variant_and_seed(self.runs, measure)
+
+        def place(name: str) -> tuple[int, float]:
+            values = np.array(list(means[name].values()))
+            there = values[~np.isnan(values)]
+            return len(values) - len(there), sign * float(there.mean()) if len(there) else 0.0
+
+        return sorted(names, key=place)
+
+    def _wins(self, measure: str) -> dict[str, list[str]]:
+        """Return the variants that each is better than; the confidence holds for all pairs."""
         by_variant = by_variant_and_seed(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
-        wins = dict.fromkeys(by_variant, 0)
+        wins: dict[str, list[str]] = {name: [] for name in by_variant}
+        level = each_level(self.confidence, len(pairs))
         for one, other in pairs:
             values, others = paired(by_variant[one], by_variant[other])
-            better = is_better(
-                values, others, MEASURED[measure], each_level(self.confidence, len(pairs))
-            )
+            better = is_better(values, others, MEASURED[measure], level)
             if better is not None:
-                wins[one if better else other] += 1
-        return next((name for name, count in wins.items() if 0 < count == len(wins) - 1), None)
+                wins[one if better else other].append(other if better else one)
+        return wins
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
         """One row per measure and variant, with its difference to the baseline and whether it wins.
@@ -310,35 +357,29 @@ class Comparison(Displayable):
         Measures that some run does not know come after the others.
         """
         against = {(row["measure"], row["variant"]): row for row in self.differences.to_pylist()}
-        winners: dict[str, str | None] = {}
-        rows = self.measures.to_pylist()
+        told = self.measures.to_pylist()
+        rows = [row for row in told if not measures or row["measure"] in measures]
         dark = {row["measure"] for row in rows if row["unknown"]}
+        winners = {
+            measure: None if MEASURED[measure].better is None else self.winner(measure)
+            for measure in dict.fromkeys(row["measure"] for row in rows)
+        }
         for row in sorted(rows, key=lambda row: row["measure"] in dark):
-            measure = row["measure"]
-            if measures and measure not in measures:
-                continue
-            if measure not in winners:
-                winners[measure] = self._winner(measure)
-            other = against.get((measure, row["variant"]), {})
+            measure, variant = row["measure"], row["variant"]
+            other = against.get((measure, variant), {})
             yield {
                 "measure": measure,
-                "variant": row["variant"],
-                **{
-                    name: row[name]
-                    for name in ("n", "unknown", "failed", "mean", "low", "high", "median")
-                },
+                "variant": variant,
+                **{name: row[name] for name in ("n", "unknown", "failed", *words.MEAN, "median")},
                 "baseline": self.baseline,
                 "difference": other.get("difference"),
                 "difference_low": other.get("low"),
                 "difference_high": other.get("high"),
                 **{name: other.get(name) for name in sorted(words.RATIOS)},
                 "better": other.get("better"),
-                "winner": winners[measure] == row["variant"],
+                "winner": winners[measure] == variant,
                 "confidence": self.confidence,
             }
-
-    def _winner(self, measure: str) -> str | None:
-        return None if MEASURED[measure].better is None else self.winner(measure)
 
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
@@ -349,7 +390,7 @@ class Comparison(Displayable):
         return words.verdict(self)
 
     def sentences(self) -> Iterator[str]:
-        """What to know when reading it."""
+        """Yield what to know when reading it."""
         variants = len(set(self.runs.column("variant").to_pylist()))
         seeds = len(set(self.runs.column("seed").to_pylist()))
         yield (
@@ -367,7 +408,7 @@ class Comparison(Displayable):
 
 
 def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
-    """A measure by variant and seed, NaN where it is unknown, without failed runs."""
+    """Return a measure by variant and seed, NaN where it is unknown, without failed runs."""
     found: dict[str, dict[int, float]] = {name: {} for name in runs.column("variant").to_pylist()}
     if "error" in runs.column_names:
         runs = runs.filter(pc.is_null(runs.column("error")))
@@ -378,7 +419,7 @@ def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, flo
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
-    """The values of the seeds that both have."""
+    """Return the values of the seeds that both have."""
     seeds = [seed for seed in one if seed in other]
     return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
 

@@ -21,29 +21,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.whatif.compare import Progress
+from sharelag.whatif.compare import contrast
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import (
-    Floats,
-    difference_interval,
-    is_better,
-    less,
-    mean_interval,
-)
 from sharelag.whatif.comparison.tables import MEASURED, Measure
-from sharelag.whatif.consumer_groups.consumer import ConsumerSettings
+from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings
 from sharelag.whatif.consumer_groups.run import ConsumerGroupResult, ConsumerGroupSimulation
+from sharelag.whatif.grid import Progress
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -116,7 +108,7 @@ class Moving(Displayable):
     answers: pa.Table
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that people are shown of it."""
         moved = [words.moving_for_people(row) for row in self.rows()]
         title = "Consumer group or share group?"
         return presented(title, moved, views.MOVING.without("variant"), (words.MOVING,))
@@ -185,7 +177,19 @@ def should_move(
         if progress is not None:
             progress(len(rows), 2 * len(seeds))
     runs = pa.Table.from_pylist(rows, schema=RUNS)
-    answers = [_answer(name, measure, runs, confidence) for name, measure in _MEASURES.items()]
+    measures, differences = contrast(runs, _MEASURES, CONSUMER, confidence)
+    means = {(row["variant"], row["measure"]): row["mean"] for row in measures}
+    answers = [
+        {
+            **row,
+            "unit": _MEASURES[row["measure"]].unit,
+            "n": len(seeds),
+            "consumer_group": means[CONSUMER, row["measure"]],
+            "share_group": means[SHARE, row["measure"]],
+            "better": {None: None, True: SHARE, False: CONSUMER}[row["better"]],
+        }
+        for row in differences
+    ]
     return Moving(runs, pa.Table.from_pylist(answers, schema=ANSWERS))
 
 
@@ -202,49 +206,26 @@ def _row(variant: str, result: ConsumerGroupResult | SimulationResult) -> dict[s
 
 def _parallelism(timeline: pa.Table, members: pa.Table) -> float | None:
     lag = timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
-    times = lag.column("time_ms").to_numpy()
-    if len(times) < 2 or not lag.column("lag_sum").to_numpy()[:-1].any():
+    times, behind = (lag.column(name).to_numpy() for name in ("time_ms", "lag_sum"))
+    if not behind[:-1].any():
         return None
-    behind = np.diff(times)[lag.column("lag_sum").to_numpy()[:-1] > 0].sum()
-    return float(np.sum(members.column("busy_ms").to_numpy()) / behind)
+    spent = np.diff(times)[behind[:-1] > 0].sum()
+    return float(np.sum(members.column("busy_ms").to_numpy()) / spent)
 
 
 def _out_of_order(finished: pa.Table) -> float | None:
     """Of the offsets finished, those that were so before some earlier one of their partition."""
     if not finished.num_rows:
         return None
-    key = [finished.column(name).to_numpy(zero_copy_only=False) for name in ("topic", "partition")]
-    first, last, time = (
-        finished.column(name).to_numpy() for name in ("first_offset", "last_offset", "time_ms")
+    names = ("topic", "partition", "first_offset")
+    rows = finished.sort_by([(name, "ascending") for name in names])
+    topic, partition, first, last, time = (
+        rows.column(name).to_numpy() for name in (*names, "last_offset", "time_ms")
     )
-    topic = np.unique(key[0].astype(str), return_inverse=True)[1]
-    order = np.lexsort((first, key[1], topic))
-    place = np.unique(np.stack([topic, key[1]]), axis=1, return_inverse=True)[1].reshape(-1)[order]
-    size, early = (last - first + 1)[order], np.zeros(len(order), bool)
-    for begin, end in pairwise([0, *(np.flatnonzero(np.diff(place)) + 1).tolist(), len(order)]):
-        mine = time[order[begin:end]]
-        early[begin + 1 : end] = mine[1:] < np.maximum.accumulate(mine)[:-1]
-    return float(size[early].sum() / size.sum())
-
-
-def _answer(name: str, measure: Measure, runs: pa.Table, confidence: float) -> dict[str, object]:
-    ours, theirs = (_of(runs, variant, name) for variant in (SHARE, CONSUMER))
-    difference = difference_interval(less(ours, theirs), confidence)
-    better = is_better(ours, theirs, measure, confidence)
-    return {
-        "measure": name,
-        "unit": measure.unit,
-        "n": len(ours),
-        "consumer_group": mean_interval(theirs, confidence).mean,
-        "share_group": mean_interval(ours, confidence).mean,
-        "difference": difference.mean,
-        "low": difference.low,
-        "high": difference.high,
-        "better": None if better is None else SHARE if better else CONSUMER,
-    }
-
-
-def _of(runs: pa.Table, variant: str, name: str) -> Floats:
-    """A measure of the runs of one variant, by seed; NaN where it is not known."""
-    mine = runs.filter(pc.equal(runs.column("variant"), variant)).column(name).cast(pa.float64())
-    return np.asarray(mine.to_numpy(zero_copy_only=False), np.float64)
+    is_next = (topic[1:] != topic[:-1]) | (partition[1:] != partition[:-1])
+    place = np.append(0, np.cumsum(is_next))
+    # Microseconds that go on from partition to partition: none is late for another one's time.
+    reached = np.rint(1000 * (time + place * (time.max() + 1))).astype(np.int64)
+    is_early = reached < np.maximum.accumulate(reached)
+    size = last - first + 1
+    return float(size[is_early].sum() / size.sum())

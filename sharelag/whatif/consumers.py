@@ -48,7 +48,7 @@ class Settings:
 
 
 def require_members(count: object) -> int:
-    """A number of members that can be in a group.
+    """Return a number of members that can be in a group.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def require_members(count: object) -> int:
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
-    """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``.
+    """Return settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``.
 
     Others are ignored.
     """

@@ -25,7 +25,7 @@ from sharelag.schemas import SHARE_PARTITION_COLUMNS
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, RecordKind
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 
 Integers: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]

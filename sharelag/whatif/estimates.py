@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sharelag.model import milliseconds
+from sharelag.tables.words import counted
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
@@ -92,18 +93,14 @@ def service(
     )
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
-        f"exponentially distributed: {_members(len(busy))} busy {share} completed "
+        f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
         f"{rate:.3g} deliveries a second{until}"
     )
     return Service(mean, "exponential")
 
 
-def _members(count: int) -> str:
-    return "1 member" if count == 1 else f"{count} members"
-
-
 def polled(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
-    """Records of a poll: as many as Kafka's default, but no more than take half a lock.
+    """Return records of a poll: as many as Kafka's default, but no more than take half a lock.
 
     Of a lock of ``lock_ms``, ``longest_ms`` go to a record that takes so long.
     """
@@ -146,7 +143,7 @@ def producers(
     batch_records: int,
     assumed: list[str],
 ) -> list[Producer]:
-    """Producers that continue at the rates at which records arrived."""
+    """Return producers that continue at the rates at which records arrived."""
     producers = []
     for topic in topics:
         known = [
@@ -221,7 +218,7 @@ def before_departure(
 def _lag_then(
     row: dict[str, Any], until: datetime, progress: dict[Place, dict[str, Any]]
 ) -> dict[str, Any]:
-    """A lag row without what has arrived since, at the rate of arrivals."""
+    """Return a lag row without what has arrived since, at the rate of arrivals."""
     rate = progress.get((row["topic_id"], row["partition"]), {}).get("arrival_rate") or 0.0
     since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
     return row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)}

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError, unknown_group
 from sharelag.metrics.brokers import replica_racks
+from sharelag.metrics.causes import CauseInputs
+from sharelag.metrics.causes.declared import open_transaction
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.progress import usual_rates
 from sharelag.model import SharePartition
@@ -22,8 +24,8 @@ from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
-from sharelag.whatif import estimates, transactions
-from sharelag.whatif.estimates import before_departure
+from sharelag.whatif import estimates
+from sharelag.whatif.estimates import Place, before_departure
 from sharelag.whatif.scenario import (
     Behaviour,
     Member,
@@ -108,7 +110,7 @@ def scenario_from(
     progress = _by_partition(evidence.progress, name)
     for place, row in _by_partition(usual, name).items():
         progress[place] = progress.get(place, {}) | row
-    open_ = transactions.lasting(evidence, name)
+    open_ = _lasting_transactions(evidence, name)
     topics = _topics(evidence, lag, progress, open_, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
     found = in_force(evidence.settings, name)
@@ -119,7 +121,7 @@ def scenario_from(
     if service is None:
         rows = _of_group(evidence.members, name)
         holders = [_held(row) for row in rows] or [set()] * len(members)
-        blocked = transactions.blocked(evidence, lag, settings)
+        blocked = _blocked(evidence, lag, settings)
         before = None
         for row in _of_group(evidence.groups, name):
             before = before_departure(row, settings.session_timeout_ms, lag, progress, observed)
@@ -143,7 +145,7 @@ def scenario_from(
         f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
         "with latencies as by default"
     )
-    transactions.note(evidence, lag, settings, open_, assumed)
+    _note_transactions(evidence, lag, settings, open_, assumed)
     _note_what_is_not_taken_over(
         evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed
     )
@@ -194,15 +196,15 @@ def _of_group(table: pa.Table, group: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_partition(table: pa.Table, group: str) -> dict[tuple[str, int], dict[str, Any]]:
+def _by_partition(table: pa.Table, group: str) -> dict[Place, dict[str, Any]]:
     return {(row["topic_id"], row["partition"]): row for row in _of_group(table, group)}
 
 
 def _topics(
     evidence: Evidence,
     lag: list[dict[str, Any]],
-    progress: dict[tuple[str, int], dict[str, Any]],
-    open_: dict[tuple[str, int], tuple[int, float]],
+    progress: dict[Place, dict[str, Any]],
+    open_: dict[Place, tuple[int, float]],
     batch_records: int,
     assumed: list[str],
 ) -> list[Topic]:
@@ -292,7 +294,7 @@ def _members(
 
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
-    """The partitions of a member."""
+    """Return the partitions of a member."""
     return {
         (one["topic_id"], number)
         for one in row["assigned_partitions"] or ()
@@ -331,3 +333,85 @@ def _note_what_is_not_taken_over(
         assumed.append(
             f"where nothing was read yet the group begins at the latest record, not at {reset}"
         )
+
+
+# ---- open transactions, which block a group that reads only committed records ----
+
+
+def _lasting_transactions(evidence: Evidence, group: str) -> dict[Place, tuple[int, float]]:
+    """Return the open transactions that block a group for longer than the lock duration.
+
+    They are those that `sharelag.metrics.causes` names as the cause ``open_transaction``: one
+    that began a moment ago is what every transactional producer has at any time. By topic id and
+    partition: the last stable offset, and the milliseconds since the first record was appended.
+    """
+    facts = CauseInputs.of(evidence)
+    where = open_transaction.find(facts).where
+    rows = evidence.lag.select(["group_id", "topic_id", "partition"]).to_pylist()
+    return {
+        (row["topic_id"], row["partition"]): (int(stable), float(facts.now - since))
+        for row, is_open, stable, since in zip(
+            rows, where, facts.stable_end, facts.stable_since, strict=True
+        )
+        if is_open and row["group_id"] == group
+    }
+
+
+def _note_transactions(
+    evidence: Evidence,
+    lag: list[dict[str, Any]],
+    settings: Settings,
+    open_: dict[Place, tuple[int, float]],
+    assumed: list[str],
+) -> None:
+    """Say which open transactions stay open, and which are taken to be committed at once.
+
+    ``open_`` are those of `_lasting_transactions`, ``lag`` the rows of the group; ``assumed`` gets
+    the sentences.
+    """
+    if settings.isolation_level != "read_committed":
+        return
+    names = {(row["topic_id"], row["partition"]): row["topic"] for row in lag}
+    for place, (offset, _) in sorted(open_.items()):
+        assumed.append(
+            f"the transaction that is open in {names[place]}:{place[1]} from offset {offset} on "
+            "stays open: nothing from there on can be read"
+        )
+    stable = _stable_ends(evidence)
+    brief = sum(
+        stable.get(place, end) < end
+        for row in lag
+        if (place := (row["topic_id"], row["partition"])) not in open_
+        and (end := row["end_offset"]) is not None
+    )
+    if brief:
+        assumed.append(
+            f"open transactions, in {brief} of {len(lag)} partitions, are committed at once: "
+            "they began lately, or it is not known when"
+        )
+
+
+def _blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Settings) -> set[Place]:
+    """Return partitions of whose backlog nobody can get anything new, with hardly any at hand.
+
+    Their windows are full, or an open transaction begins where they end.
+    """
+    is_committed = settings.isolation_level == "read_committed"
+    stable = _stable_ends(evidence) if is_committed else {}
+    found = set()
+    for row in lag:
+        place, end = (row["topic_id"], row["partition"]), row["window_end_offset"]
+        start = row["effective_start_offset"]
+        at_hand = (row["window_available"] or 0) + (row["window_unknown"] or 0)
+        if end is None or start is None or at_hand > 1:  # 1: the record that blocks
+            continue
+        is_full = end - start >= settings.limits.max_record_locks
+        if is_full or stable.get(place, end + 1) <= end:
+            found.add(place)
+    return found
+
+
+def _stable_ends(evidence: Evidence) -> dict[Place, int]:
+    logs = evidence.logs.filter(pc.is_valid(evidence.logs.column("last_stable_offset")))
+    rows = logs.to_pylist()
+    return {(row["topic_id"], row["partition"]): row["last_stable_offset"] for row in rows}

@@ -245,12 +245,12 @@ _BY_NAME = {scenario.name: scenario for scenario in _SCENARIOS}
 
 
 def names() -> Mapping[str, str]:
-    """The scenarios there are, and what each is about."""
+    """Return the scenarios there are, and what each is about."""
     return {name: scenario.about for name, scenario in _BY_NAME.items()}
 
 
 def named(name: str) -> Scenario:
-    """A scenario by its name.
+    """Return a scenario by its name.
 
     Raises
     ------

@@ -1,35 +1,153 @@
-"""Grids of runs: each variant with each seed, and each different run once, under a stable id."""
+"""What is run: variants of a scenario, each with each seed.
+
+Variants are every combination of assignors, numbers of members and settings. A grid has each
+different run once, under a stable id, however many variants need it.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sharelag.errors import InputError
+from sharelag.model.settings.catalogue import find
+from sharelag.model.settings.rules import parse
+from sharelag.tables.words import counted
 from sharelag.version import __version__
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
+from sharelag.whatif.autoscale import autoscaler_of
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
-from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.consumers import KAFKA_NAMES
+from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.scenario_json import to_json
 from sharelag.whatif.simulate import SimulationResult, require_seed, simulate
+
+#: The name of a scenario of which nothing is changed.
+AS_IT_IS = "as it is"
+#: Between the parts of a variant's name.
+_BETWEEN = " · "
+
+
+def variants(
+    scenario: Scenario,
+    *,
+    assignors: str | Iterable[str] = (),
+    members: int | Iterable[int] = (),
+    settings: Mapping[str, Settings | Mapping[str, object]] | Iterable[Any] = (),
+) -> dict[str, Scenario]:
+    """Every combination of what is to be tried.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is not named stays as it is there.
+    assignors : str or iterable of str
+        Some of `sharelag.whatif.assignor_names`.
+    members : int or iterable of int
+        Numbers of members; faults of single members are left out then (`Scenario.with_members`).
+    settings : mapping of str to Settings or mapping
+        By a label of your choice: all settings, or only those that are other than in the scenario
+        by Kafka's names, such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``.
+        Values may leave the ranges that brokers enforce.
+
+    Returns
+    -------
+    dict of str to Scenario
+        By names such as ``simple · 8 members · short locks``: what was given of these; ``as it is``
+        for nothing.
+
+    Raises
+    ------
+    InputError
+        An assignor or a setting is not known, or a value cannot be read.
+    """
+    if not isinstance(settings, Mapping):
+        if list(settings):
+            raise InputError(
+                "settings are given by label: "
+                "{'short locks': {'share.record.lock.duration.ms': 15000}}"
+            )
+        settings = {}
+    assignors = [assignors] if isinstance(assignors, str) else list(assignors)
+    members = [members] if isinstance(members, int | float) else list(members)
+    for name in assignors:
+        find_assignor(name)
+    people = {counted(one, "member"): scenario.with_members(one) for one in members}
+    chosen = {label: _changed(scenario.settings, given) for label, given in settings.items()}
+    made = product(
+        assignors or [""],
+        (people or {"": scenario}).items(),
+        (chosen or {"": scenario.settings}).items(),
+    )
+    return {
+        _BETWEEN.join(filter(None, (name, who, label))) or AS_IT_IS: replace(
+            some, assignor=name or scenario.assignor, settings=in_force
+        )
+        for name, (who, some), (label, in_force) in made
+    }
+
+
+def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[str, Scenario]:
+    """Each variant with each autoscaler, by names such as ``8 members · keda:threshold=100``.
+
+    Texts are as `autoscaler_of` reads them; none of them leaves the variants as they are.
+
+    Raises
+    ------
+    InputError
+        One cannot be read, or comes twice.
+    """
+    autoscalers = {text: autoscaler_of(text) for text in texts}
+    if len(autoscalers) < len(texts):
+        raise InputError("an autoscaler is given twice: give each once")
+    if not autoscalers:
+        return dict(variants)
+    return {
+        text if name == AS_IT_IS else f"{name}{_BETWEEN}{text}": replace(
+            scenario, autoscaler=autoscaler
+        )
+        for name, scenario in variants.items()
+        for text, autoscaler in autoscalers.items()
+    }
+
+
+def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:
+    if isinstance(given, Settings):
+        return given
+    limits: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for name, value in given.items():
+        setting = find(name)
+        if setting is None or name not in KAFKA_NAMES:
+            raise InputError(f"unknown setting {name!r}: choose one of {', '.join(KAFKA_NAMES)}")
+        typed, why = parse(setting, value)
+        if typed is None or (name == "share.auto.offset.reset" and typed not in setting.choices):
+            raise InputError(
+                f"{name} cannot be {value!r}: {why or 'give ' + ' or '.join(setting.choices)}"
+            )
+        ours = KAFKA_NAMES[name]
+        (limits if hasattr(settings.limits, ours) else own)[ours] = typed
+    return replace(settings, limits=replace(settings.limits, **limits), **own)
+
 
 #: The variant to which distances are measured.
 _OPTIMAL = "optimal"
 
 
-@dataclass(frozen=True)
-class PlannedRun:
-    """One simulation to be made.
+#: Called with the number of runs done, and of all runs.
+Progress = Callable[[int, int], object]
 
-    Attributes
-    ----------
-    id
-        The same wherever and whenever: made of the scenario, the seed, and the version of sharelag.
+
+class PlannedRun(NamedTuple):
+    """One simulation to be made; ``id`` is made of the scenario, the seed and sharelag's version.
+
+    So it is the same wherever and whenever it runs.
     """
 
     id: str
@@ -37,8 +155,7 @@ class PlannedRun:
     seed: int
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One row of the answer: a variant and a seed, its run, and the optimal run beside it."""
 
     variant: str
@@ -47,8 +164,7 @@ class Cell:
     optimal: str | None = None
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """All that is to be run: each run once, although two cells may need it."""
 
     runs: tuple[PlannedRun, ...]
@@ -82,18 +198,19 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
         raise InputError("duplicate seeds would count twice: give each seed once")
     runs: dict[str, PlannedRun] = {}
     cells = []
+
+    def plan(scenario: Scenario, text: str, seed: int) -> str:
+        id_ = sha256(f"{seed}\n{text}".encode()).hexdigest()[:32]
+        runs.setdefault(id_, PlannedRun(id_, scenario, seed))
+        return id_
+
     for name, scenario in variants.items():
-        own, best = _text(scenario), None
+        own = _text(scenario)
         twin = replace(scenario, assignor=_OPTIMAL)
-        if optimal:
-            best = _text(twin)
+        best = _text(twin) if optimal else ""
         for seed in seeds:
-            run = PlannedRun(_id(own, seed), scenario, seed)
-            runs.setdefault(run.id, run)
-            bound = None if best is None else PlannedRun(_id(best, seed), twin, seed)
-            if bound is not None:
-                runs.setdefault(bound.id, bound)
-            cells.append(Cell(name, seed, run.id, None if bound is None else bound.id))
+            mine = plan(scenario, own, seed)
+            cells.append(Cell(name, seed, mine, plan(twin, best, seed) if optimal else None))
     return Grid(tuple(runs.values()), tuple(cells))
 
 
@@ -110,15 +227,31 @@ def seeds_in(seeds: Iterable[int]) -> list[int]:
     return [require_seed(seed) for seed in seeds]
 
 
-def run(planned: PlannedRun) -> dict[str, Any]:
-    """Simulate, and give the row of the summary with the run's id."""
-    return row_of(planned, simulate(planned.scenario, planned.seed))
-
-
-def row_of(planned: PlannedRun, found: SimulationResult) -> dict[str, Any]:
-    """The row of the summary with the run's id."""
+def run(
+    planned: PlannedRun, keep: Callable[[PlannedRun, SimulationResult], object] | None = None
+) -> dict[str, Any]:
+    """Simulate, and give the row of the summary with the run's id; ``keep`` gets all of it."""
+    found = simulate(planned.scenario, planned.seed)
+    if keep is not None:
+        keep(planned, found)
     (row,) = found.summary.to_pylist()
     return {"run": planned.id, **row}
+
+
+def run_all(
+    plan: Grid,
+    progress: Progress | None = None,
+    keep: Callable[[PlannedRun, SimulationResult], object] | None = None,
+) -> pa.Table:
+    """Make all runs of a grid, one after the other, and give the rows of its cells."""
+    rows = []
+    for done, planned in enumerate(plan.runs):
+        if progress is not None:
+            progress(done, len(plan.runs))
+        rows.append(run(planned, keep))
+    if progress is not None:
+        progress(len(plan.runs), len(plan.runs))
+    return as_runs(plan, rows)
 
 
 def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -159,13 +292,9 @@ def _text(scenario: Scenario) -> str:
 
 
 def _source(function: Any) -> str:
-    """A user's own assignor may change under the same name."""
+    """Return the code of a user's own assignor, which may change under the same name."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):  # made in a shell, or an object that can be called
         code = getattr(function, "__code__", None)
         return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
-
-
-def _id(text: str, seed: int) -> str:
-    return sha256(f"{seed}\n{text}".encode()).hexdigest()[:32]

@@ -51,7 +51,7 @@ def size(scenario: Scenario) -> float:
 
 
 def _waiting(start: PartitionStart) -> int:
-    """Records from the start offset on; a group without one may begin at the log's start."""
+    """Return records from the start offset on; a group without one may begin at the log's start."""
     first = start.log_start_offset if start.window is None else start.window.start_offset
     return max(start.end_offset - max(first, start.log_start_offset), 0)
 

@@ -17,13 +17,14 @@ from sharelag.tables.views import View
 _AMOUNTS = frozenset(
     {
         *("mean", "low", "high", "median", "difference", "difference_low", "difference_high"),
-        *("value", "consumer_group", "share_group"),
+        *("value", "consumer_group", "share_group", "drain_ms", "age_p95_ms", "age_p95_difference"),
+        *("lag_p95", "redeliveries", "member_hours"),
     }
 )
 
 
 def run(summary: pa.Table, seed: int) -> Presentation:
-    """The summary of one run."""
+    """Return the summary of one run."""
     (row,) = summary.to_pylist()
     values = {name: None if value is None else str(value) for name, value in row.items()}
     return presented(f"One run, with seed {seed}", pairs(values), views.RUN)
@@ -35,7 +36,7 @@ def pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
 
 
 def differing(given: Any) -> list[str]:
-    """Settings that are not at their default."""
+    """Return settings that are not at their default."""
     usual = type(given)()
     return [
         f"{one.name} {getattr(given, one.name)}"

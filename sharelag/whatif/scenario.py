@@ -168,7 +168,7 @@ class Scenario(Displayable):
     assumed: tuple[str, ...] = field(default=())
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that people are shown of it."""
         members = self.each_member()
         given = [*differing(self.settings), *differing(self.settings.limits)]
         kinds = Counter(fault.kind.replace("_", " ") for fault in self.faults)
@@ -263,7 +263,7 @@ class Scenario(Displayable):
             )
 
     def each_member(self) -> list[Member]:
-        """The members one by one, named and with their topics."""
+        """Return the members one by one, named and with their topics."""
         topics = tuple(topic.name for topic in self.topics)
         return [
             replace(

@@ -109,7 +109,7 @@ def _assumption(one: str) -> str | dict[str, str]:
 
 
 def _assumptions(given: Any) -> tuple[dict[int, Assumption], Any]:
-    """What was assumed with a code, by its place, and the scenario with sentences there."""
+    """Return what was assumed with a code, by its place, and the scenario with sentences there."""
     listed = given.get("assumed") if isinstance(given, dict) else None
     if not isinstance(listed, list):
         return {}, given
@@ -158,7 +158,7 @@ def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:
 
 
 def _unknown(given: Any, known: Any, where: str) -> Iterator[str]:
-    """The keys that were not read."""
+    """Yield the keys that were not read."""
     if isinstance(given, dict) and isinstance(known, dict):
         for key, value in given.items():
             if key in known:

@@ -24,11 +24,16 @@ from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.whatif.compare import Progress
+from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import Interval, fewest_equal, one_sided_interval
+from sharelag.whatif.comparison.intervals import (
+    Interval,
+    fewest_equal,
+    known,
+    one_sided_interval,
+)
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
-from sharelag.whatif.grid import as_runs, grid, run
+from sharelag.whatif.grid import Progress, grid, run_all
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 
@@ -68,7 +73,12 @@ class Goal:
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
         """Read ``age_p95<30s`` or ``lag_p95 <= 1000``.
 
-        The measure of a time may also be written as its column is called: ``age_p95_ms<30s``.
+        Parameters
+        ----------
+        text : str
+            The measure of a time may also be written as its column is called: ``age_p95_ms<30s``.
+        confidence : float
+            With which the goal has to be met, above 0.5.
 
         Raises
         ------
@@ -162,7 +172,7 @@ class Found(Displayable):
     monotone: bool
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that people are shown of it."""
         probes = [words.probe_for_people(row) for row in self.rows()]
         measure = self.goal.measure
         said = str(self).replace(measure.removesuffix("_ms"), words.measure_words(measure))
@@ -202,7 +212,7 @@ class Found(Displayable):
                 f"reliably keeps {self.goal}"
             )
         else:
-            said = f"{_members(self.members)} keep{'s' * (self.members == 1)} {self.goal}"
+            said = f"{counted(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
             said += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
             said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
@@ -270,11 +280,7 @@ def fewest_members(
 
     def meets(count: int) -> bool:
         if count not in tried:
-            report = (
-                None
-                if progress is None
-                else _further(progress, len(tried) * len(seeds), len(seeds))
-            )
+            report = None if progress is None else _further(progress, len(tried) * len(seeds))
             tried[count] = _probe(scenario, count, goal, seeds, report)
         return tried[count][0]["met"] is True
 
@@ -289,7 +295,7 @@ def fewest_members(
 
 
 def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
-    """The fewest that meet it, when more always do if fewer do."""
+    """Return the fewest that meet it, when more always do if fewer do."""
     missed, at = least - 1, least
     while not meets(at):
         if at == most:
@@ -306,20 +312,12 @@ def _probe(
     count: int,
     goal: Goal,
     seeds: list[int],
-    progress: Callable[[int], object] | None,
+    progress: Progress | None,
 ) -> tuple[dict[str, object], pa.Table]:
-    plan = grid({_members(count): scenario.with_members(count)}, seeds)
-    rows = []
-    for done, planned in enumerate(plan.runs, 1):
-        rows.append(run(planned))
-        if progress is not None:
-            progress(done)
-    runs = as_runs(plan, rows)
+    runs = run_all(grid({counted(count, "member"): scenario.with_members(count)}, seeds), progress)
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
-    unknown = int(np.isnan(values).sum())
     found = one_sided_interval(values, goal.confidence)
-    row = {"members": count, "n": len(values) - unknown, "unknown": unknown, **found._asdict()}
-    return row | {"met": _met(found, goal)}, runs
+    return {"members": count, **known(values), **found._asdict(), "met": _met(found, goal)}, runs
 
 
 def _met(found: Interval, goal: Goal) -> bool | None:
@@ -334,9 +332,5 @@ def _met(found: Interval, goal: Goal) -> bool | None:
     return True if high <= goal.limit else (False if low > goal.limit else None)
 
 
-def _further(progress: Progress, before: int, now: int) -> Callable[[int], object]:
-    return lambda done: progress(before + done, before + now)
-
-
-def _members(count: int) -> str:
-    return f"{count} member" if count == 1 else f"{count} members"
+def _further(progress: Progress, before: int) -> Progress:
+    return lambda done, all_: progress(before + done, before + all_)

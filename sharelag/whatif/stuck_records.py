@@ -62,7 +62,7 @@ def _without_head(start: PartitionStart) -> PartitionStart:
 
 
 def head_of(window: Window | None, end_offset: int) -> int | None:
-    """The offset that pins a window's start: it is not finished, and some after it are."""
+    """Return the offset that pins a window's start: it is not finished, and some after it are."""
     head = None if window is None else window.effective_start_offset
     if window is None or head is None or head >= end_offset:
         return None
@@ -77,7 +77,7 @@ def poison_of(
     limit: int,
     assumed: list[str],
 ) -> tuple[Poison, ...]:
-    """The records that pin start offsets and were given back again and again.
+    """Return the records that pin start offsets and were given back again and again.
 
     Most of what its share partition has given back since is that record itself: of a storm of
     redeliveries, the first record is not special. ``observed`` are rows of

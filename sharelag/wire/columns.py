@@ -244,7 +244,6 @@ def _interpret_odd(
 
 
 def _fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np.int64]) -> None:
-    """Put the numbers of interpreted rows in their places."""
     values = ~rows.value_null[rows.good]
     for number in record_numbers():
         if number.column in numbers:
@@ -315,7 +314,6 @@ def write_unequal(column: Any, value: Any, bits: Any) -> int:
 def _of_kinds(
     record_type: NDArray[np.int16], kinds: tuple[int, ...], present: NDArray[np.bool_] | None
 ) -> _Validity:
-    """Return which records have a field of these types."""
     others = [kind.type for kind in program_for(STATE_TOPIC).kinds if kind.type not in kinds]
     if not others:
         return _validity(present)

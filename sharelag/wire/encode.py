@@ -25,7 +25,7 @@ from sharelag.wire.fields import (
     RecordKind,
     kinds_of,
 )
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 
 _Name = Callable[[Field], str]
 _COLUMN: _Name = attrgetter("column")
@@ -133,7 +133,6 @@ def _kind(kinds: dict[int, RecordKind], number: int) -> RecordKind:
 
 
 def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
-    """Return keys, in the encoding before there were tags."""
     parts = [_same(kind.type.to_bytes(2, "big", signed=True), len(rows))]
     for field in kind.key:
         column = rows.column(field.column)
@@ -148,7 +147,6 @@ def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def _values_or_null(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
-    """Return values; null for tombstones."""
     there = pc.invert(rows.column("tombstone").fill_null(False))
     left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
     place = pc.cumulative_sum(there.cast(pa.int64()))
@@ -204,7 +202,6 @@ def _require_all(field: Field, column: pa.Array) -> None:
 
 
 def _fixed(field: Field, numbers: pa.Array) -> pa.Array:
-    """Return numbers as big-endian bytes."""
     size = INT_SIZES[field.type]
     sign = "u" if field.type.startswith("u") else "i"
     octets = numbers.to_numpy(zero_copy_only=False).astype(f">{sign}{size}")

@@ -20,7 +20,7 @@ from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch, without_timestamps
 from sharelag.tables.lines import json_text
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 
 #: The columns that say of which kind a record is.
 _KIND = ["generation", "record_type"]
@@ -105,7 +105,6 @@ def _pieces(rows: Arrow) -> Iterator[pa.RecordBatch]:
 def _records(
     rows: pa.RecordBatch, kind: RecordKind, generation: int | None, control: int | None
 ) -> pa.StringArray:
-    """Return the texts of records of one kind."""
 
     def column(field: Field) -> pa.Array:
         name = field.column
@@ -182,7 +181,6 @@ def _quoted(values: pa.Array) -> pa.StringArray:
 
 
 def _hex(values: pa.Array) -> pa.StringArray:
-    """Return bytes as quoted hexadecimal digits."""
     sizes = pc.binary_length(values).fill_null(0).to_numpy()
     ends = np.concatenate([[0], np.cumsum(2 * sizes)]).astype(np.int32)
     digits = b"".join(values.drop_null().to_pylist()).hex()

@@ -26,7 +26,6 @@ from sharelag.wire.program import (
     REFUSED_SINCE,
     SKIPPED,
     Program,
-    Slot,
     decode_rows,
     gather,
     program_for,
@@ -141,11 +140,11 @@ class Rows:
         return np.flatnonzero((self.reason == OK) & (self.left == 0) & ~self.value_null)
 
     def slot(
-        self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False
+        self, slot: int, rows: NDArray[Any] | slice, second: bool = False
     ) -> NDArray[np.int64]:
         """Return a field's numbers; ``second`` is the length of a text."""
-        start = self.base[slot.index + second]
-        return self.out[start : self.base[slot.index + second + 1]][rows]
+        start, end = self.base[slot + second], self.base[slot + second + 1]
+        return self.out[start:end][rows]
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -177,7 +176,6 @@ def records_of(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBa
 
 
 def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
-    """Return every field of the topic's records, with the record types that have it."""
     found: dict[str, tuple[Field, list[int]]] = {}
     for kind in program.kinds:
         for field in getattr(kind, part):

@@ -105,7 +105,6 @@ class ShareKeys:
         return texts.strings(groups), topics
 
     def _names(self, code: NDArray[np.int32], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
-        """Return the bytes of the groups' names as they are, and topic ids."""
         from sharelag.wire.key_codes import write_group_at, write_texts
 
         count = len(code)

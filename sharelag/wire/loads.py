@@ -31,33 +31,25 @@ def _load(bits: int, result: Any, is_swapped: bool = True) -> Any:
     return load
 
 
-def _store_word() -> Any:
-    @intrinsic
-    def store(_context: Any, buf: Any, p: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            place = builder.gep(octets, [arguments[1]])
-            place = builder.bitcast(place, ir.IntType(64).as_pointer())
-            builder.store(arguments[2], place).align = 1
-            return context.get_dummy_value()
+def _put_word(_context: Any, buf: Any, p: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.gep(octets, [arguments[1]])
+        place = builder.bitcast(place, ir.IntType(64).as_pointer())
+        builder.store(arguments[2], place).align = 1
+        return context.get_dummy_value()
 
-        return types.void(buf, p, value), generate
-
-    return store
+    return types.void(buf, p, value), generate
 
 
-def _folded() -> Any:
-    @intrinsic
-    def fold(_context: Any, a: Any, b: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            wide, word = ir.IntType(128), ir.IntType(64)
-            product = builder.mul(*(builder.zext(one, wide) for one in arguments))
-            high = builder.lshr(product, ir.Constant(wide, 64))
-            return builder.xor(builder.trunc(product, word), builder.trunc(high, word))
+def _folded(_context: Any, a: Any, b: Any) -> Any:
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        wide, word = ir.IntType(128), ir.IntType(64)
+        product = builder.mul(*(builder.zext(one, wide) for one in arguments))
+        high = builder.lshr(product, ir.Constant(wide, 64))
+        return builder.xor(builder.trunc(product, word), builder.trunc(high, word))
 
-        return types.uint64(a, b), generate
-
-    return fold
+    return types.uint64(a, b), generate
 
 
 int8 = _load(8, types.int8)
@@ -67,6 +59,6 @@ int64 = _load(64, types.int64)
 #: Eight bytes as they lie in memory: to be hashed, compared and copied.
 word = _load(64, types.uint64, is_swapped=False)
 #: ``(buf: uint8[], p, value: uint64)`` writes them.
-put_word = _store_word()
+put_word: Any = intrinsic(_put_word)
 #: ``(a: uint64, b: uint64)``: the upper half of their product, exclusive-or the lower one.
-folded = _folded()
+folded: Any = intrinsic(_folded)

@@ -1,7 +1,7 @@
 """Flatten field tables into a program that a compiled kernel runs.
 
-A table is flattened into a *program*: an integer matrix with one instruction per row. The kernel in
-`kernels` runs it over the bytes of each record and writes every value into a *slot*: one int64
+A table is flattened into a *program*: an integer matrix with one instruction per row. `decode_rows`
+runs it over the bytes of each record and writes every value into a *slot*: one int64
 column.
 
 Arrays make *levels*. Level 0 has one row per record; each array field adds a level with one row per
@@ -36,30 +36,20 @@ OP_UNSIGNED = 9  # as OP_INT
 MAX_DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """The output column of one field."""
-
-    index: int
-    level: int
-
-
 @dataclass(slots=True)
 class Program:
     """The instructions for all record kinds of one topic, sharing their slots by column path."""
 
     kinds: tuple[RecordKind, ...]
-    slots: dict[str, Slot] = field(
-        default_factory=dict
-    )  # by path, such as "state_batches.first_offset"
+    # The output column of each field, by path, such as "state_batches.first_offset".
+    slots: dict[str, int] = field(default_factory=dict)
     levels: list[str] = field(default_factory=lambda: [""])  # the path of each level's array
     level_bytes: list[int] = field(default_factory=lambda: [1])  # minimum size of an element
     instructions: list[list[int]] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # the field of each instruction, for messages
     tags: list[list[int]] = field(default_factory=list)  # [tag, size, slot, default]
-    entries: dict[int, tuple[int, int]] = field(
-        default_factory=dict
-    )  # type -> first instruction of key and value
+    # By type, the first instruction of key and value.
+    entries: dict[int, tuple[int, int]] = field(default_factory=dict)
     slot_levels: list[int] = field(default_factory=list)  # the level of each slot
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -114,7 +104,7 @@ def _emit_struct(
         if item.tag is None:
             _emit_field(program, item, path, level, flexible)
         else:
-            slot = _slot(program, path + item.column, level).index
+            slot = _slot(program, path + item.column, level)
             program.tags.append([item.tag, INT_SIZES[item.type], slot, item.default])
     if flexible:
         name = path.rstrip(".") or "value"
@@ -126,7 +116,7 @@ def _emit_struct(
 
 def _emit_field(program: Program, item: Field, path: str, level: int, flexible: bool) -> None:
     own = path + item.column
-    slot = _slot(program, own, level, 2 if item.type == "string" else 1).index
+    slot = _slot(program, own, level, 2 if item.type == "string" else 1)
     if item.type in INT_SIZES:
         op = OP_UNSIGNED if item.type.startswith("u") else OP_INT
         _emit(program, op, item.name, slot, level, INT_SIZES[item.type])
@@ -155,9 +145,9 @@ def _emit_array(
     program.instructions[array][4] = len(program.instructions)
 
 
-def _slot(program: Program, path: str, level: int, width: int = 1) -> Slot:
+def _slot(program: Program, path: str, level: int, width: int = 1) -> int:
     if path not in program.slots:
-        program.slots[path] = Slot(len(program.slot_levels), level)
+        program.slots[path] = len(program.slot_levels)
         program.slot_levels += [level] * width
     return program.slots[path]
 

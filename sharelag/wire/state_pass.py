@@ -30,7 +30,7 @@ def state_pass(
         Becomes where the state batches of each record begin.
     numbers, batches
         Columns to fill, in the order of `sharelag.wire.fields`; those of batches have room for
-        eight more.
+        one more than fit into the bytes of all values.
     """
     (
         snapshot_epoch,

@@ -17,12 +17,12 @@ from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.workbench import resets
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.one_group import delivery_limit, worst_first
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
+from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
 from sharelag.workbench.questions.windows import MOST_MOMENTS
 from sharelag.workbench.result import Result
@@ -371,7 +371,7 @@ class Workbench(Opened):
     def plan_reset(
         self,
         group: str,
-        to: resets.Target = None,
+        to: Target = None,
         *,
         shift_by: int | None = None,
         topic: str | Sequence[str] = (),
@@ -411,7 +411,7 @@ class Workbench(Opened):
             ``to`` is something else, or not exactly one of the two is given; there is no such
             topic or partition; a simulation has no members, or would take too long.
         """
-        resets.require_target(to, shift_by)
+        require_target(to, shift_by)
         require_version(kafka_version)
         return self.ask(
             "plan_reset", group=group, to=to, shift_by=shift_by, topics=_tuple(topic),
@@ -456,7 +456,7 @@ class Workbench(Opened):
         )  # fmt: skip
 
     def strip(self, group: str | None = None, topic: str | None = None, **given: Any) -> Strip:
-        """The windows of a group offset by offset, as a widget that goes back in time.
+        """Return the windows of a group offset by offset, as a widget that goes back in time.
 
         It begins with the share partition that the first cause names, else with the most lag.
 
@@ -483,7 +483,7 @@ class Workbench(Opened):
         return shown
 
     def _largest(self) -> str:
-        """The group with the most lag that is known.
+        """Return the group with the most lag that is known.
 
         Raises
         ------
@@ -501,7 +501,7 @@ class Workbench(Opened):
     def peek(
         self, group: str, topic: str, partition: int, offset: int, mask: Mask = ()
     ) -> PeekedRecord:
-        """The record at an offset with its state in the group; of a running cluster only.
+        """Return the record at an offset with its state in the group; of a running cluster only.
 
         It is read by a consumer that joins no group and commits nothing. Nothing keeps it.
 
@@ -543,7 +543,7 @@ class Workbench(Opened):
         return shown
 
     def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
-        """What brokers measure themselves, of the places that `sharelag.open` was given.
+        """Return what brokers measure themselves, of the places that `sharelag.open` was given.
 
         Parameters
         ----------
@@ -601,7 +601,7 @@ class Workbench(Opened):
         return preflight.rights_answer(table, unknown, principal, base)
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
-        """A simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
+        """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
 
     # ---- how it shows itself ---------------------------------------------------------------------

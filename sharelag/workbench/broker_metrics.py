@@ -117,7 +117,7 @@ def _several(gauges: pa.Table) -> tuple[str, ...]:
 
 
 def metrics_answer(metrics: BrokerMetrics, group: str | None, everything: bool) -> Result:
-    """The figures, with how members acknowledged records."""
+    """Return the figures, with how members acknowledged records."""
     table = metrics.table if everything else about_share_groups(metrics.table)
     if group is not None:
         table = table.filter(pc.equal(table.column("group_id"), group).fill_null(False))

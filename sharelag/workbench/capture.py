@@ -81,7 +81,7 @@ def capture_kafka(
 def _extras(
     source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
 ) -> dict[str, pa.Table]:
-    """What may be missing: who is not allowed to ask for it still gets a capture."""
+    """Return what may be missing: who is not allowed to ask for it still gets a capture."""
     with engines.reading(RawInput(str(records)), "local", history=False) as begun:
         windows = begun.table("windows")
     lag = lag_arrow(windows, offsets)

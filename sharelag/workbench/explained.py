@@ -55,20 +55,10 @@ _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_off
 def summarize_groups(
     evidence: Evidence, causes: Arrow, patience: timedelta | None = None
 ) -> Iterator[GroupSummary]:
-    """Why the groups lag: for each group how it is, then its causes with what shows them.
+    """Yield how each group is and its causes (`CAUSES`), in words; the worst group first.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    causes : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.CAUSES` of it.
-    patience : timedelta, optional
-        That the causes were found with.
-
-    Yields
-    ------
-    GroupSummary
-        The worst group first. Names are escaped for a terminal, not for HTML.
+    ``patience`` is that with which the causes were found. Names are escaped for a terminal, not for
+    HTML.
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
     lag = rows_by_group(evidence.lag, _LAGS)
@@ -136,7 +126,15 @@ def _nothing_found(
     progress: list[dict[str, Any]],
 ) -> str:
     """Nothing is wrong only where all is known, lag does not grow, and somebody works on it."""
-    unknown = [row for row in lag if row["effective_lag"] is None and not _is_empty(row)]
+    unknown = [  # an empty log has nothing to know
+        row
+        for row in lag
+        if row["effective_lag"] is None
+        and (
+            None in (row["end_offset"], row["log_start_offset"])
+            or row["end_offset"] > row["log_start_offset"]
+        )
+    ]
     reasons = sorted(
         {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
     )
@@ -155,11 +153,6 @@ def _growth(progress: list[dict[str, Any]]) -> str:
     if ahead.kind == NEVER:
         return f"no cause found yet; lag {ahead.words}"
     return "no cause found yet" if ahead.kind == STALLED else ""
-
-
-def _is_empty(row: dict[str, Any]) -> bool:
-    end, start = row["end_offset"], row["log_start_offset"]
-    return end is not None and start is not None and end <= start
 
 
 def _cause_summary(row: dict[str, Any]) -> CauseSummary:
@@ -182,14 +175,9 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
 def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool, separator: str = ",") -> str:
     """What shows a cause, in words: what is about the group, then what is about one partition.
 
-    Parameters
-    ----------
-    evidence : mapping of name to value
-        Of a row of `sharelag.schemas.CAUSES`, without its ``partitions``.
-    is_of_many : bool
-        Whether the cause is about several partitions, of which the evidence shows one.
-    separator : str, optional
-        Between thousands of counts. Offsets have none, as in commands.
+    ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``; of a
+    cause of many partitions it shows one. The separator stands between thousands of counts: offsets
+    have none, as in commands.
     """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
     parts = [_shown(name, evidence[name], separator) for name in whole]

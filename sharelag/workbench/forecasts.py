@@ -36,12 +36,9 @@ class Forecast(NamedTuple):
 
 
 def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
-    """Forecast the lag of a group.
+    """Forecast the lag of a group, by `sharelag.schemas.PROGRESS` of its share partitions.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        `sharelag.schemas.PROGRESS` of its share partitions, at least the `COLUMNS`.
+    At least the `COLUMNS`.
     """
     kinds = {row["drain"] for row in rows}
     if not rows:

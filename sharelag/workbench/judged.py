@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -58,28 +60,22 @@ def judged_groups(
 ) -> list[dict[str, Any]]:
     """Judge share groups by the causes of their lag, what is unknown, and broken rules.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    patience : timedelta, optional
-        How long something lasts before it counts as a cause.
-    broken : mapping of group to rows, optional
-        Rows of `sharelag.schemas.CHECKED` that are not ok.
-
-    Returns
-    -------
-    list of dict
-        The worst first, then those with the most lag: ``group_id``, ``level`` (of
-        `sharelag.tables.level.LEVELS`), ``partitions``, ``lag``, ``unknown_lags``, ``max_lag``,
-        ``age_ms``, ``margin_ms``, ``drain`` (in words), ``causes``, ``rules``, and ``why``, the
-        main finding in a sentence (None: no problem).
+    Something that lasts for ``patience`` counts as a cause; ``broken`` has by group the rows of
+    `sharelag.schemas.CHECKED` that are not ok. The result has the worst first, then those with the
+    most lag: ``group_id``, ``level`` (of `sharelag.tables.level.LEVELS`), ``partitions``, ``lag``,
+    ``unknown_lags``, ``max_lag``, ``age_ms``, ``unknown_ages``, ``margin_ms``, ``drain`` (in
+    words), ``causes``, ``rules``, and ``why``, the main finding in a sentence (None: no problem).
     """
     causes, progress = rows_by_group(explain(evidence, patience)), rows_by_group(evidence.progress)
     dark, young = unknown_lags(evidence), suspected(evidence, patience)
     rules = broken or {}
+    facts, ages = CauseInputs.of(evidence), defaultdict[str, list[float]](list)
+    for group, age in zip(facts.groups, facts.ages.tolist(), strict=True):
+        ages[group].append(age)
     groups = [
         _group(
             row,
+            ages[row["group_id"]],
             progress[row["group_id"]],
             causes[row["group_id"]],
             rules.get(row["group_id"], []),
@@ -94,6 +90,7 @@ def judged_groups(
 
 def _group(
     row: Mapping[str, Any],
+    ages: list[float],
     mine: list[dict[str, Any]],
     causes: list[dict[str, Any]],
     judged: list[dict[str, Any]],
@@ -117,9 +114,9 @@ def _group(
         *(outcome(cause["severity"]) for cause in causes),
         *(one["level"] for one in judged),
     ]
-    left = [one for one in mine if one["oldest_offset"] is not None]  # with unfinished records
-    ages = [one["age_ms"] for one in left]
-    margins = [one["margin_ms"] for one in left if one["margin_ms"] is not None]
+    margins = [one["margin_ms"] for one in mine if one["margin_ms"] is not None]
+    none_left = 0 if ahead.kind == DRAINED else None
+    unknown_ages = sum(map(math.isnan, ages))
     return {
         "group_id": row["group_id"],
         "level": worst(levels),
@@ -129,8 +126,9 @@ def _group(
         "max_lag": row["max_lag"],
         # An unknown age may be the greatest.
         "age_ms": None
-        if None in ages or nothing_to_read
-        else max(ages, default=0 if ahead.kind == DRAINED else None),
+        if unknown_ages or nothing_to_read
+        else max((int(age) for age in ages if age >= 0), default=none_left),
+        "unknown_ages": unknown_ages,
         "margin_ms": min(margins, default=None),
         "drain": _NOTHING_TO_READ if nothing_to_read else ahead.words,
         "causes": [_cause(cause) for cause in causes],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput
@@ -20,16 +19,10 @@ _OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain", "plan-res
 
 
 def next_command(cause: Mapping[str, Any], source: str, members: int | None = None) -> str:
-    """Return the command line that shows more about a cause.
+    """Return the command line that shows more about a cause, a row of `sharelag.schemas.CAUSES`.
 
-    Parameters
-    ----------
-    cause : mapping
-        A row of `sharelag.schemas.CAUSES`.
-    source : str
-        The options that name the input, quoted for a shell.
-    members : int, optional
-        How many members the group has: a simulation tries two more.
+    ``source`` has the options that name the input, quoted for a shell. A simulation tries two
+    members more than the group has, if that is known.
     """
     is_placed = bool(cause["topic"]) and cause["partition"] is not None
     if cause["cause"] == "open_transaction" and is_placed and "--bootstrap-server" in source:
@@ -61,7 +54,9 @@ def input_options(source: Any) -> str:
     if isinstance(source, KafkaInput):
         return f"--bootstrap-server {shlex.quote(source.config.bootstrap_servers)}"
     if isinstance(source, CaptureInput | ArchiveInput):
-        return f"--capture {shlex.quote(_named(source.folder))}"
+        folder, name = source.folder, source.folder.name
+        is_sample = name in samples() and folder_of(name) == folder
+        return f"--capture {shlex.quote(name if is_sample else str(folder))}"
     if isinstance(source, RawInput):
         return f"--raw {shlex.quote(str(source.path))}"
     return ""
@@ -74,9 +69,3 @@ def input_name(source: Any) -> str:
     if isinstance(source, CaptureInput | ArchiveInput):
         return source.folder.resolve().name
     return ""
-
-
-def _named(folder: Path) -> str:
-    """A capture that ships with the project by its name, and any other by its path."""
-    name = folder.name
-    return name if name in samples() and folder_of(name) == folder else str(folder)

@@ -19,7 +19,7 @@ _OF_TOPIC = ("topic_id", "partition")
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
-    """The rows of one group, or all; None stays as it is."""
+    """Return the rows of one group, or all; None stays as it is."""
     return (
         table
         if group is None or table is None
@@ -28,7 +28,7 @@ def only(table: pa.Table | None, group: str | None) -> Any:
 
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
-    """What was gathered of one group, or all."""
+    """Return what was gathered of one group, or all."""
     if group is None:
         return evidence
     names = (
@@ -44,12 +44,7 @@ def of_group(evidence: Evidence, group: str | None) -> Evidence:
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
     """Return rows of a group with the share partitions first that its causes name, then by lag.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        With `SHARE_PARTITION`; the order of the rows of a share partition stays.
-    evidence : Evidence
-    group : str
+    The order of the rows of a share partition stays.
     """
     from sharelag.metrics.explain import explain
 

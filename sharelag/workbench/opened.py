@@ -91,7 +91,7 @@ class Opened:
         self.close()
 
     def only(self, *groups: str) -> Self:
-        """The same with these groups alone."""
+        """Return the same with these groups alone."""
         return replace(self, choice=replace(self.choice, groups=frozenset(groups)))
 
     # ---- questions -------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Opened:
         return self._once(key, lambda: self._run(f"reading {name}", answer))
 
     def _reading_for(self, asked: Question, options: dict[str, Any]) -> Reading:
-        """The reading; for a single question without the history if that needs none."""
+        """Return the reading; for a single question without the history if that needs none."""
         if self.asks_once and not asked.needs_history(options):
             keep = {"history": False} if self._is_here() else {}
             return self._once("reading", lambda: self._read(**keep))
@@ -139,13 +139,9 @@ class Opened:
         return reading
 
     def base(self, read: Reading, brief: Brief | None = None) -> Result:
-        """What an answer from a reading says of where it comes from, and of what is missing.
+        """Return what an answer from a reading says of where it comes from, and of what is missing.
 
-        Parameters
-        ----------
-        read : Reading
-        brief : Brief, optional
-            Where share partitions stand, if their windows were not replayed.
+        ``brief`` has where share partitions stand, if their windows were not replayed.
         """
         rows = read.table("lag") if brief is None else brief.table
         notes = () if len(rows) else self._without_records()
@@ -189,7 +185,7 @@ class Opened:
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:
-        """A table of the log of requests as a Spark DataFrame, for logs of any size.
+        """Return a table of the log of requests as a Spark DataFrame, for logs of any size.
 
         Parameters
         ----------
@@ -219,7 +215,7 @@ class Opened:
         return "evidence" in self._once
 
     def here(self) -> Self | None:
-        """The same in this process, where that answers long before Spark does; else None.
+        """Return the same in this process, where that answers long before Spark does; else None.
 
         Only of so few records (`engines.FEW_RECORDS`). Both engines give the same rows; what is
         read later of a cluster goes up to its end then.
@@ -268,7 +264,7 @@ class Opened:
         return engines.read(self.source, self.engine, self.as_of, self.choice, self.over, **kept)
 
     def _on_spark(self) -> SparkReading:
-        """The reading if it is on Spark, else another one that is."""
+        """Return the reading if it is on Spark, else another one that is."""
         from sharelag.engine.spark.reading import SparkReading
 
         reading = self.reading
@@ -289,7 +285,7 @@ class Opened:
     def frame_of(
         self, made: Callable[[SparkReading], DataFrame], left_out: int
     ) -> Callable[[], DataFrame] | None:
-        """The DataFrame of a result; None where its table did not come from Spark."""
+        """Return the DataFrame of a result; None where its table did not come from Spark."""
         is_whole = self.reading.engine == "local" and not left_out
         return None if is_whole else lambda: made(self._on_spark())
 
@@ -313,7 +309,7 @@ class Opened:
             raise AttributeError(said)
 
     def state_of(self, group: str, *names: str) -> Evidence:
-        """The lag of a group and some more of its tables, without reading others."""
+        """Return the lag of a group and some more of its tables, without reading others."""
         reading = self.reading
         tables = self._run(
             "reading share groups", lambda: {name: reading.table(name) for name in ("lag", *names)}
@@ -338,7 +334,7 @@ class Opened:
             raise InputError(unknown_group(group, there, f"in {self.describe()}", kinds))
 
     def _without_records(self) -> tuple[str, ...]:
-        """What it means that there is no record of the state topic, if there is none."""
+        """Return what it means that there is no record of the state topic, if there is none."""
         counted = self.reading.counted
         is_now = self.as_of is None and not counted.records
         if is_now and counted.rejected and not self._other_groups():
@@ -348,17 +344,17 @@ class Opened:
         return (engines.without_records(self.source, self.as_of),)
 
     def _other_groups(self) -> list[str]:
-        """The groups with state, where only some were read."""
+        """Return the groups with state, where only some were read."""
         is_part = self.choice.groups or self.choice.topics
         return engines.group_names(self.source, self.choice.generation) if is_part else []
 
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
-        """What an answer says that rests on the state topic alone, not on end offsets."""
+        """Return what an answer says that rests on the state topic alone, not on end offsets."""
         notes = () if len(table) else self._without_records()
         return self._told(read, read.counted, engines.rejects_of(read), notes)
 
     def base_of(self, evidence: Evidence) -> Result:
-        """What an answer says that rests on this evidence."""
+        """Return what an answer says that rests on this evidence."""
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
@@ -382,11 +378,11 @@ class Opened:
         )
 
     def _lacks(self) -> tuple[str, ...]:
-        """What all answers of the reading lack, worked out once."""
+        """Return what all answers of the reading lack, worked out once."""
         return self._once("lacks", lambda: engines.lacks_of(self.reading))
 
     def base_of_evidence(self, group: str | None = None) -> Result:
-        """What an answer says that rests on all that was gathered, of one group or all."""
+        """Return what an answer says that rests on all that was gathered, of one group or all."""
         return self.base_of(self.evidence(group))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
@@ -437,5 +433,5 @@ class Opened:
 
 
 def copied(source: Any) -> Any:
-    """An input that has not been asked anything yet."""
+    """Return an input that has not been asked anything yet."""
     return replace(source) if is_dataclass(source) and not isinstance(source, type) else source

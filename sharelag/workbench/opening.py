@@ -148,7 +148,7 @@ def open_workbench(
 
 
 def _sample(where: object, source: Input) -> str:
-    """The name of the sample that was opened by its name; empty when none was."""
+    """Return the name of the sample that was opened by its name; empty when none was."""
     name = DEMO if where is None else where
     is_one = isinstance(name, str) and source == CaptureInput(folder_of(name)) and name in samples()
     return str(name) if is_one else ""
@@ -157,7 +157,7 @@ def _sample(where: object, source: Input) -> str:
 def chosen(
     groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]
 ) -> Choice:
-    """Groups and topics as the engines take them.
+    """Return groups and topics as the engines take them.
 
     Raises
     ------

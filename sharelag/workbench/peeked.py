@@ -59,7 +59,7 @@ class PeekedRecord:
     mask: Mask = field(default=(), repr=False)
 
     def text(self, form: str = "auto") -> str:
-        """What people read: one line each for the facts, then key, headers and value.
+        """Return what people read: one line each for the facts, then key, headers and value.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class PeekedRecord:
         return "\n".join(map(terminal, lines))
 
     def fields(self, form: str = "auto") -> dict[str, Any]:
-        """The same as one object for programs; texts are not escaped in it."""
+        """Return the same as one object for programs; texts are not escaped in it."""
         record = self.record
         return {
             "group_id": self.group,
@@ -160,17 +160,9 @@ class PeekedRecord:
 def peek(
     source: Any, lag: pa.Table, windows: pa.Table, place: tuple[str, str, int, int], mask: Mask
 ) -> PeekedRecord:
-    """Read a record, and find its state in the group's window.
+    """Read a record of a running cluster, and find its state in the group's window.
 
-    Parameters
-    ----------
-    source : Input
-        A running cluster: nothing else has the records of topics.
-    lag, windows : pyarrow.Table
-        `sharelag.schemas.LAG` and `sharelag.schemas.WINDOWS` of the group.
-    place : tuple
-        Group, topic, partition, offset.
-    mask : Mask
+    ``lag`` and ``windows`` are those of the group; ``place`` is group, topic, partition and offset.
 
     Raises
     ------

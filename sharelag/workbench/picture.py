@@ -58,13 +58,9 @@ class _Cell(NamedTuple):
 def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator[str]:
     """Draw windows as lines of at most 80 columns, without names and colours counted.
 
-    Parameters
-    ----------
-    rows
-        Windows with Kafka's names, as ``window_rows`` gives them; in ``held`` runs that somebody
-        holds as first offset, last offset and delivery count.
-    paint
-        Colours a text by the name of a colour; without it the lines are plain.
+    The rows have Kafka's names, as ``window_rows`` gives them, and in ``held`` runs that somebody
+    holds as first offset, last offset and delivery count. ``paint`` colours a text by the name of a
+    colour; without it the lines are plain.
     """
     seen: set[int | None] = set()
     for row in rows:

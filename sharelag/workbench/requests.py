@@ -49,16 +49,10 @@ class Requests:
     def table(
         self, name: str, as_of: datetime | None = None, history: Arrow | None = None
     ) -> pa.Table:
-        """Return a table by name.
+        """Return a table by name, one of `NAMES`.
 
-        Parameters
-        ----------
-        name : str
-            One of `NAMES`: ``held`` is `holds` of one moment.
-        as_of : datetime, optional
-            Of ``held``; else the end of the log.
-        history : pyarrow.Table, optional
-            `sharelag.schemas.HISTORY` of the same cluster, for ``findings`` about records.
+        ``held`` is `holds` at ``as_of``, by default the end of the log; ``history``, of the same
+        cluster, is for ``findings`` about records.
 
         Raises
         ------

@@ -17,6 +17,7 @@ from sharelag.workbench.views import View, load_view
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from pyspark.sql import DataFrame, SparkSession
 
 #: The engine of what no cluster did.
@@ -117,7 +118,7 @@ class Result:
     session: Callable[[], SparkSession] | None = None
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows of ``table`` as pandas holds them."""
+        """Return the rows of ``table`` as pandas holds them."""
         frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
         return frame
 
@@ -201,8 +202,8 @@ class Result:
 
         return session() if self.session is None else self.session()
 
-    def figure(self, kind: str | None = None, theme: str = "light") -> Any:
-        """A chart of it.
+    def figure(self, kind: str | None = None, theme: str = "light") -> Figure:
+        """Draw a chart of the answer.
 
         Parameters
         ----------
@@ -226,7 +227,7 @@ class Result:
         return self.charts[name](theme)
 
     def presented(self) -> Presentation:
-        """What people are shown of it."""
+        """Return what people are shown of it."""
         simulated = self.engine == SIMULATED
         return Presentation(
             title=self.title,
@@ -247,7 +248,7 @@ class Result:
         return render.as_html(self.presented(), most)
 
     def to_text(self, most: int = render.MOST) -> str:
-        """The same as plain text."""
+        """Return the same as plain text."""
         return render.as_text(self.presented(), most)
 
     def __len__(self) -> int:

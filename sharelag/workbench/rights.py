@@ -155,7 +155,7 @@ def _is_denied_some(asked: pa.Table) -> bool:
 def rights_answer(
     table: pa.Table, unknown: tuple[str, ...], principal: str | None, base: Result
 ) -> Result:
-    """The rights, with what they mean for commands."""
+    """Return the rights, with what they mean for commands."""
     return replace(
         base,
         title=f"What may {principal or 'we'} do on this cluster?",

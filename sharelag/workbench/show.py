@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.errors import listed
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, without_timestamps
@@ -17,10 +18,13 @@ from sharelag.wire.decode import Decoded
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
 from sharelag.wire.generations import NAMES
+from sharelag.wire.group_types import SHARE, latest_types
+
+_DERIVED = ("effective_start_offset", "window_end_offset", "from_snapshot", "rejected_records")
 
 
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
-    """One object a share partition: the fields of `sharelag.Window`, then what we derive from them.
+    """Return one object per share partition: the fields of `sharelag.Window`, then derived ones.
 
     A window's own fields are as the coordinator holds them, -1 and 0 being Kafka's; ours are null
     where unknown.
@@ -29,15 +33,7 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     for row, (key, window) in zip(
         without_timestamps(table).to_pylist(), window_items(table), strict=True
     ):
-        derived = {
-            name: row[name]
-            for name in (
-                "effective_start_offset",
-                "window_end_offset",
-                "from_snapshot",
-                "rejected_records",
-            )
-        }
+        derived = {name: row[name] for name in _DERIVED}
         raw = {name: getattr(window, name) for name in window.__slots__}
         batches = [list(batch) for batch in window.batches]
         runs = [list(batch.values()) for batch in row["runs"]]
@@ -51,13 +47,13 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def decoded_texts(decoded: Decoded) -> Iterator[str]:
-    """The same as `decoded_rows`, as lines of JSON, many in one text."""
+    """Yield the same as `decoded_rows`, as lines of JSON, many in one text."""
     for texts in chain(kafka_texts(decoded.records), reject_texts(decoded.rejects)):
         yield "\n".join(texts.to_pylist())
 
 
 def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
-    """Records in the shape of Kafka's formatters, then rejects, each in the order of the log.
+    """Yield records in the shape of Kafka's formatters, then rejects, each in the order of the log.
 
     With ``columns`` every row has the same keys, as a table needs.
     """
@@ -86,3 +82,28 @@ def older_generations(records: Arrow) -> Counter[str]:
     for (number, _), count in counts.items():
         total[f"G{number} ({NAMES[number]})"] += count
     return total
+
+
+def drafted_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator[str]:
+    """Yield what the types are, and who would take a share group for a consumer group.
+
+    ``found`` has `sharelag.wire.group_types.GROUP_TYPES` in the order of the records; of ``groups``
+    only these, if there are any. Nothing is said where every record has version 0, as Kafka's have.
+    """
+    types = latest_types(found)
+    if groups:
+        types = types.filter(pc.is_in(types.column("group_id"), pa.array(sorted(groups))))
+    if not types.num_rows or pc.max(types.column("version")).as_py() == 0:
+        return
+    by_type: dict[str, list[str]] = {}
+    for group, kind in zip(
+        *(types.column(n).to_pylist() for n in ("group_id", "type")), strict=True
+    ):
+        by_type.setdefault(kind or "unknown", []).append(group)
+    words = "; ".join(f"{kind}: {listed(names)}" for kind, names in sorted(by_type.items()))
+    yield f"types of groups in ConsumerGroupMetadata, as a draft of KIP-932 has them: {words}"
+    if shares := by_type.get(SHARE):
+        yield (
+            "software that knows only version 0 of ConsumerGroupMetadata reads as consumer groups, "
+            f"though they are share groups: {listed(shares)}"
+        )

@@ -16,17 +16,15 @@ _EVERY = 0.2  # seconds between two looks
 
 @contextmanager
 def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
-    """Show a bar while Spark works in the ``with`` block.
+    """Show a bar with some words while Spark works in the ``with`` block.
 
-    Parameters
-    ----------
-    words : str
-        What is being done.
-    shown : bool, optional
-        Else only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
-        waits for: the views that a thread fills say what they read.
+    By default only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
+    waits for: the views that a thread fills say what they read.
     """
-    if not (_is_waited_for() if shown is None else shown):
+    if shown is None:
+        by_spark = os.environ.get("SPARK_CONNECT_PROGRESS_BAR_ENABLED") == "1"
+        shown = in_notebook() and not by_spark and current_thread() is main_thread()
+    if not shown:
         yield
         return
     from tqdm import tqdm
@@ -70,14 +68,6 @@ class _Line:
 
     def __exit__(self, *_: object) -> None:
         self._handle.update({"text/plain": ""}, raw=True)
-
-
-def _is_waited_for() -> bool:
-    return in_notebook() and not _drawn_by_spark() and current_thread() is main_thread()
-
-
-def _drawn_by_spark() -> bool:
-    return os.environ.get("SPARK_CONNECT_PROGRESS_BAR_ENABLED") == "1"
 
 
 def _watch(bar: Any, tasks: Tasks, ended: Event) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
-from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables.displayable import Displayable
 from sharelag.whatif.compare import Comparison
-from sharelag.workbench.result import SIMULATED, Result
+from sharelag.workbench.result import SIMULATED, Result, chart
 
 #: Measures whose chart is worth having.
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
 
 
 def summarize(found: Displayable) -> Result:
-    """What simulations take and find, as a table that shows itself in a notebook.
+    """Return what simulations take and find, as a table that shows itself in a notebook.
 
     Parameters
     ----------
@@ -55,15 +52,9 @@ def summarize(found: Displayable) -> Result:
     if isinstance(found, Evidence):
         return replace(result, as_of=found.as_of, source=found.SOURCE, engine=found.engine)
     if isinstance(found, Comparison):
-        return replace(result, charts=_drawn(found))
+        known = {
+            row["measure"] for row in found.differences.to_pylist() if row["difference"] is not None
+        }
+        drawn = {name: chart("compared", found, name) for name in _DRAWN if name in known}
+        return replace(result, charts=drawn)
     return result
-
-
-def _drawn(found: Comparison) -> dict[str, Any]:
-    differences = found.differences.to_pylist()
-    known = {row["measure"] for row in differences if row["difference"] is not None}
-    return {name: partial(_difference, found, name) for name in _DRAWN if name in known}
-
-
-def _difference(found: Comparison, measure: str, theme: charts.Theme) -> Any:
-    return charts.compared_figure(charts.compared_records(found, measure), theme)

@@ -51,11 +51,7 @@ class Dashboard(View, Protocol):
 
 
 def load_view(name: str) -> Any:
-    """Return the class of a view.
-
-    Parameters
-    ----------
-    name : {"Now", "PlotView", "WindowStrip"}
+    """Return the class of a view: ``Now``, ``PlotView`` or ``WindowStrip``.
 
     Raises
     ------

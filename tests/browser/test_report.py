@@ -548,7 +548,7 @@ def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
     assert found.run.error is None
     seen = Opened(browser, found.html)
     result = re.search(
-        r"What happened in (\d+) places? of the state topic: records are missing there",
+        r"What happened in (\d+) places? of the state topic, whose records are missing",
         seen.page.inner_text("main"),
     )
     assert result

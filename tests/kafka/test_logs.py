@@ -16,6 +16,8 @@ from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.inputs.kafka import logs
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.kafka.records import record_times
+from sharelag.inputs.kafka.scan import scan
 from sharelag.inputs.kafka.settings import settings
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
@@ -162,8 +164,6 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
     for moment in (_at(3.5), _at(7)):
         later = _kafkas_offsets(broker, topic, milliseconds(moment) + 1)
         assert later == {p: end for p, end in ends[moment].items() if p != 2}
-        same = kafka.list_offsets(_config(broker), _ids(topic), at=moment)
-        assert same.column("end_offset").to_pylist() == list(ends[moment].values())
 
 
 def test_what_is_known_is_not_read_again_and_outlives_the_records(
@@ -210,7 +210,7 @@ def test_a_log_that_is_deleted_to_its_end_does_not_say_where_it_ended(
     _produce_by_the_second(broker, topic, range(4))
     delete_below(broker.bootstrap_servers, topic, {0: 4})
     for moment, end in ((_at(1), None), (datetime.now(UTC) + timedelta(minutes=1), 4)):
-        found = kafka.list_offsets(_config(broker), _ids(topic), at=moment)
+        found = logs.past_offsets(_config(broker), _ids(topic), [moment])
         assert found.column("end_offset").to_pylist() == [end]
 
 
@@ -234,7 +234,7 @@ def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
     delete_below(broker.bootstrap_servers, topic, {1: 4})
     requests = [(0, 9), (0, 4), (1, 0), (0, 10), (0, 99), (2, 0), (1, 7), (0, 4)]
     places = [(topic, partition, offset) for partition, offset in requests]
-    table = logs.record_times(
+    table = record_times(
         _config(broker), _positions(*places, (topic, 0, None), (f"{topic}-gone", 0, 0))
     )
     assert _first(table) == [
@@ -257,13 +257,13 @@ def test_markers_hold_nobody_up_and_transactions_count(broker: KafkaBroker, topi
     transaction.abort_transaction(30)
     _wait_until_stable(_config(broker), topic, [2])
     places = [(topic, 0, offset) for offset in (0, 1)]
-    (_, aborted, time), marker = _first(logs.record_times(_config(broker), _positions(*places)))
+    (_, aborted, time), marker = _first(record_times(_config(broker), _positions(*places)))
     assert aborted == 0
     assert time is not None
     assert abs(datetime.now(UTC) - time) < timedelta(minutes=1)
     assert marker == (1, None, None)  # nothing but a marker follows
     produce(broker.bootstrap_servers, topic, [(0, b"k", b"v")])
-    assert _first(logs.record_times(_config(broker), _positions((topic, 0, 1))))[0][:2] == (1, 2)
+    assert _first(record_times(_config(broker), _positions((topic, 0, 1))))[0][:2] == (1, 2)
 
 
 @pytest.mark.exhaustive
@@ -275,7 +275,7 @@ def test_many_partitions_and_records_larger_than_a_fetch(broker: KafkaBroker, to
     places = [(many, p, 1) for p in range(310)] + [
         (large, p, offset) for p in range(3) for offset in range(3)
     ]
-    table = logs.record_times(_config(broker), _positions(*places))
+    table = record_times(_config(broker), _positions(*places))
     assert [(r["topic"], r["partition"], r["offset"]) for r in table.to_pylist()] == places
     assert table.column("timestamp").null_count == 0
 
@@ -283,13 +283,13 @@ def test_many_partitions_and_records_larger_than_a_fetch(broker: KafkaBroker, to
 def test_nobody_there() -> None:
     config = client_config("127.0.0.1:1", timeout=0.5)
     for ask in (
-        lambda: logs.record_times(config, _positions(("t", 0, 0))),
+        lambda: record_times(config, _positions(("t", 0, 0))),
         lambda: logs.logs(config, {"t": "I" * 22}),
         lambda: logs.past_offsets(config, {"t": "I" * 22}, [_at(0)]),
     ):
         with pytest.raises(BrokerUnreachableError):
             ask()
-    assert logs.record_times(config, _positions()).num_rows == 0
+    assert record_times(config, _positions()).num_rows == 0
 
 
 # ---- what we may see -----------------------------------------------------------------------------
@@ -314,13 +314,13 @@ def test_what_we_may_not_see_is_unknown(
         for r in rows
     ]
     assert found == [("O", 4, "delete", -1), ("H", 4, None, None), ("H", 0, None, None)]
-    times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
+    times = record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
     assert f"not authorized to read {hidden}" in caplog.text
     # However many topics and partitions may not be read, it is said once.
     caplog.clear()
     both = [(name, 0, n) for name in (hidden, f"{hidden}-2") for n in range(4)]
-    assert logs.record_times(config, _positions(*both)).num_rows == 0
+    assert record_times(config, _positions(*both)).num_rows == 0
     (once,) = (one.getMessage() for one in caplog.records)
     assert once.startswith(f"not authorized to read {hidden}: ")
     assert once.endswith(f" (and {hidden}-2 likewise); continuing without their timestamps")
@@ -334,7 +334,7 @@ def test_what_we_may_not_see_is_unknown(
     windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)
     for name, records in ((hidden, None), (open_, 4)):
         offsets = kafka.list_offsets(config, {name: KEY.topic_id})
-        (scanned,) = logs.scan(config, windows, offsets).to_pylist()
+        (scanned,) = scan(config, windows, offsets).to_pylist()
         assert (scanned["topic"], scanned["records"]) == (name, records)
     said = [one.getMessage() for one in caplog.records]
     assert f"--operation Read --operation Describe --topic {hidden}" in " ".join(said)

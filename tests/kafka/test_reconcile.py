@@ -68,10 +68,12 @@ def states(config: ClientConfig, topics: list[str]) -> pa.RecordBatch:
     return windows.filter(pc.is_in(windows.column("topic_id"), pa.array(ids)))
 
 
-def answers(broker: KafkaBroker, config: ClientConfig, topics: list[str], **moment: Any) -> Answers:
+def answers(
+    broker: KafkaBroker, config: ClientConfig, topics: list[str], at: datetime | None = None
+) -> Answers:
     windows = states(config, topics)
     ids = {name: id_ for name, id_ in kafka.topic_ids(config).items() if name in topics}
-    offsets = kafka.list_offsets(config, ids, **moment)
+    offsets = logs.past_offsets(config, ids, [at]) if at else kafka.list_offsets(config, ids)
     lag = lag_arrow(windows, offsets)
     scanned = scan(config, windows, offsets)
     assert scanned.schema == SCANNED

@@ -12,7 +12,7 @@ from sharelag.model.settings import Setting, catalogue
 from sharelag.model.settings.consumer import CONSUMER
 from sharelag.model.versions import has_reached, release_of
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, Field, RecordKind
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 from tools import releases_page
 from tools.releases import RELEASES, Printed, Release
 

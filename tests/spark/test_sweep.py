@@ -190,7 +190,10 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
         (name, seed) for name in scenarios for seed in (0, 1)
     ]
     errors = [row["error"] for row in received]
-    assert errors[:6] == [None, None, *["ZeroDivisionError: too many <members>"] * 2, None, None]
+    assert [one is None for one in errors[:6]] == [True, True, False, False, True, True]
+    assert errors[2] == errors[3]
+    assert errors[2].startswith("AssignorError: the assignor 'moody' failed at ")
+    assert errors[2].endswith(": ZeroDivisionError: too many <members>")
     assert errors[6].startswith("InputError: unknown assignor 'nobody'")
     assert [row["lag_end"] is None for row in received] == [error is not None for error in errors]
     before = kept(tmp_path / "out")

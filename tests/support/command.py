@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import subprocess
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from threading import Thread
+from typing import Any
 from unittest.mock import patch
 
 
@@ -24,6 +26,18 @@ def sharelag(
         stream.flush()
     texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
+
+
+def ask(*arguments: str, code: int = 0) -> list[dict[str, Any]]:
+    """Return the rows that a command prints as JSON; it has to end with this exit code."""
+    done = sharelag(*arguments, "-o", "json")
+    assert done.returncode == code, done.stderr
+    return rows_of(done)
+
+
+def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return the rows that a command printed as JSON."""
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def sharelag_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import struct
+from collections.abc import Sequence
 
 #: What stands in the place of a number, a text or a name of the original.
 _INSTEAD = [
@@ -17,16 +19,21 @@ _INSTEAD = [
 _TOKEN = re.compile(rb'"[^"\n]*"|-?\d+(?:\.\d+)?|\w+')
 
 
-def damaged(data: bytes, chance: random.Random) -> bytes:
-    """Return the bytes with one to four mistakes."""
+#: Mistakes in texts, and in what programs alone read.
+TEXT = ("token", "token", "token", "flip", "cut", "repeat", "insert", "out")
+BINARY = ("flip", "cut", "repeat", "insert", "out", "number")
+
+
+def damaged(data: bytes, chance: random.Random, kinds: Sequence[str] = TEXT) -> bytes:
+    """Return the bytes with one to four mistakes of some kinds."""
     for _ in range(chance.choice([1, 1, 2, 4])):
-        data = _one(data, chance)
+        data = _one(data, chance, kinds)
     return data
 
 
-def _one(data: bytes, chance: random.Random) -> bytes:
+def _one(data: bytes, chance: random.Random, kinds: Sequence[str]) -> bytes:
     at = chance.randrange(len(data) + 1)
-    match chance.choice(["token", "token", "token", "flip", "cut", "repeat", "insert", "out"]):
+    match chance.choice(kinds):
         case "token":
             tokens = list(_TOKEN.finditer(data))
             if not tokens:
@@ -44,10 +51,10 @@ def _one(data: bytes, chance: random.Random) -> bytes:
         case "repeat":
             return data[: at + chance.randrange(200)] + data[at:]
         case "insert":
-            return (
-                data[:at]
-                + chance.choice([chance.choice(_INSTEAD), chance.randbytes(9)])
-                + data[at:]
-            )
+            more = chance.choice([chance.choice(_INSTEAD), chance.randbytes(9)])
+            return data[:at] + more + data[at:]
+        case "number":
+            number = struct.pack(">i", chance.choice([-1, 0, 1 << 30, -(1 << 31)]))
+            return data[:at] + number + data[at + 4 :]
         case _:
             return data[:at] + data[at + chance.randrange(100) :]

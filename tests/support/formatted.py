@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sharelag.tables.arrow import without_timestamps
 from sharelag.wire.fields import Field, RecordKind, kinds_of
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 
 Row = Mapping[str, Any]
 

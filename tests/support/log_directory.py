@@ -17,10 +17,10 @@ _CONTROL = 0x20
 Record = tuple[int, bytes | None, bytes | None]
 
 
-def batch(records: Iterable[Record], control: bool = False) -> bytes:
+def batch(records: Iterable[Record], control: bool = False, codec: int = 0) -> bytes:
     """Return a record batch, of control records if asked, one batch for records without a gap."""
     rows = list(records)
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+    builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 30)
     first = rows[0][0]
     for offset, key, value in rows:
         builder.append(offset - first, 1_732_000_000_000 + offset, key, value, [])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sharelag.inputs.files.request_log import RequestLog
 from sharelag.workbench.requests import Requests
-from tests.support.command import sharelag
+from tests.support.command import ask
 
 #: A topic id as Kafka prints it.
 TOPIC = "dT2wXpNqQqOaoMFN5C6PcA"
@@ -55,6 +55,11 @@ def line(
     return f"[{when}] DEBUG Completed request:{json.dumps(said, separators=(',', ':'))} (kafka.request.logger)"
 
 
+def of_topic(*partitions: Any) -> list[dict[str, Any]]:
+    """Topics of a request or an answer: one, with these partitions."""
+    return [{"topicId": TOPIC, "partitions": [*partitions]}]
+
+
 def fetch(
     at: int,
     member: str,
@@ -95,14 +100,10 @@ def fetch(
             "groupId": "g",
             "memberId": member,
             "shareSessionEpoch": epoch,
-            "topics": [{"topicId": TOPIC, "partitions": [] if partition < 0 else [asked]}],
-            "forgottenTopicsData": [{"topicId": TOPIC, "partitions": list(forgotten)}],
+            "topics": of_topic(*([] if partition < 0 else [asked])),
+            "forgottenTopicsData": of_topic(*forgotten),
         },
-        {
-            "errorCode": 0,
-            "acquisitionLockTimeoutMs": 5_000,
-            "responses": [{"topicId": TOPIC, "partitions": [answered]}],
-        },
+        {"errorCode": 0, "acquisitionLockTimeoutMs": 5_000, "responses": of_topic(answered)},
     )
 
 
@@ -117,22 +118,11 @@ def acknowledge(
             for first, last, types in batches
         ],
     }
+    request = {"groupId": "g", "memberId": member, "shareSessionEpoch": epoch}
+    answered = of_topic({"partitionIndex": 0, "errorCode": error})
     return line(
-        "ShareAcknowledge",
-        at,
-        {
-            "groupId": "g",
-            "memberId": member,
-            "shareSessionEpoch": epoch,
-            "topics": [{"topicId": TOPIC, "partitions": [asked]}] if batches else [],
-        },
-        {
-            "errorCode": 0,
-            "acquisitionLockTimeoutMs": 5_000,
-            "responses": [
-                {"topicId": TOPIC, "partitions": [{"partitionIndex": 0, "errorCode": error}]}
-            ],
-        },
+        *("ShareAcknowledge", at, request | {"topics": of_topic(asked) if batches else []}),
+        {"errorCode": 0, "acquisitionLockTimeoutMs": 5_000, "responses": answered},
     )
 
 
@@ -148,16 +138,8 @@ def state_call(
 ) -> str:
     """A call of a share coordinator about one partition."""
     result = {"partition": partition, "errorCode": error} | (answer or {})
-    return line(
-        api,
-        at,
-        {
-            "groupId": "g",
-            "topics": [{"topicId": TOPIC, "partitions": [{"partition": partition} | asked]}],
-        },
-        {"results": [{"topicId": TOPIC, "partitions": [result]}]},
-        version=version,
-    )
+    request = {"groupId": "g", "topics": of_topic({"partition": partition} | asked)}
+    return line(api, at, request, {"results": of_topic(result)}, version=version)
 
 
 def heartbeat(
@@ -212,9 +194,7 @@ def rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 
 def shown(log: Path, table: str) -> list[dict[str, Any]]:
     """Rows of a table as the command prints them of a log or a folder of logs."""
-    done = sharelag("requests", str(log), "--show", table, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(one) for one in done.stdout.splitlines()]
+    return ask("requests", str(log), "--show", table)
 
 
 def shown_of(folder: Path, table: str, *lines: str) -> list[dict[str, Any]]:

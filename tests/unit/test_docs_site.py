@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 
 import click
 import pytest
+from griffe import Docstring
 
 from sharelag.cli import cli
 from sharelag.metrics.causes import CAUSES
@@ -62,6 +65,38 @@ def test_every_cause_assignor_and_public_name_is_there() -> None:
                 assert one.__all__
             has_docstring = inspect.isclass(one) or inspect.isfunction(one)
             assert f"heading: '{name}'" in page or not has_docstring
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
+    for module in MODULES:
+        for name in import_module(module).__all__:
+            one = getattr(import_module(module), name)
+            if inspect.isfunction(one):
+                yield f"{module}.{name}", one
+            elif inspect.isclass(one) and one.__module__.startswith("sharelag"):
+                for method, found in vars(one).items():
+                    function = getattr(found, "__func__", found)
+                    if inspect.isfunction(function) and not method.startswith("_"):
+                        yield f"{module}.{name}.{method}", function
+
+
+@pytest.mark.parametrize(("name", "function"), dict(public_functions()).items())
+def test_every_public_function_describes_what_it_takes_and_says_what_it_returns(
+    name: str, function: Callable[..., object]
+) -> None:
+    """One parameter may be what the summary is about; what another function describes is named."""
+    text = inspect.getdoc(function) or ""
+    sections = {one.kind.value: one.value for one in Docstring(text).parse("numpy", warnings=False)}
+    found = inspect.signature(function)
+    taken = [one for one in found.parameters if one not in ("self", "cls")]
+    described = {
+        one.strip(" *") for row in sections.get("parameters", ()) for one in row.name.split(",")
+    }
+    left = [one for one in taken if one not in described and f"``{one}``" not in text]
+    is_short = "parameters" not in sections
+    assert text, name
+    assert not left or (is_short and (len(left) == 1 or re.search(r"(as for|see) `", text))), left
+    assert found.return_annotation != "Any" or "returns" in sections
 
 
 def test_a_link_to_nothing_fails() -> None:

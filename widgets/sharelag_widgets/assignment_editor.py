@@ -87,7 +87,7 @@ class AssignmentEditor(RunView):
         member_labels: Mapping[str, str] | None = None,
         title: str = "Assignment",
     ) -> AssignmentEditor:
-        """An assignment to begin with.
+        """Return an assignment to begin with.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class AssignmentEditor(RunView):
         )
 
     def summary(self) -> str:
-        """What is shown, in a sentence."""
+        """Return what is shown, in a sentence."""
         if not len(self.rows):
             return self.note
         held = folded(self._base, self.edits, self.at)

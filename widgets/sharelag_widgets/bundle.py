@@ -54,7 +54,7 @@ def script(name: str) -> str:
 
 @cache
 def style(name: str) -> str:
-    """The style sheet of a view, with what all views share before it."""
+    """Return the style sheet of a view, with what all views share before it."""
     return (_HERE / "shared/base.css").read_text("utf-8") + (_HERE / name).read_text("utf-8")
 
 

@@ -24,7 +24,7 @@ Edit = Mapping[str, Any]
 
 
 def folded(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) -> Held:
-    """The rows of each member once the first ``at`` edits are done.
+    """Return the rows of each member once the first ``at`` edits are done.
 
     Edits that name somebody who is not there (any more) change nothing.
     """
@@ -37,7 +37,7 @@ def folded(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) ->
 def held_of(
     assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Places, *, strict: bool = True
 ) -> Held:
-    """An assignment by rows; without ``strict``, partitions that have none are left out.
+    """Return an assignment by rows; without ``strict``, partitions that have none are left out.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def held_of(
 
 
 def assignment_of(held: Held, places: Places) -> Assignment:
-    """The same by topics and partitions."""
+    """Return the same by topics and partitions."""
     names = list(places)
     assigned: Assignment = {}
     for member, rows in held.items():
@@ -71,12 +71,12 @@ def assignment_of(held: Held, places: Places) -> Assignment:
 
 
 def new_edit(do: str, **about: Any) -> dict[str, Any]:
-    """An edit with a new id."""
+    """Return an edit with a new id."""
     return {"id": uuid.uuid4().hex, "do": do, **about}
 
 
 def renumbered(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The same edits after rows were renumbered; edits of rows that are gone are dropped."""
+    """Return the same edits after rows were renumbered; edits of rows that are gone are dropped."""
 
     def moved(ranges: str) -> str:
         return as_ranges(places[row] for row in numbers_in(ranges) if row in places)

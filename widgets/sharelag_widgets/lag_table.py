@@ -112,7 +112,7 @@ class LagTable(RowsView):
         return cls(table, shown, names, chosen, title=title, sort=by, descending=descending)
 
     def summary(self) -> str:
-        """What is shown, in a sentence."""
+        """Return what is shown, in a sentence."""
         if not len(self.rows):
             return self.note
         order = f", by {self.sort}{' descending' if self.descending else ''}" if self.sort else ""

@@ -56,7 +56,7 @@ class Moments(NamedTuple):
 def moments_of(
     rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, End]
 ) -> Moments:
-    """The moments in a table, each share partition's sorted by time.
+    """Return the moments in a table, each share partition's sorted by time.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _with_now(
     times: NDArray[np.float64],
     ends: Sequence[End],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The last row of each share partition again, where its log end has a later time."""
+    """Return the last row of each share partition again, where its log end has a later time."""
     last = np.searchsorted(codes, np.arange(len(ends)), side="right") - 1
     later = last[np.array([end.time for end in ends], np.float64) > times[last]]
     place = later + 1
@@ -132,7 +132,7 @@ def _with_now(
 
 
 def moment_columns(moments: Moments) -> dict[str, Column]:
-    """The same as columns for the browser; runs are relative to their start offset."""
+    """Return the same as columns for the browser; runs are relative to their start offset."""
     start = np.nan_to_num(moments.numbers["start"]).astype(np.int64)
     of_run = np.repeat(np.arange(len(start)), np.diff(moments.runs_at))
     first, last, state, count = moments.runs.T
@@ -156,7 +156,7 @@ def moment_columns(moments: Moments) -> dict[str, Column]:
 
 
 def numbers_of(rows: pa.Table, name: str | None) -> NDArray[np.float64]:
-    """A column as numbers, times as milliseconds; NaN where null, or without the column."""
+    """Return a column as numbers, times as milliseconds; NaN where null, or without the column."""
     if name is None or name not in rows.schema.names:
         return np.full(len(rows), np.nan)
     column = rows.column(name)

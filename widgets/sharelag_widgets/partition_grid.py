@@ -130,7 +130,7 @@ class PartitionGrid(RowsView):
         )
 
     def summary(self) -> str:
-        """What is shown, in a sentence."""
+        """Return what is shown, in a sentence."""
         if not len(self.rows):
             return self.note
         values = self.rows.column(self.measure)
@@ -157,7 +157,7 @@ class PartitionGrid(RowsView):
 
 
 def _measured(values: pa.ChunkedArray, name: str) -> Column:
-    """A column as numbers, or as verdicts by name, independent of the order of the rows.
+    """Return a column as numbers, or as verdicts by name, independent of the order of the rows.
 
     There are as many looks as `MOST_VERDICTS`; of more verdicts the rarest share the last one.
     """

@@ -76,7 +76,16 @@ class PlotView(View):
 
     @classmethod
     def of(cls, result: Any, kind: str | None = None, **options: Any) -> PlotView:
-        """A chart of a `sharelag.Result`, in the colours of the page, light or dark."""
+        """Draw a chart of an answer in the colours of the page, light or dark.
+
+        Parameters
+        ----------
+        result : sharelag.Result
+        kind : str, optional
+            One of its ``charts``; by default the first.
+        **options
+            As for `PlotView`.
+        """
         return cls(result.figure(kind, "light"), dark=result.figure(kind, "dark"), **options)
 
     @property
@@ -114,7 +123,7 @@ class PlotView(View):
         return self.figure
 
     def summary(self) -> str:
-        """What is drawn, in a sentence."""
+        """Return what is drawn, in a sentence."""
         traces = [
             trace.get("name") or trace.get("type", "scatter")
             for trace in self._figure.get("data", [])
@@ -149,7 +158,7 @@ def _plotly_js() -> bytes:
 
 
 def _plain(figure: Any) -> dict[str, Any]:
-    """The figure as JSON holds it, its arrays as plotly writes them: base64 with a type."""
+    """Return the figure as JSON holds it, its arrays as plotly writes them: base64 with a type."""
     if not isinstance(figure, Mapping) and not hasattr(figure, "to_plotly_json"):
         raise InputError(
             f"{type(figure).__name__} is not a plotly figure: give a plotly.graph_objects.Figure "
@@ -171,7 +180,7 @@ def _title(layout: Mapping[str, Any]) -> str:
 
 
 def _in_words(layout: Mapping[str, Any]) -> str:
-    """What a figure without traces says; our own say in facts why there are none."""
+    """Return what a figure without traces says; our own say in facts why there are none."""
     meta = layout.get("meta")
     facts = meta.get("facts", []) if isinstance(meta, Mapping) else []
     if not facts:
@@ -180,12 +189,12 @@ def _in_words(layout: Mapping[str, Any]) -> str:
 
 
 def _plain_text(text: str) -> str:
-    """A text of plotly without its tags."""
+    """Return a text of plotly without its tags."""
     return do_striptags(text.replace("<br>", " "))
 
 
 def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
-    """The figure with a number in place of every array that plotly writes as base64."""
+    """Return the figure with a number in place of every array that plotly writes as base64."""
     if isinstance(node, Mapping):
         if "bdata" in node and "dtype" in node:
             arrays.append(base64.b64decode(node["bdata"]))

@@ -127,7 +127,7 @@ class Difference:
 
 
 def difference_of(given: Any) -> Difference:
-    """What an ``on_run`` gave back, a bare table included.
+    """Return what an ``on_run`` gave back, a bare table included.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def difference_of(given: Any) -> Difference:
 
 
 def difference_state(difference: Difference, of: str) -> dict[str, Any]:
-    """The same as the browser takes it; ``of`` is the last edit that it is of."""
+    """Return the same as the browser takes it; ``of`` is the last edit that it is of."""
     table = table_of(difference.rows)
     rows = [
         {name: str(row.get(name) or "") for name in ("measure", *_WORDS)}
@@ -236,11 +236,11 @@ class RunView(RowsView):
         super().close()
 
     def _to_run(self) -> Any:
-        """What the function is given."""
+        """Return what the function is given."""
         raise NotImplementedError
 
     def _last_edit(self) -> str:
-        """The id of what it is of."""
+        """Return the id of what it is of."""
         raise NotImplementedError
 
     def _handle_msg(self, msg: Any) -> None:
@@ -297,7 +297,7 @@ class RunView(RowsView):
 
 
 def words_of(error: BaseException) -> str:
-    """What went wrong, in a line; it may be what somebody's own assignor raised."""
+    """Return what went wrong, in a line; it may be what somebody's own assignor raised."""
     if isinstance(error, ShareLagError):
         return str(error)
     return f"{type(error).__name__}: {first_line(error)}" if str(error) else first_line(error)

@@ -137,7 +137,7 @@ def _time(text: str) -> datetime:
 
 
 def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
-    """The key of every row.
+    """Return the key of every row.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
 
 
 def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection:
-    """The selection given, or a new one of these keys.
+    """Return the selection given, or a new one of these keys.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def isolated(name: str) -> str:
 
 
 def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
-    """The key of every row as `key_text` has it; each value of a column is written once."""
+    """Return the key of every row as `key_text` has it; each value of a column is written once."""
     parts = []
     for name in columns:
         coded = table.column(name).combine_chunks().dictionary_encode()
@@ -195,5 +195,5 @@ def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
 
 
 def key_text(key: Key) -> str:
-    """A key as the browser's views tell it to each other."""
+    """Return a key as the browser's views tell it to each other."""
     return json.dumps(key, default=str, ensure_ascii=False, separators=(",", ":"))

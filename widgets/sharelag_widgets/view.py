@@ -100,7 +100,7 @@ class View(Deaf, Heard):
         self._hear()
 
     def summary(self) -> str:
-        """What the picture shows, in a sentence."""
+        """Return what the picture shows, in a sentence."""
         return self.note or self.title
 
     def to_code(self) -> str:
@@ -114,7 +114,7 @@ class View(Deaf, Heard):
         super().close()
 
     def _picked(self, trait: str) -> dict[str, Any]:
-        """What a change of this trait means for the selection, as its traits."""
+        """Return what a change of this trait means for the selection, as its traits."""
         raise NotImplementedError
 
     def _show(self, selection: Selection) -> None:
@@ -200,7 +200,7 @@ class RowsView(View):
         self.data = pack(self._columns()) if len(self._rows) else b""
 
     def _columns(self) -> dict[str, Column]:
-        """The columns that the browser needs."""
+        """Return the columns that the browser needs."""
         return {"_key": column_of(key_texts(self._rows, self._key_columns), "key")}
 
     def _picked(self, _: str) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class RowsView(View):
 
 
 def key_names(rows: pa.Table, keys: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns that name a row: those given, else those of a share partition."""
+    """Return the columns that name a row: those given, else those of a share partition."""
     if keys is not None:
         return tuple(keys)
     return tuple(name for name in SHARE_PARTITION if name in rows.schema.names) or SHARE_PARTITION

@@ -83,7 +83,7 @@ class WindowStrip(View):
         title: str = "Windows of share partitions",
         limit: int | None = None,
     ) -> WindowStrip:
-        """The windows in a table, one moment a row.
+        """Return the windows in a table, one moment a row.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class WindowStrip(View):
         return _datetime(self._moments.numbers["time"][self._row(None)])
 
     def summary(self) -> str:
-        """What is shown, in a sentence."""
+        """Return what is shown, in a sentence."""
         if not self._moments.keys:
             return self.note
         row = self._row(None)
@@ -258,7 +258,7 @@ class WindowStrip(View):
         self.note = "" if there else _EMPTY
 
     def _last(self) -> int:
-        """The last moment of the share partition that is shown."""
+        """Return the last moment of the share partition that is shown."""
         return (
             int(np.diff(self._moments.at[self.shown : self.shown + 2])[0]) - 1
             if self._moments.keys

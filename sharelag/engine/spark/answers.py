@@ -179,7 +179,7 @@ def _of_loads(
 
 
 def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """The earlier ends, which came with the lag, as a separate table."""
+    """Return the earlier ends, which came with the lag, as a separate table."""
     then = (
         tables["lag"]
         .select([*OFFSET_KEYS, _PAST.name])

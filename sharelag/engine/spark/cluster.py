@@ -14,6 +14,7 @@ from sharelag.engine.spark.collecting import frame_of
 from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.kafka.logs import past_offsets
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import register_cluster, require_admission_control
 from sharelag.inputs.spark.frames import reads_internal_topics
@@ -119,7 +120,7 @@ def offsets(
     topics : str or sequence of str
         Only these; by default all that we are authorized to describe.
     as_of : datetime, optional
-        As of when, with its zone; see `sharelag.inputs.kafka.topics.list_offsets`.
+        As of when, with its zone; see `sharelag.inputs.kafka.logs.past_offsets`.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
     properties : mapping, optional
@@ -150,7 +151,9 @@ def offsets(
             "check its spelling and the ACLs"
         )
     chosen = {name: found[name] for name in wanted or found}
-    return frame_of(spark, kafka.list_offsets(config, chosen, as_of))
+    if as_of is not None:
+        return frame_of(spark, past_offsets(config, chosen, [as_of]))
+    return frame_of(spark, kafka.list_offsets(config, chosen))
 
 
 def _config(

@@ -50,7 +50,7 @@ class OnSpark(Reading):
 
     @abstractmethod
     def history_rows(self) -> DataFrame:
-        """The whole history of the chosen groups."""
+        """Return the whole history of the chosen groups."""
 
 
 class Frames:

@@ -102,7 +102,7 @@ class SparkReading(Passes):
         return bool(records.select("topic").limit(1).toArrow().num_rows)
 
     def then(self, as_of: Moment) -> SparkReading:
-        """The same records as of another moment."""
+        """Return the same records as of another moment."""
         other = SparkReading(self.source, as_of, self.choice, self.over, self.spark, self._cache)
         if self._caches:
             other.once("whole", lambda: self._whole_records)
@@ -120,7 +120,7 @@ class SparkReading(Passes):
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """The state after each record; of too many rows the latest."""
+        """Return the state after each record; of too many rows the latest."""
 
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
@@ -153,7 +153,7 @@ class SparkReading(Passes):
         return self._named(self._records_of(group=group).map(history_task, schemas.HISTORY))
 
     def history_rows(self) -> DataFrame:
-        """The whole history of the chosen groups."""
+        """Return the whole history of the chosen groups."""
         return self._records_of().map(states.histories, schemas.HISTORY)
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
@@ -177,7 +177,7 @@ class SparkReading(Passes):
         return collected(self._records_of(keys).map_share_partitions(each, schema), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
-        """The windows of some share partitions at moments of the past.
+        """Return the windows of some share partitions at moments of the past.
 
         Where only their number is given, the records are read twice: for their times first.
         """
@@ -210,7 +210,7 @@ class SparkReading(Passes):
         return Ledger(first_of(unpack_table(found, "rows", LEDGER), most), whole.cast(SUMS))
 
     def ledger_frame(self, asked: OfQueue) -> DataFrame:
-        """The whole ledger of a dead-letter queue."""
+        """Return the whole ledger of a dead-letter queue."""
         records = self._records_of(asked.lag)
         archived = records.map_share_partitions(archived_arrow, ARCHIVED_RUNS)
         names = topic_ids_of(asked.lag)

@@ -103,7 +103,7 @@ def sweep(
 
 
 def _made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
-    """What went through before."""
+    """Return what went through before."""
     wanted = {planned.id for planned in runs}
     return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}
 
@@ -176,7 +176,7 @@ def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]
 
 
 def _collected(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
-    """The rows, while progress is reported, from Spark's own books."""
+    """Return the rows, while progress is reported, from Spark's own books."""
     if progress is None:
         return frame.toArrow()
     from sharelag.inputs.spark.progress import Own

@@ -178,7 +178,6 @@ class ArchiveInput(RecordsOnly):
                 yield from gather_batches(batches_within(path, file, schemas.RAW.names), AT_ONCE)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        """Return the same records as a Spark DataFrame."""
         from sharelag.inputs.spark.files import raw_frame
 
         return raw_frame(spark, self.parquet_files(topic))
@@ -234,7 +233,6 @@ class ArchiveInput(RecordsOnly):
         return pa.table(columns, names=GAP.names).cast(GAP)
 
     def version(self) -> Hashable:
-        """Return the version of the archive, which changes with each commit."""
         return str(views.current(self.folder).folder)
 
     def partitions(self, topic: str) -> int | None:
@@ -252,7 +250,6 @@ class ArchiveInput(RecordsOnly):
         return self._newest([])[1]
 
     def describe(self) -> str:
-        """Return the source of the records and their time as text."""
         moment = self.as_of()
         upto = f"up to {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment else "(still empty)"
         return f"archive of {self.info().cluster_id} {upto}"

@@ -1,4 +1,4 @@
-"""What is in a folder: what may not be listed is refused, or it would be missing without a word."""
+"""Folders, and how files begin: what may not be read is refused, or it would seem to be missing."""
 
 from __future__ import annotations
 
@@ -22,6 +22,17 @@ def entries(folder: Path) -> list[Path]:
     try:
         with os.scandir(folder) as found:
             return sorted(Path(entry.path) for entry in found)
+    except OSError as error:
+        refuse_unreadable(error)
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """Return how a file begins; a folder, or a pipe, which would wait, has nothing."""
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
     except OSError as error:
         refuse_unreadable(error)
 

@@ -319,7 +319,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _largest(column: pa.Array) -> int:
-    """Return the length of the longest value of a column, or of its dictionary."""
     values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
     return pc.max(pc.binary_length(values)).as_py() or 0
 

@@ -170,7 +170,6 @@ def parquet_batches(
 def _read(
     file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the raw records of pieces of one file, at most so many rows at once."""
     there = [name for name in columns.names if name in file.schema_arrow.names]
     for piece in pieces:
         few = rows_at_once(rows, piece.rows, piece.size)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.listing import refuse_unreadable
+from sharelag.inputs.files.listing import first_bytes
 from sharelag.inputs.files.printed_records import (
     DELETE,
     KEY,
@@ -69,13 +69,7 @@ _Row = dict[str, Any]
 
 def is_printed(path: Path) -> bool:
     """Whether a file holds what Kafka's tools print of records, maybe behind lines of a log."""
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            begin = file.read(_LOOK)
-    except OSError as error:
-        refuse_unreadable(error)
+    begin = first_bytes(path, _LOOK)
     if begin.startswith(b"PAR1"):
         return False
     text = _plain(begin)

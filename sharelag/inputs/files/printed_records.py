@@ -354,7 +354,6 @@ def _parse_objects(text: str) -> pa.RecordBatch | None:
 
 
 def _is_whole(rows: pa.StructArray, fields: tuple[Field, ...]) -> bool:
-    """Whether no row, and no field that is always written, is missing."""
     if rows.null_count:
         return False
     for field in fields:

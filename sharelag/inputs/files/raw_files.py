@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError, SetupError, first_line
-from sharelag.inputs.files.listing import entries, refuse_unreadable
+from sharelag.inputs.files.listing import entries, first_bytes, refuse_unreadable
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
+_MAGIC = b"PAR1"
 #: Name of a hive-style folder of rows without a value.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _DELTA, _CAPTURE = "Delta", "capture"
@@ -79,7 +80,7 @@ def list_raw(place: str) -> list[RawFile]:
         raise InputError(_nothing(place, "there is no such file or folder on this machine"))
     _refuse_within_table(path.absolute(), place)
     if not path.is_dir():
-        if not _begins_as_parquet(path):
+        if first_bytes(path, 4) != _MAGIC:
             raise InputError(_nothing(place, "it is not a Parquet file"))
         return [RawFile(str(path), _known_by_names(path))]
     below = _paths_below(path)
@@ -153,7 +154,6 @@ def _paths_below(folder: Path) -> list[str]:
 
 
 def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield folders that are more than the Parquet files in them, and what they are."""
     for path in map(PurePosixPath, below):
         for mark, kind in MARKS.items():
             if path.match(mark):
@@ -175,19 +175,9 @@ def _parquet_in(folder: Path, below: Iterable[str]) -> Iterator[str]:
     for path in below:
         if path.endswith("/") or _is_hidden(PurePosixPath(path)):
             continue
-        if path.endswith((".parquet", ".parq")) or _begins_as_parquet(folder / path):
+        # Hive, for one, gives its files no ending.
+        if path.endswith((".parquet", ".parq")) or first_bytes(folder / path, 4) == _MAGIC:
             yield path
-
-
-def _begins_as_parquet(path: Path) -> bool:
-    """Whether a file without the usual ending is Parquet; Hive, for one, gives it none."""
-    if not path.is_file():  # a pipe would wait
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError as error:
-        refuse_unreadable(error)
 
 
 def _is_hidden(path: PurePosixPath) -> bool:
@@ -210,7 +200,6 @@ def _known_by_names(path: Path) -> tuple[tuple[str, Any], ...]:
 
 
 def _with_types(known: Mapping[str, Any], path: str) -> tuple[tuple[str, Any], ...]:
-    """Return values of the columns that records need, each of its column's type."""
     found = {name: known[name] for name in ("topic", "partition") if name in known}
     if found.get("partition") is not None:
         try:

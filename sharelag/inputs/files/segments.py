@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from kafka.errors import KafkaError
@@ -29,9 +29,6 @@ from sharelag.inputs.files.listing import entries, refuse_unreadable
 from sharelag.model import topic_id_text
 from sharelag.wire.generations import topic_id_of
 
-if TYPE_CHECKING:
-    from kafka.record.default_records import DefaultRecordBatch
-
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
 _SEGMENT = re.compile(r"0*[0-9]{1,18}")
 _MOST_OFFSET = 1 << 62
@@ -39,8 +36,8 @@ _MOST_OFFSET = 1 << 62
 _MOST_IN_SEGMENT = 1 << 31
 #: Bytes of a batch before what its length counts.
 _BEFORE = 12
-#: Records per batch.
-_BATCH = 50_000
+#: Records per batch, and of a sample.
+_BATCH, _SAMPLE = 50_000, 300
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 
@@ -102,17 +99,17 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
         raise InputError(
             f"{folder} has no {topic}-{partition}: all Spark workers need access to the folder"
         )
-    start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
+    start = log_start(folder, (topic, partition))
     yield from _partition(found[topic, partition], topic, partition, start)
 
 
-def sample_partitions(folder: Path, topic: str, most: int = 300) -> Iterator[pa.RecordBatch]:
-    """Read at most so many first records of each partition's last segment that has records."""
+def sample_partitions(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
+    """Read the first records of each partition's last segment that has records."""
     for (name, partition), path in partitions(folder).items():
         if name != topic:
             continue
         for segment in sorted(path.glob("*.log"), reverse=True):
-            found = islice(_records(segment, 0, range(_MOST_OFFSET)), most)
+            found = islice(_records(segment, 0, range(_MOST_OFFSET)), _SAMPLE)
             if columns := list(zip(*found, strict=True)):
                 yield _columns(columns, topic, partition)
                 break

@@ -213,7 +213,7 @@ def client_config(
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config, java)
 
 
-def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:
+def from_spark_options(options: Mapping[str, str]) -> ClientConfig:
     """Return the settings among the options of a Spark source: those starting with ``kafka.``."""
     properties = {
         name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")
@@ -222,15 +222,10 @@ def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> Cli
         raise ConfigError(
             "kafka.isolation.level is always read_uncommitted here: remove the option"
         )
-    if _TIMEOUT in properties:
-        timeout = _seconds(properties[_TIMEOUT])
-    return client_config(None, None, properties, timeout)
-
-
-def _seconds(milliseconds: str) -> float:
-    if not milliseconds.isdecimal() or len(milliseconds) > 15:
-        raise ConfigError(f"kafka.{_TIMEOUT} is {milliseconds!r}: give milliseconds, such as 30000")
-    return int(milliseconds) / 1000
+    timeout = properties.get(_TIMEOUT, "30000")
+    if not timeout.isdecimal() or len(timeout) > 15:
+        raise ConfigError(f"kafka.{_TIMEOUT} is {timeout!r}: give milliseconds, such as 30000")
+    return client_config(None, None, properties, int(timeout) / 1000)
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -376,7 +376,7 @@ def _wrong(number: int, line: str) -> InputError:
 
 
 def of_groups(described: Described, groups: Iterable[str]) -> Described:
-    """The same of some groups; of all where none is named."""
+    """Return the same of some groups; of all where none is named."""
     wanted = pa.array(sorted(groups), pa.string())
     if not len(wanted):
         return described

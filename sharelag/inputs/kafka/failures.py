@@ -199,16 +199,13 @@ def unanswered_error(
     )
 
 
-def silent_leaders(
-    config: ClientConfig, topic: str, silent: Mapping[int, Any] | Iterable[int]
-) -> NoLeaderError:
+def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) -> NoLeaderError:
     """Return the error for partitions whose leaders do not answer, while other brokers do.
 
-    ``silent`` may map partitions to confluent-kafka's nodes; None where there is no leader.
+    ``silent`` maps partitions to confluent-kafka's nodes; None: no leader is known.
     """
-    brokers = sorted(
-        {f"broker {n.id} at {n.host}:{n.port}" for n in _nodes(silent) if n is not None}
-    )
+    nodes = [node for node in silent.values() if node is not None]
+    brokers = sorted({f"broker {n.id} at {n.host}:{n.port}" for n in nodes})
     led = f" (led by {', '.join(brokers)})" if brokers else ""
     numbers = ", ".join(map(str, sorted(silent)))
     error = NoLeaderError(
@@ -218,10 +215,6 @@ def silent_leaders(
     )
     error.topic, error.silent = topic, frozenset(silent)
     return error
-
-
-def _nodes(silent: Mapping[int, Any] | Iterable[int]) -> Iterable[Any]:
-    return silent.values() if isinstance(silent, Mapping) else ()
 
 
 # ---- by our own sockets -------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +27,12 @@ from sharelag.inputs.kafka.failures import (
     translate_error,
     unreachable_error,
 )
-from sharelag.inputs.kafka.messages import (
-    Failed,
-    Messages,
-    MessagesWithHeaders,
-    PlainMessages,
-    Taken,
-)
+from sharelag.inputs.kafka.messages import Failed, MessagesWithHeaders, PlainMessages, Taken
+
+if TYPE_CHECKING:
+    from sharelag.inputs.kafka.native import NativeMessages
+
+    Messages: TypeAlias = PlainMessages | NativeMessages
 
 #: First and end offset (exclusive) to read, by partition.
 Ranges = Mapping[int, tuple[int, int]]
@@ -132,7 +132,7 @@ class _Reading:
             raise (
                 unreachable_error(self.config, latest_reason(heard))
                 if are_down and not is_any_read
-                else silent_leaders(self.config, self.topic, silent)
+                else silent_leaders(self.config, self.topic, dict.fromkeys(silent))
             )
         if self.lost is None and not self.fail_on_data_loss:
             partition, end = min(self.open_ends.items())

@@ -16,11 +16,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.records import record_times
-from sharelag.inputs.kafka.scan import scan
 from sharelag.model import milliseconds
-
-__all__ = ["logs", "past_offsets", "record_times", "scan"]
 
 
 def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
@@ -134,9 +130,21 @@ def _ask_ends(
     ends = {}
     for (p, time), key in requested.items():
         found = then[p, time]
-        ends[key] = kafka.end_then(start[p], end[p], found, time < now)
+        ends[key] = _end_then(start[p], end[p], found, time < now)
         if found is not None and found.offset >= 0 and (known := ends[key]) is not None:
             _ENDS[key] = known
     while len(_ENDS) > _ENDS_KEPT:
         _ENDS.pop(next(iter(_ENDS)))  # the oldest
     return ends
+
+
+def _end_then(
+    start: kafka.Answer, end: kafka.Answer, then: kafka.Answer, is_past: bool
+) -> int | None:
+    """Return a past end offset from the first later record; None if that may have been deleted."""
+    if start is None or end is None or then is None:
+        return None
+    # no later record: everything was written before
+    found = end.offset if then.offset < 0 else then.offset
+    # The current log start says nothing about the past end: older records may have been deleted.
+    return None if found <= start.offset and start.offset > 0 and is_past else int(found)

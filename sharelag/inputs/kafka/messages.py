@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,49 +39,31 @@ class Taken(NamedTuple):
         return self.records is not None or not all(is_of_group(one.error) for one in self.failed)
 
 
-class Messages(Protocol):
-    """A client that reads partitions of one topic."""
-
-    #: How many messages are best taken at a time.
-    at_once: int
-
-    def assign(self, offsets: Mapping[int, int]) -> None:
-        """Read these partitions, from these offsets on."""
-
-    def leave(self, partition: int) -> None:
-        """Read a partition no more."""
-
-    def rewind(self, partition: int) -> None:
-        """Read a partition from the first offset that is still there."""
-
-    def take(self, most: int, timeout: float) -> Taken:
-        """Wait for so many messages, or so many seconds."""
-
-    def close(self) -> None:
-        """End the client."""
-
-
 class PlainMessages:
     """Messages by confluent-kafka's consumer: without a start-up cost, slow where they are many."""
 
-    at_once = 2_000  # more are slower, as they exceed the CPU caches
+    #: How many messages are best taken at a time: more are slower, as they exceed the CPU caches.
+    at_once = 2_000
 
     def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
         self._topic = topic
         self._client = consumer(config, error_cb=heard.append)
 
     def assign(self, offsets: Mapping[int, int]) -> None:
+        """Read these partitions, from these offsets on."""
         self._client.assign([Partition(self._topic, p, at) for p, at in offsets.items()])
 
     def leave(self, partition: int) -> None:
         self._client.incremental_unassign([Partition(self._topic, partition)])
 
     def rewind(self, partition: int) -> None:
+        """Read a partition from the first offset that is still there."""
         self.leave(partition)
         again = Partition(self._topic, partition, OFFSET_BEGINNING)
         self._client.incremental_assign([again])
 
     def take(self, most: int, timeout: float) -> Taken:
+        """Wait for so many messages, or so many seconds."""
         messages = self._client.consume(most, timeout=timeout)
         # Calls into the client dominate the cost: each accessor is mapped once over all messages.
         errors = list(map(Message.error, messages))

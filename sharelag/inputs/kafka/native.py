@@ -71,20 +71,16 @@ def _load(bits: int, result: Any) -> Any:
 _int32, _int64 = _load(32, types.int32), _load(64, types.int64)
 
 
-def _copying() -> Any:
-    @intrinsic
-    def copy(_context: Any, target: Any, at: Any, address: Any, size: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            place = builder.gep(octets, [arguments[1]])
-            source = builder.inttoptr(arguments[2], octets.type)
-            move: Any = cgutils.raw_memcpy  # numba has no types of it
-            move(builder, place, source, arguments[3], 1)
-            return context.get_dummy_value()
+def _copying(_context: Any, target: Any, at: Any, address: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.gep(octets, [arguments[1]])
+        source = builder.inttoptr(arguments[2], octets.type)
+        move: Any = cgutils.raw_memcpy  # numba has no types of it
+        move(builder, place, source, arguments[3], 1)
+        return context.get_dummy_value()
 
-        return types.void(target, at, address, size), generate
-
-    return copy
+    return types.void(target, at, address, size), generate
 
 
 def _calling(result: Any) -> Any:
@@ -99,28 +95,20 @@ def _calling(result: Any) -> Any:
     return generate
 
 
-def _timestamps() -> Any:
-    @intrinsic
-    def timestamp(_context: Any, function: Any, message: Any, kind: Any) -> Any:
-        return types.int64(function, message, kind), _calling(types.int64)
-
-    return timestamp
+def _timing(_context: Any, function: Any, message: Any, kind: Any) -> Any:
+    return types.int64(function, message, kind), _calling(types.int64)
 
 
-def _destroying() -> Any:
-    @intrinsic
-    def destroy(_context: Any, function: Any, message: Any) -> Any:
-        return types.void(function, message), _calling(types.void)
-
-    return destroy
+def _destroying(_context: Any, function: Any, message: Any) -> Any:
+    return types.void(function, message), _calling(types.void)
 
 
 #: ``(target: uint8[], at, address, size)`` copies bytes.
-_copy = _copying()
+_copy: Any = intrinsic(_copying)
 #: ``(function, message, address of its result)`` calls ``rd_kafka_message_timestamp``.
-_timestamp = _timestamps()
+_timestamp: Any = intrinsic(_timing)
 #: ``(function, message)`` calls ``rd_kafka_message_destroy``.
-_destroy = _destroying()
+_destroy: Any = intrinsic(_destroying)
 
 
 @kernel
@@ -219,7 +207,7 @@ def is_usable(config: ClientConfig) -> bool:
 
 
 class NativeMessages:
-    """Messages by librdkafka itself; see `sharelag.inputs.kafka.fetch.Messages`."""
+    """Messages by librdkafka itself, in the form of `PlainMessages`."""
 
     at_once = 5_000
 

@@ -117,14 +117,11 @@ def _text(path: str, parameters: _Parameters) -> str:
 def _require_allowed(path: str, parameters: _Parameters) -> Path:
     """Return a path that a provider may read: without ``allowed.paths``, any."""
     place = Path(os.path.normpath(path))
-    allowed = [Path(os.path.normpath(each)) for each in _paths(parameters)]
+    given = [each.strip() for each in parameters.get("allowed.paths", "").split(",")]
+    allowed = [Path(os.path.normpath(each)) for each in given if each]
     if allowed and not any(place.is_relative_to(each) for each in allowed):
         raise ConfigError(f"allowed.paths does not allow {path}")
     return place
-
-
-def _paths(parameters: _Parameters) -> list[str]:
-    return [each.strip() for each in parameters.get("allowed.paths", "").split(",") if each.strip()]
 
 
 _OF_KAFKA = "org.apache.kafka.common.config.provider."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,11 +22,12 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.failures import (
     first_refusal,
     latest_reason,
-    missing_topic,
     translate_error,
     unreachable_error,
 )
 
+#: Topic and partition.
+Place = tuple[str, int]
 #: Topic, partition, offset.
 _Position = tuple[str, int, int]
 #: Offset and milliseconds of a record.
@@ -127,7 +128,6 @@ def _first_records(
 
 
 def _warn(silent: Mapping[str, ClusterError]) -> None:
-    """Say once for each kind of error which topics cannot be read."""
     for kind in {type(error): None for error in silent.values()}:
         topics = [topic for topic, error in silent.items() if type(error) is kind]
         more = f" (and {listed(topics[1:])} likewise)" if len(topics) > 1 else ""
@@ -147,35 +147,22 @@ def _one_round(
     Adds to ``silent`` the topics that cannot be read, and why.
     """
     found: dict[_Position, _First] = {}
+
+    def hide(place: Place, said: ClusterError) -> None:
+        silent.setdefault(place[0], said)
+        # An error of a whole topic has no partition.
+        for hidden in [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]:
+            del pending[hidden]
+
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
     for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
-        for message in messages:
-            place, error = (message.topic(), message.partition()), message.error()
-            if error and error.code() != KafkaError._PARTITION_EOF:
-                for hidden in _hidden(error, place, pending, config, silent):
-                    del pending[hidden]
-            elif place in pending and message.offset() >= pending[place]:
+        for place, message, is_end in placed(messages, config, _HIDDEN, hide):
+            if place in pending and message.offset() >= pending[place]:
                 kind, time = message.timestamp()
-                first = (None, None) if error else (message.offset(), time if kind else None)
+                first = (None, None) if is_end else (message.offset(), time if kind else None)
                 found[(*place, pending.pop(place))] = first
                 client.incremental_unassign([Partition(*place)])
     return found
-
-
-def _hidden(
-    error: KafkaError,
-    place: tuple[str, int],
-    pending: Mapping[tuple[str, int], int],
-    config: ClientConfig,
-    silent: dict[str, ClusterError],
-) -> list[tuple[str, int]]:
-    if is_of_group(error):
-        return []
-    if error.code() not in _HIDDEN:
-        raise translate_error(error, place[0], config)
-    silent.setdefault(place[0], translate_error(error, place[0], config))
-    # An error of a whole topic has no partition.
-    return [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -205,6 +192,27 @@ def until_done(
         if waited > config.patience.left():
             config.patience.lose(waited)
             raise unreachable_error(config, latest_reason(heard))
+
+
+def placed(
+    messages: Iterable[Message],
+    config: ClientConfig,
+    hidden: Collection[int] = (),
+    hide: Callable[[Place, ClusterError], None] | None = None,
+) -> Iterator[tuple[Place, Message, bool]]:
+    """Yield messages with their topics and partitions, and whether each is the end of its log.
+
+    An error is raised, unless its code is one of ``hidden``: then ``hide`` takes it.
+    """
+    for message in messages:
+        place, error = (message.topic(), message.partition()), message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            yield place, message, error is not None
+        elif not is_of_group(error):
+            said = translate_error(error, place[0], config)
+            if hide is None or error.code() not in hidden:
+                raise said
+            hide(place, said)
 
 
 # ---- one record ---------------------------------------------------------------------------------
@@ -289,25 +297,10 @@ def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Mes
     try:
         client.assign([Partition(topic, partition, offset)])
         for messages in until_done(client, config, heard, found.__len__, 1):
-            found.extend(_among(messages, config))
+            found += [None if is_end else one for _, one, is_end in placed(messages, config)]
     finally:
         client.close()
     return found[0]
-
-
-def _among(messages: Sequence[Message], config: ClientConfig) -> list[Message | None]:
-    taken: list[Message | None] = []
-    for message in messages:
-        error = message.error()
-        if error is None:
-            taken.append(message)
-        elif error.code() == KafkaError._PARTITION_EOF:
-            taken.append(None)
-        elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-            raise missing_topic(str(message.topic()))
-        elif not is_of_group(error):
-            raise translate_error(error, str(message.topic()), config)
-    return taken
 
 
 def _record(message: Any) -> TopicRecord:

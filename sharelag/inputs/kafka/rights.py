@@ -6,7 +6,7 @@ other operations its authorizer would allow (KIP-430).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias
 
@@ -52,12 +52,10 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
     connection = Connection(config)
     rows = list(_of_cluster(connection))
     names = sorted({STATE_TOPIC, GROUP_TOPIC, *topics})
-    rows += _describe(connection, "TOPIC", names, lambda some: _topics(connection, some))
+    rows += _describe(connection, "TOPIC", names)
     # Looking for the coordinator of a group would make a new cluster create that topic.
     if any(row["resource"] == GROUP_TOPIC for row in rows):
-        rows += _describe(
-            connection, "GROUP", sorted(set(groups)), lambda some: _groups(connection, some)
-        )
+        rows += _describe(connection, "GROUP", sorted(set(groups)))
     rows += _configs(connection, "TOPIC", ResourceType.TOPIC, sorted(set(topics)))
     rows += _configs(connection, "GROUP", ResourceType.GROUP, sorted(set(groups)))
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
@@ -66,7 +64,7 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
 def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
     """Return the error that reading a topic would end with; None where it may be read."""
     connection = Connection(config)
-    rows = _describe(connection, "TOPIC", [topic], lambda some: _topics(connection, some))
+    rows = _describe(connection, "TOPIC", [topic])
     if all(row["allowed"] is not False for row in rows):
         return None
     error = translate_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), topic, config)
@@ -87,32 +85,23 @@ def principal_of(config: ClientConfig) -> str | None:
     return f"User:{name}" if name else None
 
 
-def _topics(connection: Connection, names: list[str]) -> dict[str, Future[Any]]:
-    found: dict[str, Future[Any]] = connection.admin.describe_topics(
-        TopicCollection(names),
-        include_authorized_operations=True,
-        request_timeout=connection.within,
-    )
-    return found
-
-
-def _groups(connection: Connection, names: list[str]) -> dict[str, Future[Any]]:
+def _ask(connection: Connection, kind: str, names: list[str]) -> dict[str, Future[Any]]:
     # As groups of any type: brokers answer this request for share groups, too, with these rights
     # and nothing else of them (`KafkaApis.handleDescribeGroupsRequest`).
-    found: dict[str, Future[Any]] = connection.admin.describe_consumer_groups(
-        names, include_authorized_operations=True, request_timeout=connection.within
+    ask, asked = (
+        (connection.admin.describe_topics, TopicCollection(names))
+        if kind == "TOPIC"
+        else (connection.admin.describe_consumer_groups, names)
+    )
+    found: dict[str, Future[Any]] = ask(
+        asked, include_authorized_operations=True, request_timeout=connection.within
     )
     return found
 
 
-def _describe(
-    connection: Connection,
-    kind: str,
-    names: list[str],
-    ask: Callable[[list[str]], dict[str, Future[Any]]],
-) -> Iterator[_Row]:
+def _describe(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
     for begin in range(0, len(names), _AT_ONCE):
-        for name, future in ask(names[begin : begin + _AT_ONCE]).items():
+        for name, future in _ask(connection, kind, names[begin : begin + _AT_ONCE]).items():
             try:
                 told = connection.result(future, name).authorized_operations
             except AuthorizationError:

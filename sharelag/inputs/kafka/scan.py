@@ -20,19 +20,17 @@ from confluent_kafka.admin import OffsetSpec
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.errors import ClusterError
 from sharelag.inputs.kafka import topics as kafka
-from sharelag.inputs.kafka.client import Connection, consumer, is_of_group
+from sharelag.inputs.kafka.client import Connection, consumer
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.failures import translate_error
-from sharelag.inputs.kafka.records import until_done
+from sharelag.inputs.kafka.records import Place, placed, until_done
 from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import SCANNED
 from sharelag.tables.arrow import flat
 
 _LOG = logging.getLogger(__name__)
-#: Topic and partition.
-_Place = tuple[str, int]
-
+_REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED,)
 _AT_ONCE = 2_000  # messages
 _TERMINAL = tuple(map(int, TERMINAL_STATES))
 
@@ -60,7 +58,7 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
     shares = _shares(windows, offsets)
-    logs: dict[_Place, _Log] = {}
+    logs: dict[Place, _Log] = {}
     for share in shares:
         if share.size:
             logs.setdefault(
@@ -218,8 +216,7 @@ def _share(
     return share
 
 
-def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Place, _Log]:
-    """Fetch log starts, last stable offsets and ends; return logs whose leaders answer."""
+def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place, _Log]:
     connection = Connection(config)
     there = kafka.partitions_of(connection, sorted({topic for topic, _ in logs}))
     wanted = [p for p in there if (p.topic, p.partition) in logs]
@@ -243,7 +240,7 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Plac
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> set[str]:
+def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> set[str]:
     """Read every log with this isolation level; return the topics that may not be read."""
     hidden: set[str] = set()
     ends = {
@@ -277,30 +274,28 @@ def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> 
 def _take(
     config: ClientConfig,
     messages: Sequence[Message],
-    logs: Mapping[_Place, _Log],
-    ends: Mapping[_Place, int],
+    logs: Mapping[Place, _Log],
+    ends: Mapping[Place, int],
     isolation: str,
     hidden: set[str],
-) -> dict[_Place, int]:
+) -> dict[Place, int]:
     """Count a batch of records and return the new position of each log.
 
     Topics that may not be read are added to ``hidden``.
     """
-    upto: dict[_Place, int] = {}
-    found: dict[_Place, list[int]] = {}
-    for message in messages:
-        place, error = (message.topic(), message.partition()), message.error()
-        if error is None:
-            found.setdefault(place, []).append(message.offset())
-        elif error.code() == KafkaError._PARTITION_EOF:
+    upto: dict[Place, int] = {}
+    found: dict[Place, list[int]] = {}
+
+    def hide(place: Place, said: ClusterError) -> None:
+        if place[0] not in hidden:
+            _LOG.warning("%s; continuing without the records of its backlog", said)
+        hidden.add(place[0])
+
+    for place, message, is_end in placed(messages, config, _REFUSED, hide):
+        if is_end:
             upto[place] = message.offset()
-        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            if place[0] not in hidden:
-                said = translate_error(error, place[0], config)
-                _LOG.warning("%s; continuing without the records of its backlog", said)
-            hidden.add(place[0])
-        elif not is_of_group(error):
-            raise translate_error(error, place[0], config)
+        else:
+            found.setdefault(place, []).append(message.offset())
     for place, numbers in found.items():
         if place in ends:
             offsets = np.array(numbers, np.int64)

@@ -24,7 +24,7 @@ from sharelag.inputs.kafka.client import Connection, until_answered
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.failures import silent_leaders
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
-from sharelag.model import milliseconds, topic_id_text
+from sharelag.model import topic_id_text
 
 Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
 
@@ -170,54 +170,32 @@ def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]
     return offsets
 
 
-def list_offsets(
-    config: ClientConfig, topics: Mapping[str, str], at: datetime | None = None
-) -> pa.Table:
-    """Return log start and end offsets of topics, given with their ids, now or at a past moment.
+def list_offsets(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
+    """Return log start and end offsets of topics, given with their ids.
 
-    Kafka finds the first record at or after a time, so a past end offset is that of the records
-    written before; past log starts are unknown. The result is `sharelag.schemas.OFFSETS`, one row
-    per partition. Ends are high watermarks (read_uncommitted). A partition whose leader does not
-    answer has null offsets.
+    The result is `sharelag.schemas.OFFSETS`, one row per partition. Ends are high watermarks
+    (read_uncommitted). A partition whose leader does not answer has null offsets.
     """
     connection = Connection(config)
     partitions = partitions_of(connection, list(topics))
-    later = OffsetSpec.for_timestamp(milliseconds(at) + 1) if at else None
-    then = ask_offsets(connection, dict.fromkeys(partitions, later)) if later else {}
     first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
     requested = datetime.now(UTC)
     latest = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
-    is_past = at is not None and milliseconds(at) < milliseconds(requested)
     rows = []
     for p in partitions:
         start, end = answer_of(connection, first[p]), answer_of(connection, latest[p])
-        end_offset = (
-            end_then(start, end, answer_of(connection, then[p]), is_past)
-            if at
-            else end and end.offset
-        )
         rows.append(
             {
                 "topic": p.topic,
                 "topic_id": topics[p.topic],
                 "partition": p.partition,
-                "log_start_offset": start.offset if start and not at else None,
-                "end_offset": end_offset,
+                "log_start_offset": start and start.offset,
+                "end_offset": end and end.offset,
                 "leader_epoch": end and end.leader_epoch,
-                "as_of": at or requested,
+                "as_of": requested,
             }
         )
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
-
-
-def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> int | None:
-    """Return a past end offset from the first later record; None if that may have been deleted."""
-    if start is None or end is None or then is None:
-        return None
-    # no later record: everything was written before
-    found = end.offset if then.offset < 0 else then.offset
-    # The current log start says nothing about the past end: older records may have been deleted.
-    return None if found <= start.offset and start.offset > 0 and is_past else int(found)
 
 
 # ---- asking --------------------------------------------------------------------------------------

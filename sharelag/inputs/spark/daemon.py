@@ -122,7 +122,6 @@ def _use_kernels() -> None:
 
 
 def _end_with_parent() -> None:
-    """Ask Linux to end this process when the one that forked it ends."""
     import ctypes
 
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)

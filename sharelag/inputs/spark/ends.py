@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +18,7 @@ import pyarrow.dataset as ds
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
+from sharelag.inputs.files.delta import open_table
 from sharelag.inputs.spark.files import is_table_of
 from sharelag.inputs.spark.frames import as_frame, is_of_spark
 
@@ -130,8 +130,14 @@ class _Folder:
         raise InputError(f"cannot read offsets: {first_line(gone)}") from gone
 
     def _read(self) -> pa.Table:
-        if _is_delta(self.path):
-            dataset = _delta_table(self.path).to_pyarrow_dataset()
+        # Of another address, only deltalake tells whether it is a table of its.
+        is_here = "://" not in self.path
+        if (Path(self.path) / "_delta_log").is_dir() if is_here else find_spec("deltalake"):
+            table = open_table(self.path)
+        else:
+            table = None
+        if table is not None:
+            dataset = table.to_pyarrow_dataset()
         else:
             dataset = ds.dataset(self.path, format="parquet", partitioning="hive")
             if not dataset.files:  # an overwrite has removed them, and the others are to come
@@ -139,20 +145,6 @@ class _Folder:
         schemas.require_conformable(dataset.schema, schemas.OFFSETS, self.path)
         rows = dataset.to_table(schemas.OFFSETS.names)
         return schemas.conform_given(rows, schemas.OFFSETS, self.path)
-
-
-def _is_delta(path: str) -> bool:
-    if "://" not in path:
-        return (Path(path) / "_delta_log").is_dir()
-    return find_spec("deltalake") is not None and bool(
-        import_module("deltalake").DeltaTable.is_deltatable(path)
-    )
-
-
-def _delta_table(path: str) -> Any:
-    if find_spec("deltalake") is None:
-        raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
-    return import_module("deltalake").DeltaTable(path)
 
 
 def _require_portable(function: Callable[[], Any]) -> None:

@@ -64,7 +64,6 @@ def _frame_by_number(
     read: Callable[[int], Iterable[pa.RecordBatch]],
     schema: pa.Schema = schemas.RAW,
 ) -> DataFrame:
-    """Read with one task for each number below a count."""
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -138,9 +137,9 @@ def files_in_reach(
 
 
 def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
-    """Whether Spark's tasks see the same files as this process."""
     paths = [file.path for file in files]
-    if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
+    master = spark.conf.get("spark.master", "") or ""
+    if not paths or (not is_connect(spark) and master.startswith("local")):
         return True
     seen = _seen(spark, paths)
     return bool(seen) and all(path.startswith("file:") for path in seen)
@@ -152,10 +151,6 @@ def _seen(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
         return spark.read.parquet(*paths).inputFiles()
     except AnalysisException:  # a Connect server elsewhere
         return []
-
-
-def _master(spark: SparkSession) -> str:
-    return spark.conf.get("spark.master", "") or ""
 
 
 def is_table_of(spark: SparkSession, name: str) -> bool:

@@ -25,13 +25,9 @@ from sharelag.tables.conform import PLACE, not_whole, without_place
 from sharelag.tables.gaps import KAFKA_SETTING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
-
-if TYPE_CHECKING:
 
     class ArrowStream(Protocol):
         """A table of any library that passes tables on as Arrow, such as polars."""
@@ -153,6 +149,7 @@ class FrameInput(RecordsOnly):
     A column that is missing or of another type is an InputError.
     """
 
+    holds_both = True
     raw: DataFrame
     given_offsets: Any = None
 
@@ -164,10 +161,6 @@ class FrameInput(RecordsOnly):
                 raise InputError(
                     "offsets cannot be a stream: write them to a table, and give its name or path"
                 )
-
-    @property
-    def holds_both(self) -> bool:
-        return True
 
     def latest_end(self) -> datetime | None:
         """Return the time of the last end offsets; None if there are none."""

@@ -54,7 +54,6 @@ def _write(text: str) -> None:
 
 @contextmanager
 def _display(line: str) -> Iterator[None]:
-    """Display a line in a notebook's output and clear it at the end."""
     from IPython.display import display
 
     shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]

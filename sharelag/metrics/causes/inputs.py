@@ -175,6 +175,11 @@ class CauseInputs:
         """Lag, or what waits in a share partition that was never fetched; NaN where unknown."""
         return np.where(np.isnan(self.lag("lag")), self.waiting, self.lag("lag"))
 
+    @cached_property
+    def ages(self) -> Floats:
+        """Age of the oldest unfinished record; -inf where nothing ever came, NaN where unknown."""
+        return np.where(self.waiting == 0, -np.inf, self.progress("age_ms"))
+
     @property
     def left_lag(self) -> pa.Table:
         """The lag table with `left` as its column ``lag``."""

@@ -31,25 +31,13 @@ _TEXTS = frozenset({"partitions", "record", "state_partition"})
 def answer_of(
     result: Result, question: str, verdict: str, summary: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Convert a result into JSON values.
+    """Convert a result into JSON values, with the question in words and the answer in a sentence.
 
-    Parameters
-    ----------
-    result : Result
-    question : str
-        The question in words.
-    verdict : str
-        The answer in a sentence.
-    summary : iterable of str
-        What else to say of it, before the rows.
-
-    Returns
-    -------
-    dict
-        ``question``, ``verdict``, ``as_of`` (ISO 8601; of a simulation: of the state it begins
-        with), ``source``, ``engine``, ``summary``, ``rows``, ``rows_left_out``, ``columns`` (what
-        each means, and its unit), ``unknown`` and ``notes`` (sentences), ``schema_version``.
-        Each evidence of a cause has ``name``, ``value`` (a number where it is one) and ``unit``.
+    The values are ``question``, ``verdict``, ``as_of`` (ISO 8601; of a simulation: of the state it
+    begins with), ``source``, ``engine``, ``summary`` (what else to say before the rows), ``rows``,
+    ``rows_left_out``, ``columns`` (what each means, and its unit), ``unknown`` and ``notes``
+    (sentences), ``schema_version``. Each evidence of a cause has ``name``, ``value`` (a number
+    where it is one) and ``unit``.
     """
     table = result.table
     if table.num_rows > MOST_ROWS and result.order in table.schema.names:
@@ -101,7 +89,7 @@ def groups_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _first(sentences: Iterable[str]) -> list[str]:
-    """The first of many sentences, as many as rows, and how many more there are."""
+    """Return the first of many sentences, as many as rows, and how many more there are."""
     said = list(sentences)
     more = [f"and {len(said) - MOST_ROWS:,} more"] if len(said) > MOST_ROWS else []
     return said[:MOST_ROWS] + more

@@ -41,14 +41,10 @@ _WANTED = {
 
 
 def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
-    """Return the server for one input.
+    """Return the server for one input; its tools can read nothing else.
 
-    Parameters
-    ----------
-    bench : Workbench
-        What the user opened; its tools can read nothing else.
-    ahead : bool
-        Whether to read it at once in a thread, so that the first answer comes as soon as others.
+    With ``ahead`` that is read at once in a thread, so that the first answer comes as soon as
+    others.
 
     Raises
     ------
@@ -108,18 +104,10 @@ def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
 
 
 def sentence_of(error: BaseException | None) -> str | None:
-    """Say what to give instead.
+    """Say what to give instead, by the error that the SDK wrapped.
 
-    Parameters
-    ----------
-    error : BaseException or None
-        What the SDK wrapped.
-
-    Returns
-    -------
-    str or None
-        None where it is neither an error of the arguments nor one of sharelag's, whose words
-        may show what an agent must not see.
+    None where it is neither an error of the arguments nor one of sharelag's: the words of others
+    may show what an agent must not see.
     """
     if isinstance(error, ValidationError):
         return "; ".join(map(_wrong, error.errors(include_url=False, include_context=True)))

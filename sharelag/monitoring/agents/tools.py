@@ -26,11 +26,17 @@ from sharelag.monitoring.agents.answers import (
 from sharelag.replay.moment import parse_time
 from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
-from sharelag.whatif.comparison.choices import variants
-from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words, unknown_work
+from sharelag.whatif.comparison.rows import (
+    SHOWN,
+    amount,
+    measure_words,
+    standing,
+    unknown_work,
+)
+from sharelag.whatif.grid import variants
 from sharelag.whatif.horizon import WORDS, cut_short, size
 from sharelag.workbench.bench import Workbench
-from sharelag.workbench.deletions import not_simulated
+from sharelag.workbench.questions.planned import not_simulated
 from sharelag.workbench.result import SIMULATED, Result
 
 #: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
@@ -106,10 +112,7 @@ _TARGETS = "to, to_offset, to_time, ago or shift_by"
 class Tools:
     """Questions about the groups of one input, which is read again for each of them.
 
-    Parameters
-    ----------
-    bench : Workbench
-        The input that the user chose; no question can name another.
+    The user chose it; no question can name another.
     """
 
     # Empty lists and mappings are defaults, since agents read a tool's defaults in its schema.
@@ -337,12 +340,10 @@ def _verdicts(found: Comparison) -> Iterator[str]:
     for row in found.rows(SHOWN):
         by_measure.setdefault(row["measure"], []).append(row)
     for measure, rows in by_measure.items():
-        best = next((row for row in rows if row["winner"]), None)
         said = ", ".join(f"{row['variant']}: {_words(measure, row)}" for row in rows)
         by = measure_words(measure)
-        how = "better" if len(rows) == 2 else "best"
-        verdict = f"{best['variant']} is {how} by it" if best else "no difference is shown"
-        yield f"{by}: {said}; {verdict}"
+        best = standing(found.best(measure), found.baseline, len(rows) == 2)
+        yield f"{by}: {said}; {f'{best} by it' if best else 'no difference is shown'}"
 
 
 def _unknown(found: Comparison) -> Iterator[str]:

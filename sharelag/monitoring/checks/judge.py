@@ -198,7 +198,9 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     evidence = begun.lag_evidence if _need_lag_alone(rules) else begun.evidence
     over = begun.over
     now = as_of_now(evidence)
-    spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
+    # Causes carry their own start.
+    own = ("poison", "cause")
+    spans = [rule.lasting for rule in rules.rules if rule.lasting and rule.measure not in own]
     spans += [over for rule in rules.rules if rule.hysteresis]
     rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
     moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
@@ -234,11 +236,6 @@ def _need_lag_alone(rules: Rules) -> bool:
     return all(
         rule.measure == "lag" and not rule.lasting and not rule.hysteresis for rule in rules.rules
     )
-
-
-def _looks_back(rule: Rule) -> bool:
-    """Return whether a rule needs earlier moments; causes carry their own start."""
-    return bool(rule.lasting) and rule.measure not in ("poison", "cause")
 
 
 def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str, Any]]:

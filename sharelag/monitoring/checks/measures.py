@@ -52,14 +52,9 @@ class Series:
 
 
 def series(rule: Rule, moments: Sequence[Then]) -> Series:
-    """Measure a rule at some moments.
+    """Measure a rule at some moments, ascending, of which the last is now.
 
-    Parameters
-    ----------
-    rule : Rule
-        Of any measure but ``state_topic``, which concerns no group, and ``cause``.
-    moments : sequence of Then
-        Ascending; the last is now.
+    Of any measure but ``state_topic``, which concerns no group, and ``cause``.
     """
     facts = moments[-1].facts
     mine = matches(facts.groups, rule.groups) & matches(

@@ -63,24 +63,11 @@ def as_of_now(evidence: Evidence) -> Then:
 def past(
     begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True
 ) -> list[Then]:
-    """Gather the evidence of earlier moments.
+    """Gather the evidence of moments before a reading's: one per moment, ascending, each once.
 
-    Parameters
-    ----------
-    begun : Reading
-        The reading of the evidence as of now.
-    moments : sequence of datetime
-        Earlier moments. Where the input recorded end offsets at other moments, the last of
-        those before each is used.
-    over : timedelta
-        The span before each moment over which rates are measured.
-    rates : bool
-        Whether rates are needed: they take one more pass per moment.
-
-    Returns
-    -------
-    list of Then
-        One per moment, ascending, without duplicates.
+    Where the input recorded end offsets at other moments, the last of those before each is used.
+    Rates are measured ``over`` a span before each moment; they take one more pass per moment, if
+    needed.
     """
     evidence = begun.evidence
     ids = sorted(pc.unique(evidence.lag.column("topic_id")).to_pylist())

@@ -85,18 +85,7 @@ Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
-    """Parse a YAML document.
-
-    Parameters
-    ----------
-    text : str
-    name : str
-        What messages call it.
-
-    Returns
-    -------
-    tuple
-        Its data, and the places of its values.
+    """Parse a YAML document, which messages call by ``name``; return its data and their places.
 
     Raises
     ------

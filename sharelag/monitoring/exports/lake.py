@@ -30,21 +30,11 @@ _TABLES = ("windows", "lag")
 
 
 def write_run(begun: Reading, folder: Path) -> Path:
-    """Write lag, windows and imbalance as of one moment.
+    """Write lag, windows and imbalance as of one moment to the folder of all runs.
 
-    Parameters
-    ----------
-    begun : Reading
-        An input as of one moment.
-    folder : pathlib.Path
-        The folder of all runs; created if missing.
-
-    Returns
-    -------
-    pathlib.Path
-        The run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
-        ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears
-        with all of them or not at all.
+    Returns the run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
+    ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears with
+    all of them or not at all.
 
     Raises
     ------
@@ -67,23 +57,12 @@ def write_run(begun: Reading, folder: Path) -> Path:
 
 
 def append_run(begun: Reading, folder: Path) -> list[str]:
-    """Append lag, windows and imbalance as of one moment to Delta tables.
+    """Append lag, windows and imbalance as of one moment to Delta tables; return which.
 
-    A table that already has rows of that moment is left alone. So the next run of the same moment
-    completes an interrupted one, and no rows are written twice.
-
-    Parameters
-    ----------
-    begun : Reading
-        An input as of one moment.
-    folder : pathlib.Path
-        The tables are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``; all have
-        ``as_of``, in microseconds, Delta's only unit. They are created if missing.
-
-    Returns
-    -------
-    list of str
-        The tables that were appended to.
+    They are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``, created if missing; all
+    have ``as_of``, in microseconds, Delta's only unit. A table that already has rows of that moment
+    is left alone. So the next run of the same moment completes an interrupted one, and no rows are
+    written twice.
 
     Raises
     ------
@@ -158,16 +137,10 @@ def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> Non
 
 
 class CurrentTables:
-    """The two tables of one cluster.
+    """The two tables of one cluster in a folder; they are created if missing.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The folder of both tables; they are created if missing.
-    cluster_id : str
-        Their cluster; tables of anything else are never replaced.
-    source : str
-        A description of the source, kept in the history of each table.
+    Tables of another cluster or of anything else are never replaced. ``source`` describes where
+    they come from, and is kept in their history.
 
     Raises
     ------
@@ -193,12 +166,7 @@ class CurrentTables:
     def write(self, windows: pa.Table, lag: pa.Table) -> None:
         """Replace both tables; windows first, so that no lag refers to windows not yet written.
 
-        Parameters
-        ----------
-        windows : pyarrow.Table
-            `sharelag.schemas.WINDOWS`. Written, with topic names, only if it or they changed.
-        lag : pyarrow.Table
-            `sharelag.schemas.LAG` of these windows.
+        Windows are written, with topic names, only if they or these changed.
 
         Raises
         ------

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -109,20 +108,12 @@ def stuck(facts: CauseInputs) -> Floats:
 def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
     """Compute the numbers that an autoscaler reads, by group.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    patience : timedelta, optional
-        As for `sharelag.metrics.explain.explain`: what has not moved for this long is stuck.
-
-    Returns
-    -------
-    dict of str to dict
-        ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished
-        record), ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None, and so is
-        a sum with an unknown part: an autoscaler then holds still, as it would not at 0. Share
-        partitions that were never fetched have no lag, in Kafka's own command neither; here they
-        count with the records that wait there, where that is known.
+    What has not moved for ``patience`` is stuck. The numbers are ``lag``, ``lag_excluding_stuck``
+    (offsets), ``age_seconds`` (of the oldest unfinished record), ``members``, ``unknown_lags`` and
+    ``as_of``. An unknown number is None, and so is a sum with an unknown part: an autoscaler then
+    holds still, as it would not at 0. Share partitions that were never fetched have no lag, in
+    Kafka's own command neither; here they count with the records that wait there, where that is
+    known.
     """
     facts = CauseInputs.of(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
@@ -131,7 +122,8 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     is_known = np.bincount(of, np.isnan(lag)) == 0
     sums = np.bincount(of, np.nan_to_num(lag))
     left = sums - np.bincount(of, stuck(facts))
-    age, members = _ages(facts, of), facts.members[first]
+    members, age = facts.members[first], np.full(len(groups), -np.inf)
+    np.maximum.at(age, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
     return {
         str(group): {
             "group": str(group),
@@ -139,8 +131,9 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
             "lag_excluding_stuck": int(left[place])
             if is_known[place] and not evidence.lag_only
             else None,
+            # One that is unknown may be the greatest.
             "age_seconds": float(age[place]) / 1000
-            if is_known[place] and not np.isnan(age[place])
+            if is_known[place] and np.isfinite(age[place])
             else None,
             "members": None if np.isnan(members[place]) else int(members[place]),
             "unknown_lags": int(unknown[place]),
@@ -154,14 +147,6 @@ def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
     """Return the consumers that a group's lag calls for at ``target`` offsets each, if known."""
     lag = numbers["lag_excluding_stuck"]
     return None if lag is None else math.ceil(lag / target)
-
-
-def _ages(facts: CauseInputs, of: NDArray[np.int64]) -> Floats:
-    """Return each group's greatest age; NaN where one is unknown that may be greater."""
-    age = np.where(facts.waiting == 0, -np.inf, facts.progress("age_ms"))
-    greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
-    np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))
-    return np.where(np.isinf(greatest), np.nan, greatest)
 
 
 @dataclass(frozen=True)
@@ -188,22 +173,12 @@ def gathering(
     every: float,
     prepare: Callable[[Gathered, Gathered], None] | None = None,
 ) -> Iterator[Callable[[], Gathered]]:
-    """Collect in a background thread until the end of the context.
+    """Collect every few seconds in a background thread until the end of the context.
 
-    Parameters
-    ----------
-    gather : callable
-        Gathers the evidence; its errors are counted and logged, and never sent to clients.
-    every : float
-        Seconds from the end of one collection to the beginning of the next.
-    prepare : callable, optional
-        Called with a result and the one before, to do ahead what requests would wait for.
-
-    Yields
-    ------
-    callable
-        Returns the latest result at once, also while the next one is collected; without its numbers
-        when the next one is long overdue.
+    Errors of ``gather`` are counted and logged, and never sent to clients. ``prepare`` is called
+    with a result and the one before, to do ahead what requests would wait for. What is yielded
+    returns the latest result at once, also while the next one is collected; without its numbers
+    when the next one is long overdue.
     """
     last = old = Gathered(None)
     since = time.monotonic()

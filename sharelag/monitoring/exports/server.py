@@ -49,17 +49,10 @@ def server(
 ) -> WSGIServer:
     """Bind a server; ``serve_forever`` runs it.
 
-    Parameters
-    ----------
-    gathered : callable
-        Returns the latest result at once, as `sharelag.monitoring.exports.metrics.gathering`
-        yields it.
-    host : str
-        The address to listen on.
-    port : int
-        0 takes a free one; ``server_port`` is the port taken.
-    token : str, optional
-        Required of every client (``Authorization: Bearer TOKEN``).
+    ``gathered`` returns the latest result at once, as
+    `sharelag.monitoring.exports.metrics.gathering` yields it. Port 0 takes a free one;
+    ``server_port`` is the port taken. A token is required of every client (``Authorization: Bearer
+    TOKEN``).
 
     Raises
     ------

@@ -233,11 +233,9 @@ declare(
     Column("headline", F.TEXT, "what the report found, in a sentence"),
     Column("per_member", F.RATE, "offsets finished a second by each member on average"),
     Column("skew", F.TEXT, "where the lag is concentrated"),
-    Column("drained", F.COUNT, "runs in which nothing was left"),
-    Column("lag_p95_difference", F.TEXT, "95th percentile of the lag, minus that of the group as "
-           "it is"),
-    Column("age_p95_difference", F.TEXT, "95th percentile of the age, minus that of the group as "
-           "it is"),
+    Column("drained", F.TEXT, "runs in which nothing was left, of all"),
+    Column("age_p95_difference", F.TEXT, "95th percentile of the age, minus that of the baseline, "
+           "with half of the interval"),
     Column("left", F.COUNT, "deliveries until the limit (share.delivery.count.limit)"),
     Column("trend", F.LIST, "lag at moments of the span; a gap where it is not known"),
 )  # fmt: skip

@@ -7,7 +7,7 @@ chosen in two ways is chosen by load, then by name, so that the same group gets 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment
 
@@ -22,7 +22,7 @@ class Pairs:
 
     @classmethod
     def current(cls, group: Group) -> Pairs:
-        """What the members have now and may keep."""
+        """Return what the members have now and may keep."""
         pairs = cls(group)
         for member, places in group.current.items():
             for place in places:
@@ -59,8 +59,14 @@ class Pairs:
         return place not in self.places_of[member] and member in self.group.subscribers[place[0]]
 
     def open_to(self, member: str) -> list[Place]:
-        """The places that a member could take, in order."""
+        """Return the places that a member could take, in order."""
         return [place for place in self.group.places if self.allowed(member, place)]
+
+    def join(self, member: str, key: Callable[[Place], float]) -> Place:
+        """Let a member join the place of the least key, and return that place."""
+        place = min(self.open_to(member), key=lambda place: (key(place), place))
+        self.add(member, place)
+        return place
 
     def idle(self) -> list[str]:
         """Members without a place although they subscribe to some, by id."""
@@ -71,7 +77,7 @@ class Pairs:
         ]
 
     def assignment(self) -> Assignment:
-        """The answer of an assignor."""
+        """Return the answer of an assignor."""
         return as_assignment(self.group, self)
 
 
@@ -79,19 +85,14 @@ def cover(pairs: Pairs) -> None:
     """Give each place without a member to the subscriber that has the fewest places."""
     for place, members in pairs.members_of.items():
         if not members:
-            pairs.add(
-                min(
-                    pairs.group.subscribers[place[0]],
-                    key=lambda member: (pairs.load(member), member),
-                ),
-                place,
-            )
+            subscribers = pairs.group.subscribers[place[0]]
+            pairs.add(min(subscribers, key=lambda member: (pairs.load(member), member)), place)
 
 
 def join_fewest(pairs: Pairs) -> None:
     """Let each idle member join the place with the fewest members; no member loses any."""
     for member in pairs.idle():
-        pairs.add(member, min(pairs.open_to(member), key=lambda place: (pairs.count(place), place)))
+        pairs.join(member, pairs.count)
 
 
 def even_loads(pairs: Pairs) -> None:
@@ -99,26 +100,21 @@ def even_loads(pairs: Pairs) -> None:
 
     This ends: the sum of squared loads falls each time.
     """
-    while True:
-        by_load = sorted(pairs.places_of, key=lambda member: (pairs.load(member), member))
-        for heavy in reversed(by_load):
-            taken = _taker(pairs, heavy, by_load)
-            if taken is not None:
-                light, place = taken
-                pairs.drop(heavy, place)
-                pairs.add(light, place)
+    while (found := _lighter(pairs)) is not None:
+        place, heavy, light = found
+        pairs.drop(heavy, place)
+        pairs.add(light, place)
+
+
+def _lighter(pairs: Pairs) -> tuple[Place, str, str] | None:
+    by_load = sorted(pairs.places_of, key=lambda member: (pairs.load(member), member))
+    for heavy in reversed(by_load):
+        for light in by_load:
+            if pairs.load(heavy) - pairs.load(light) < 2:
                 break
-        else:
-            return
-
-
-def _taker(pairs: Pairs, heavy: str, by_load: list[str]) -> tuple[str, Place] | None:
-    for light in by_load:
-        if pairs.load(heavy) - pairs.load(light) < 2:
-            return None
-        for place in sorted(pairs.places_of[heavy]):
-            if pairs.allowed(light, place):
-                return light, place
+            movable = [place for place in pairs.places_of[heavy] if pairs.allowed(light, place)]
+            if movable:
+                return min(movable), heavy, light
     return None
 
 
@@ -192,25 +188,22 @@ def balanced(group: Group) -> Assignment:
 
 def even_counts(pairs: Pairs) -> None:
     """Move members from partitions to others with at least two members fewer."""
-    moved = True
-    while moved:
-        moved = False
-        for crowded in sorted(pairs.members_of, key=lambda place: (-pairs.count(place), place)):
-            for lonely in sorted(pairs.members_of, key=lambda place: (pairs.count(place), place)):
-                if pairs.count(crowded) - pairs.count(lonely) < 2:
-                    break
-                movable = [
-                    member
-                    for member in sorted(pairs.members_of[crowded])
-                    if pairs.allowed(member, lonely)
-                ]
-                if movable:
-                    pairs.drop(movable[-1], crowded)
-                    pairs.add(movable[-1], lonely)
-                    moved = True
-                    break
-            if moved:
+    while (found := _lonelier(pairs)) is not None:
+        member, crowded, lonely = found
+        pairs.drop(member, crowded)
+        pairs.add(member, lonely)
+
+
+def _lonelier(pairs: Pairs) -> tuple[str, Place, Place] | None:
+    for crowded in sorted(pairs.members_of, key=lambda place: (-pairs.count(place), place)):
+        for lonely in sorted(pairs.members_of, key=lambda place: (pairs.count(place), place)):
+            if pairs.count(crowded) - pairs.count(lonely) < 2:
                 break
+            members = pairs.members_of[crowded]
+            movable = [member for member in members if pairs.allowed(member, lonely)]
+            if movable:
+                return max(movable), crowded, lonely
+    return None
 
 
 def _trim(pairs: Pairs) -> None:
@@ -238,9 +231,7 @@ def _employ(pairs: Pairs) -> None:
             pairs.drop(who, place)
             pairs.add(member, place)
         else:
-            pairs.add(
-                member, min(pairs.open_to(member), key=lambda place: (pairs.count(place), place))
-            )
+            pairs.join(member, pairs.count)
 
 
 def _untangle(pairs: Pairs) -> bool:

@@ -56,13 +56,7 @@ def lag_proportional(group: Group) -> Assignment:
         pairs.add(member, place)
         taken[member] += weights[place]
     for member in pairs.idle():
-        pairs.add(
-            member,
-            min(
-                pairs.open_to(member),
-                key=lambda place: (-weights[place] / pairs.count(place), place),
-            ),
-        )
+        pairs.join(member, lambda place: -weights[place] / pairs.count(place))
     return pairs.assignment()
 
 
@@ -230,7 +224,7 @@ class _Loads:
         return member in self._subscribers[place[0]] and member not in self.pairs.members_of[place]
 
     def each(self, place: Place) -> float:
-        """What each member of a place has to do there."""
+        """Return what each member of a place has to do there."""
         return self.weights[place] / len(self.pairs.members_of[place])
 
     def apply(self, change: _Change) -> None:
@@ -244,7 +238,7 @@ class _Loads:
             self.load[member] = self._sum(member)
 
     def after(self, change: _Change) -> dict[str, float]:
-        """The loads of the members that a change touches, if it were made."""
+        """Return the loads of the members that a change touches, if it were made."""
         loads: dict[str, float] = {}
         for place in _places(change):
             old = self.pairs.members_of[place]
@@ -278,16 +272,12 @@ def _cover(draft: _Loads, sharing: int) -> None:
     pairs = draft.pairs
     for place in sorted(draft.weights, key=lambda place: (-draft.weights[place], place)):
         while pairs.count(place) < sharing:
-            free = [
-                member
-                for member in pairs.group.subscribers[place[0]]
-                if member not in pairs.members_of[place]
-            ]
+            subscribers = pairs.group.subscribers[place[0]]
+            free = [member for member in subscribers if member not in pairs.members_of[place]]
             if not free:
                 break
-            draft.apply(
-                _Change((min(free, key=lambda member: (draft.load[member], member)), place))
-            )
+            lightest = min(free, key=lambda member: (draft.load[member], member))
+            draft.apply(_Change((lightest, place)))
 
 
 def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: int | None) -> None:
@@ -307,7 +297,7 @@ def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: i
 def _best_change(
     draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candidates
 ) -> _Change | None:
-    """The change that helps a member and leaves the smallest loads."""
+    """Return the change that helps a member and leaves the smallest loads."""
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
     relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
@@ -356,7 +346,7 @@ def _joins_and_moves(
 
 
 def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> str | None:
-    """The lightest member who may join a place and has room for it."""
+    """Return the lightest member who may join a place and has room for it."""
     return next(
         (one for one in by_load if draft.pairs.load(one) < most and draft.may(one, place)), None
     )

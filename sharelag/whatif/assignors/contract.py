@@ -62,7 +62,7 @@ def predicted_drain(
 
 
 def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
-    """Records a second by member id.
+    """Return records a second by member id.
 
     Raises
     ------

@@ -153,11 +153,11 @@ class Group:
         }
 
     def lag(self, place: Place) -> float | None:
-        """Records to deliver there; None when not known."""
+        """Return records to deliver there; None when not known."""
         return self.topics[place[0]].lag.get(place[1])
 
     def rate(self, place: Place) -> float | None:
-        """Records that arrive there a second; None when not known."""
+        """Return records that arrive there a second; None when not known."""
         return self.topics[place[0]].rate.get(place[1])
 
 

@@ -56,7 +56,7 @@ class Held:
         return copy
 
     def targets(self, topics: list[str]) -> list[Place]:
-        """The assignable partitions of these topics."""
+        """Return the assignable partitions of these topics."""
         return [
             (topic, partition) for topic in topics for partition in self.topics[topic].assignable
         ]
@@ -72,7 +72,7 @@ class Held:
 
 
 def as_lists(assigned: Mapping[str, Partitions]) -> Assignment:
-    """Sets as lists, in the order in which the coordinator writes them."""
+    """Return sets as lists, in the order in which the coordinator writes them."""
     return {
         member: {topic: list(numbers) for topic, numbers in partitions.items()}
         for member, partitions in assigned.items()

@@ -66,7 +66,7 @@ def optimal(
     gap: float = 0.01,
     nodes: int = 500,
 ) -> Assignment:
-    """The assignment of `optimum`, which takes the same options."""
+    """Return the assignment of `optimum`, which takes the same options."""
     return optimum(group, service_rate, partitions_per_member, moves, gap, nodes).assignment
 
 
@@ -232,7 +232,7 @@ class _Model:
     def _rows(
         self, per_unit: dict[Place, float], floor: dict[Place, float], unit: float
     ) -> Iterator[tuple[dict[int, float], float, float]]:
-        """The constraints: coefficients by column, the least and the largest value."""
+        """Yield the constraints: coefficients by column, the least and the largest value."""
         count = len(self.options)
         of_place: dict[Place, list[int]] = {place: [] for place in self.group.places}
         of_actor: dict[int, list[int]] = {number: [] for number in range(len(self.actors))}
@@ -319,10 +319,6 @@ def _employed(pairs: Pairs, model: _Model) -> Assignment:
     used = sum(place not in pairs.group.current[member] for member, place in pairs)
     for member in pairs.idle():
         if model.moves is None or used < model.moves:
-            place = min(
-                pairs.open_to(member),
-                key=lambda place: (-model.lag[place] / pairs.count(place), place),
-            )
-            pairs.add(member, place)
+            place = pairs.join(member, lambda place: -model.lag[place] / pairs.count(place))
             used += place not in pairs.group.current[member]
     return pairs.assignment()

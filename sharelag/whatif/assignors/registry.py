@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import Any, TypeVar, overload
 
 from sharelag import plugins
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
+from sharelag.tables.words import counted
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
 from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional
 from sharelag.whatif.assignors.contract import Figures, Finding, ServiceRate, check, figures
@@ -57,7 +60,7 @@ def find_assignor(name: str) -> Assignor:
 
 
 def known_assignor(name: str) -> Assignor | None:
-    """An assignor by its name, or None; that of an installed package is imported now.
+    """Return an assignor by its name, or None; that of an installed package is imported now.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def known_assignor(name: str) -> Assignor | None:
 
 
 def assignor_names() -> list[str]:
-    """The names of all assignors: ours, registered ones, and those of installed packages."""
+    """Return the names of all assignors: ours, registered ones, and those of installed packages."""
     return list(dict.fromkeys([*ASSIGNORS, *plugins.plugin_names("assignor")]))
 
 
@@ -177,17 +180,25 @@ def check_assignor(
     ["no member has partition 1 of 'orders'"]
     """
     group = Group.of(members, topics)
-    if isinstance(assignor, str):
-        answer = assign_group(assignor, group, **options)
-    else:
-        answer = _answer(getattr(assignor, "__name__", repr(assignor)), assignor, group, options)
+    name = assignor if isinstance(assignor, str) else getattr(assignor, "__name__", repr(assignor))
+    function = find_assignor(assignor) if isinstance(assignor, str) else assignor
+    answer = _answer(name, function, group, options)
     findings = check(group, answer, count_spread, load_spread, moves)
     return AssignorCheck(answer, findings, figures(group, answer, service_rate))
 
 
 def assign_group(name: str, group: Group, **options: Any) -> Assignment:
     """Ask an assignor for the assignment of a group that is read already, as `assign` does."""
-    return _answer(name, find_assignor(name), group, options)
+    answer = _answer(name, find_assignor(name), group, options)
+    for member, topics in answer.items():
+        for topic, partitions in topics.items():
+            count = group.topics[topic].partitions or 0
+            if beyond := [one for one in partitions if one >= count]:
+                raise AssignorError(
+                    f"the assignor {name!r} gave {member!r} partition {beyond[0]} of {topic!r}, "
+                    f"which has {counted(count, 'partition')}, numbered from 0"
+                )
+    return answer
 
 
 def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, Any]) -> Assignment:
@@ -199,7 +210,16 @@ def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, A
             f"the assignor {name!r} cannot take these options ({error}): "
             f"it knows {', '.join(known) or 'none'}"
         ) from None
-    return _checked(name, group, function(group, **options))
+    try:
+        return _checked(name, group, function(group, **options))
+    except ShareLagError:
+        raise
+    except Exception as error:  # anything can go wrong in code of others
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise AssignorError(
+            f"the assignor {name!r} failed at {where.filename}:{where.lineno}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 @overload
@@ -238,7 +258,7 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
 
 
 def _checked(name: str, group: Group, answer: Any) -> Assignment:
-    """The answer in plain lists, members without one included."""
+    """Return the answer in plain lists, members without one included."""
     known = {member.id for member in group.members}
     if not isinstance(answer, Mapping):
         raise AssignorError(
@@ -250,15 +270,26 @@ def _checked(name: str, group: Group, answer: Any) -> Assignment:
             raise AssignorError(
                 f"the assignor {name!r} answered for {member!r}, who is not a member of the group"
             )
+        if not isinstance(topics, Mapping):
+            raise AssignorError(
+                f"the assignor {name!r} answered {topics!r} for {member!r}: "
+                "it must return a dict by topic for each member"
+            )
         if wrong := [topic for topic in topics if topic not in group.topics]:
             raise AssignorError(
                 f"the assignor {name!r} gave {member!r} partitions "
                 f"of the unknown topic {wrong[0]!r}"
             )
-        plain[member] = {
-            topic: [int(partition) for partition in partitions]
-            for topic, partitions in topics.items()
-        }
+        try:
+            plain[member] = {
+                topic: [index(partition) for partition in partitions]
+                for topic, partitions in topics.items()
+            }
+        except TypeError:
+            raise AssignorError(
+                f"the assignor {name!r} answered {topics!r} for {member!r}: "
+                "it must give a list of partition numbers by topic"
+            ) from None
         if negative := [one for numbers in plain[member].values() for one in numbers if one < 0]:
             raise AssignorError(
                 f"the assignor {name!r} gave {member!r} the partition {negative[0]}: "

@@ -105,7 +105,7 @@ class _Draft:
         self.new: dict[int, Partitions] = {}
 
     def writable(self, member: int) -> Partitions:
-        """The member's partitions, for changing."""
+        """Return the member's partitions, for changing."""
         if member not in self.new:
             self.new[member] = self.held.copied(self.old[member])
         return self.new[member]
@@ -121,7 +121,7 @@ class _Draft:
                 self.writable(member)
 
     def result(self) -> Assignment:
-        """The members in Kafka's order, with what they have now."""
+        """Return the members in Kafka's order, with what they have now."""
         numbered = enumerate(self.held.members)
         return as_lists(
             {member: self.new.get(index, self.old[index]) for index, member in numbered}
@@ -179,7 +179,7 @@ class _Share:
                 if len(places) <= self.want.get(member, 0):
                     break
                 self._by_partition[place].remove(member)
-                places.remove(place, by_iterator=True)
+                places.remove(place)
                 self._draft.writable(member)[place[0]].remove(place[1])
 
     def _revoke_oversharing(self) -> None:
@@ -188,7 +188,7 @@ class _Share:
                 if len(members) <= self.sharing:
                     break
                 if self._draft.writable(member)[place[0]].remove(place[1]):
-                    members.remove(member, by_iterator=True)
+                    members.remove(member)
                     self._by_member[member].remove(place)
 
     def _assign_remaining(self) -> None:

@@ -5,7 +5,7 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import ceil, log2
 from typing import Any, NamedTuple
 
@@ -68,6 +68,12 @@ def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats
     return mean, mean - half, mean + half
 
 
+def known(values: Floats) -> dict[str, int]:
+    """How many of the values are known, and how many are not."""
+    unknown = int(np.isnan(values).sum())
+    return {"n": len(values) - unknown, "unknown": unknown}
+
+
 #: Values that differ by less than this part of them differ by rounding.
 _EQUAL = 1e-9
 
@@ -79,7 +85,7 @@ def less(values: Floats, others: Floats) -> Floats:
 
 
 def difference_interval(differences: Floats, level: float) -> Interval:
-    """The same of paired differences.
+    """Return the same of paired differences.
 
     Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of
     anything after two runs: then an exact sign test has to rule out luck.
@@ -108,8 +114,16 @@ def fewest_equal(level: float) -> int:
     return 1 + ceil(-log2(1 - level))
 
 
+def enough_seeds(variants: int, confidence: float = 0.95) -> int:
+    """Return how many seeds tell variants from a baseline even where all runs differ by the same.
+
+    Seven at least: Student's t is wide below.
+    """
+    return max(7, fewest_equal(each_level(confidence, variants - 1)))
+
+
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
-    """The geometric mean of paired ratios, by Student's t on their logarithms.
+    """Return the geometric mean of paired ratios, by Student's t on their logarithms.
 
     Nothing where one is not above 0.
     """
@@ -161,7 +175,7 @@ def _is_signed(differences: Floats, level: float) -> bool:
 
 
 def each_level(confidence: float, comparisons: int) -> float:
-    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
+    """Return the confidence of each of several intervals that makes up that of all (Bonferroni)."""
     return 1 - (1 - confidence) / max(comparisons, 1)
 
 
@@ -177,7 +191,7 @@ class Curve(NamedTuple):
 
 
 def curve(timeline: pa.Table) -> Curve:
-    """The times of a timeline, and the lag of all share partitions together at each.
+    """Return the times of a timeline, and the lag of all share partitions together at each.
 
     Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
     the last among them.
@@ -189,7 +203,7 @@ def curve(timeline: pa.Table) -> Curve:
 
 
 def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:
-    """The mean of the curves of each variant, with its interval, as `PROJECTED`."""
+    """Return the mean of the curves of each variant, with its interval, as `PROJECTED`."""
     parts = [PROJECTED.empty_table()]
     for name, runs in curves.items():
         each = list(runs)
@@ -257,24 +271,18 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     )
     hours, age, drain = (np.asarray(values, np.float64) for values in (hours, age, drain))
     known = ~np.isnan(hours) & ~np.isnan(age)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(variant[known].tolist()):
         mine = known & (variant == name)
-        cost, old = mean_interval(hours[mine], confidence), mean_interval(age[mine], confidence)
-        drained = int((~np.isnan(drain[mine])).sum())
-        rows.append((name, int(mine.sum()), *cost, *old, drained))
-    rows.sort(key=lambda row: (row[2], row[5]))
-    costs, ages = (
-        np.array([row[2] for row in rows], float),
-        np.array([row[5] for row in rows], float),
-    )
-    no_more = (costs <= costs[:, None]) & (ages <= ages[:, None])
-    is_less = (costs < costs[:, None]) | (ages < ages[:, None])
-    on_front = [not beaten for beaten in np.any(no_more & is_less, axis=1)]
-    columns: list[Sequence[Any]] = (
-        [*zip(*rows, strict=True)] if rows else [()] * (len(COST_AGAINST_AGE) - 1)
-    )
-    columns.append(on_front)
-    return pa.table(
-        dict(zip(COST_AGAINST_AGE.names, columns, strict=True)), schema=COST_AGAINST_AGE
-    )
+        bounds = (*mean_interval(hours[mine], confidence), *mean_interval(age[mine], confidence))
+        values = (name, int(mine.sum()), *bounds, int((~np.isnan(drain[mine])).sum()))
+        rows.append(dict(zip(COST_AGAINST_AGE.names, values, strict=False)))
+    rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
+    points = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
+    for row, (cost_here, old_here) in zip(rows, points, strict=True):
+        # Another one is as good in both, and better in one of them.
+        row["is_on_front"] = not any(
+            cost <= cost_here and old <= old_here and (cost, old) != (cost_here, old_here)
+            for cost, old in points
+        )
+    return pa.Table.from_pylist(rows, schema=COST_AGAINST_AGE)

@@ -2,13 +2,14 @@
 
 Two measures decide a verdict: the 95th percentile of the age of the oldest record, and the time
 until the lag is gone. It names the one that shows a difference, or both, and where they disagree it
-says so.
+says so. Variants that are better than the baseline and do not differ among themselves tie. A gain
+that is certain may still be too small to act on: below `MATTERS` the verdict says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -45,11 +46,13 @@ MOVING = (
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
 RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
-AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
+MEAN = ("mean", "low", "high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+AMOUNTS = (*MEAN, "median", *DIFFERENCE)
 
 
 def measures() -> tuple[str, ...]:
-    """What can be compared by."""
+    """Return what can be compared by."""
     return tuple(MEASURED)
 
 
@@ -69,15 +72,9 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row in words: times with their units, what is not known with its reason."""
+    """Return the same row in words: times with their units, what is not known with its reason."""
     amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
-    for name, low, high in (
-        ("mean", "low", "high"),
-        ("difference", "difference_low", "difference_high"),
-    ):
-        amounts |= _in_every_run(row, amounts, name, low, high)
-    if row["unknown"]:
-        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    _tell_sameness(row, amounts, MEAN, DIFFERENCE)
     words = {True: "better", False: "worse", None: None}
     is_baseline = row["variant"] == row["baseline"]
     verdict = [
@@ -85,53 +82,46 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
         "winner" if row["winner"] else None,
         f"{row['failed']} failed" if row["failed"] else None,
     ]
-    return {
-        **row,
-        **amounts,
-        "by": row["measure"],
-        "verdict": ", ".join(filter(None, verdict)) or None,
-    }
+    said = ", ".join(filter(None, verdict)) or None
+    return {**row, **amounts, "by": row["measure"], "verdict": said}
 
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary of a run in words: times with their units."""
+    """Return the summary of a run in words: times with their units."""
     times = [name for name in measures() if name.endswith("_ms")]
     return {**row, **{name: amount(name, row[name]) for name in times}}
 
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row in words."""
+    """Return the same row in words."""
     written = row["goal"].split()[0]
     measure = written if written in MEASURED else f"{written}_ms"
-    amounts = {name: amount(measure, row[name]) for name in ("mean", "low", "high")}
-    amounts |= _in_every_run(row, amounts, "mean", "low", "high")
-    if row["unknown"]:
-        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    amounts = {name: amount(measure, row[name]) for name in MEAN}
+    _tell_sameness(row, amounts, MEAN)
     met = {True: "yes", False: "no", None: "not decided"}[row["met"]]
     return {**row, **amounts, "met": met, "answer": "fewest" if row["answer"] else None}
 
 
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row in words."""
+    """Return the same row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
-    return {
-        **row,
-        "by": row["measure"],
-        **{name: amount(row["measure"], row[name]) for name in names},
-    }
+    amounts = {name: amount(row["measure"], row[name]) for name in names}
+    return {**row, "by": row["measure"], **amounts}
 
 
-def _in_every_run(
-    row: Mapping[str, Any], amounts: Mapping[str, str | None], name: str, low: str, high: str
-) -> dict[str, str | None]:
-    """What to say instead of an interval from a number to itself."""
-    if row[name] is None or not row[low] == row[name] == row[high]:
-        return {}
-    return {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
+def _tell_sameness(
+    row: Mapping[str, Any], amounts: dict[str, str | None], *spans: tuple[str, str, str]
+) -> None:
+    """Say in place of bounds that every run has the same number, or that some runs have none."""
+    for name, low, high in spans:
+        if row[name] is not None and row[low] == row[name] == row[high]:
+            amounts |= {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
+    if row["unknown"]:
+        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
 
 
 def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
-    """A value of a measure in words, with its unit if that is time; None where unknown."""
+    """Return a value of a measure in words, with its unit if that is time; None where unknown."""
     if value is None:
         return None
     if measure.endswith("_ms"):
@@ -140,7 +130,7 @@ def amount(measure: str, value: float | None, thousands: str = ",") -> str | Non
 
 
 def measure_words(measure: str) -> str:
-    """A measure for people: with its unit, unless that is a time and not said already."""
+    """Return a measure for people: with its unit, unless that is a time and not said already."""
     unit = MEASURED[measure].unit
     words = measure.removesuffix("_ms").replace("_", " ")
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words
@@ -149,8 +139,26 @@ def measure_words(measure: str) -> str:
 
 #: The measures that decide, in this order, and their words.
 DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
+#: The measures of the table that decides.
+DECIDING = ("drain_ms", "age_p95_ms", "lag_p95", "redeliveries", "member_hours")
 #: Variants of which a sentence has the figures; the table has those of all.
 _MOST = 4
+#: A gain below this share of what the baseline has changes nothing that people would notice.
+MATTERS = 0.1
+
+
+class Best(NamedTuple):
+    """The variants that are best by a measure."""
+
+    names: tuple[str, ...]  # several tie; none where no difference is shown
+    beats_all: bool  # and not the baseline alone
+    gains: tuple[float, ...]  # by how much each is better than the baseline; empty: unknown
+    share: float | None  # the largest gain as a part of what the baseline has; None: unknown
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the gain is too small to act on."""
+        return self.share is not None and 0 < self.share < MATTERS
 
 
 class Compared(Protocol):
@@ -161,6 +169,14 @@ class Compared(Protocol):
         """One row per run."""
 
     @property
+    def measures(self) -> pa.Table:
+        """One row per variant and measure."""
+
+    @property
+    def differences(self) -> pa.Table:
+        """One row per variant and measure, against the baseline."""
+
+    @property
     def baseline(self) -> str:
         """The variant that others are compared with."""
 
@@ -168,8 +184,8 @@ class Compared(Protocol):
     def scenarios(self) -> Mapping[str, Scenario]:
         """What was compared, as far as it is at hand."""
 
-    def winner(self, measure: str) -> str | None:
-        """The variant that is better than all others by a measure."""
+    def best(self, measure: str) -> Best:
+        """Return the variants that are best by a measure."""
 
 
 def verdict(found: Compared) -> str:
@@ -181,23 +197,77 @@ def verdict(found: Compared) -> str:
     scenario = found.scenarios.get(found.baseline)
     if scenario is not None and (unknown := unknown_work(scenario)):
         return unknown
-    measures = [name for name in DECISIVE if name in found.runs.column_names]
-    winners = {name: found.winner(name) for name in measures}
-    best = list(dict.fromkeys(name for name in winners.values() if name))
+    by_measure = {name: found.best(name) for name in DECISIVE if name in found.runs.column_names}
+    best = list(dict.fromkeys(one.names for one in by_measure.values() if one.names))
     held = "" if scenario is None else blocked(scenario)
-    names = _in_order(found, best)
+    told = _in_order(found, best)
     # Who alone is named before the colon is not named again after it.
-    is_one = len(best) == 1 or (not best and not held and len(names) == 2)
-    subject = names[0] if is_one else None
+    is_one = len(best) == 1 or (not best and not held and len(told) == 2)
     figures = "; ".join(
-        _course(found, name) if name == subject else f"{name}: {_course(found, name)}"
-        for name in names
+        _course(found, names)
+        if is_one and names == told[0]
+        else f"{joined(names)}: {_course(found, names)}"
+        for names in told
     )
     if held and not best:
         return f"{held}: members do not help there, nor do assignors or locks; {figures}"
     if held:
         figures += f"; {found.baseline} is {held}"
-    return f"{_who(found, winners, names)}{_horizon(found)}: {figures}"
+    return f"{_who(found, by_measure, told)}{_horizon(found)}: {figures}"
+
+
+def decision(found: Compared) -> Iterator[dict[str, Any]]:
+    """Yield one row per variant with what decides, the baseline first: see `DECISION` of the views.
+
+    The verdict of a row says what the sentence of the comparison says of the variant.
+    """
+    measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
+    differs = {(row["variant"], row["measure"]): row for row in found.differences.to_pylist()}
+    best = {name: found.best(name) for name in DECISIVE if name in found.runs.column_names}
+    names = dict.fromkeys((found.baseline, *found.runs.column("variant").to_pylist()))
+    for name in names:
+        of = {measure: measured.get((name, measure), {}) for measure in MEASURED}
+        drain, age = of["drain_ms"], differs.get((name, "age_p95_ms"), {})
+        runs = drain.get("n", 0) + drain.get("unknown", 0)
+        standings: dict[str, list[str]] = {}
+        for measure, one in best.items():
+            better = differs.get((name, measure), {}).get("better")
+            if how := _place(name, one, better):
+                standings.setdefault(how, []).append(DECISIVE[measure])
+        said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
+        said += ["baseline"] if name == found.baseline else []
+        said += [f"{drain['failed']} failed"] if drain.get("failed") else []
+        yield {
+            "variant": name,
+            **{measure: of[measure].get("mean") for measure in DECIDING},
+            "drained": f"{drain['n']} of {runs}" if runs else None,
+            "age_p95_difference": _with_half(age),
+            "verdict": "; ".join(said) or None,
+        }
+
+
+def _place(name: str, best: Best, better: bool | None) -> str:
+    """Say where a variant stands by a measure; empty where the runs do not tell."""
+    if name not in best.names:
+        return {True: "better", False: "worse", None: ""}[better]
+    place = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
+    return f"{place} (less than a tenth)" if best.is_small else place
+
+
+def _with_half(row: Mapping[str, Any]) -> str | None:
+    """Return the difference of a time and half of its interval; None where one is not known."""
+    difference, low, high = (row.get(name) for name in ("difference", "low", "high"))
+    if difference is None or low is None or high is None:
+        return None
+    if difference == low == high == 0:
+        return "the same"
+    sign = "+" if difference > 0 else "-" if difference < 0 else ""
+    return f"{sign}{duration(abs(difference))} ± {duration((high - low) / 2)}"
+
+
+def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `decision` in words: times with their units, numbers of three digits."""
+    return {**row, **{name: amount(name, row[name]) for name in DECIDING}}
 
 
 def unknown_work(scenario: Scenario) -> str:
@@ -234,51 +304,93 @@ def blocked(scenario: Scenario) -> str:
     return f"blocked by a transaction that is open in {places}{more} ({offsets} offsets so far)"
 
 
-def _who(found: Compared, winners: dict[str, str | None], names: list[str]) -> str:
-    """Say who is better by which of the measures that decide."""
-    by_name: dict[str, list[str]] = {}
-    for measure, name in winners.items():
-        by_name.setdefault(name or "", []).append(DECISIVE[measure])
-    by_name.pop("", None)
+def _who(found: Compared, by_measure: dict[str, Best], told: list[tuple[str, ...]]) -> str:
+    """Say who is best by which of the measures that decide."""
     is_pair = len(set(found.runs.column("variant").to_pylist())) == 2
-    if not by_name:
-        by = " or ".join(DECISIVE[measure] for measure in winners)
-        who = f"{names[0]} is not" if is_pair else "no variant is"
-        return f"{who} shown to be better{'' if is_pair else ' than all others'} by {by}"
-    said = [f"{name} by {' and '.join(by)}" for name, by in by_name.items()]
-    first = next(iter(by_name))
-    said[0] = f"{first} is {'better' if is_pair else 'best'}{said[0].removeprefix(first)}"
+    by_best: dict[tuple[str, ...], list[str]] = {}
+    for measure, one in by_measure.items():
+        by_best.setdefault(one.names, []).append(measure)
+    by_best.pop((), None)
+    if not by_best:
+        by = " or ".join(DECISIVE[measure] for measure in by_measure)
+        who = f"{told[0][0]} is not" if is_pair else "no variant is"
+        return f"{who} shown to be better{'' if is_pair else f' than {found.baseline}'} by {by}"
+    said: list[str] = []
+    verb = ""
+    for names, measures in by_best.items():
+        best = min((by_measure[name] for name in measures), key=lambda one: one.beats_all)
+        who, before = standing(best, found.baseline, is_pair), verb
+        verb = who.removeprefix(joined(names))
+        by = " and ".join(
+            DECISIVE[name] + _gain(by_measure[name], name, found) for name in measures
+        )
+        said.append(f"{joined(names) if verb == before else who} by {by}")
     return ", but ".join(said)
 
 
+def standing(best: Best, baseline: str, is_pair: bool) -> str:
+    """Say which variants are best, or better than the baseline alone; empty where none is."""
+    if not best.names:
+        return ""
+    how = "is better" if is_pair else "is best" if best.beats_all else f"is better than {baseline}"
+    return f"{joined(best.names)} {'tie' if len(best.names) > 1 else how}"
+
+
+def joined(names: tuple[str, ...]) -> str:
+    """Return names in a sentence: ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _gain(best: Best, measure: str, found: Compared) -> str:
+    """Say by how much variants that tie are better, and where a gain is too small to act on."""
+    said = []
+    if len(best.names) > 1 and best.gains:
+        gains = dict.fromkeys(amount(measure, gain) for gain in (min(best.gains), max(best.gains)))
+        said.append(f"{' to '.join(map(str, gains))} less than {found.baseline}")
+    if best.is_small:
+        said.append("less than a tenth")
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _horizon(found: Compared) -> str:
-    """The simulated time, on which the age of a growing lag depends."""
+    """Return the simulated time, on which the age of a growing lag depends."""
     if "duration_ms" not in found.runs.column_names:
         return ""
     spans = found.runs.column("duration_ms").drop_null().to_pylist()
     return f" over {duration(spans[0])}" if spans else ""
 
 
-def _in_order(found: Compared, best: list[str]) -> list[str]:
-    """The variants whose figures it has: the best, others as far as they fit, the baseline."""
+def _in_order(found: Compared, best: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return whose figures it has: the best, others as far as they fit, the baseline."""
     names = list(dict.fromkeys(found.runs.column("variant").to_pylist()))
+    named = {name for names in best for name in names}
     told = names if len(names) <= _MOST else []
-    others = [name for name in told if name not in (*best, found.baseline)]
-    return list(dict.fromkeys([*best, *others, found.baseline]))
+    others = [(name,) for name in told if name not in named and name != found.baseline]
+    return list(dict.fromkeys([*best, *others, (found.baseline,)]))
 
 
-def _course(found: Compared, variant: str) -> str:
-    """Say how the lag of a variant went on average."""
-    runs = [row for row in found.runs.to_pylist() if row["variant"] == variant]
+def _course(found: Compared, names: tuple[str, ...]) -> str:
+    """Say how the lag of variants went, on average; of several from the least to the most."""
+    runs = [row for row in found.runs.to_pylist() if row["variant"] in names]
     runs = [row for row in runs if row.get("error") is None]
     if not runs:
         return "all of its runs failed"
-    drained = [row["drain_ms"] for row in runs if row.get("drain_ms") is not None]
-    ages = [row["age_p95_ms"] for row in runs if row.get("age_p95_ms") is not None]
+    drained = [row for row in runs if row.get("drain_ms") is not None]
     if len(drained) == len(runs):
-        said = f"drained in {duration(sum(drained) / len(drained))}"
+        said = f"drained in {_means(drained, 'drain_ms')}"
     else:
         often = f" in {len(runs) - len(drained)} of {len(runs)} runs" if drained else ""
-        said = f"not drained within {duration(runs[0]['duration_ms'])}{often}"
-    old = f", p95 age {duration(sum(ages) / len(ages))}" if ages else ""
-    return said + old
+        length = runs[0].get("duration_ms")  # runs that were made elsewhere may not tell
+        said = f"not drained within {'the run' if length is None else duration(length)}{often}"
+    old = _means(runs, "age_p95_ms")
+    return said + (f", p95 age {old}" if old else "")
+
+
+def _means(runs: list[dict[str, Any]], measure: str) -> str:
+    """Return the mean of a measure by variant in words; empty where no run knows it."""
+    values: dict[str, list[float]] = {}
+    for row in runs:
+        if row.get(measure) is not None:
+            values.setdefault(row["variant"], []).append(row[measure])
+    means = sorted(sum(some) / len(some) for some in values.values())
+    return " to ".join(dict.fromkeys(duration(mean) for mean in (*means[:1], *means[-1:])))

@@ -10,46 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from sharelag.errors import InputError
-from sharelag.whatif.consumer_groups.coordinator import Coordinator, Places
+from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings, Coordinator, Places
 from sharelag.whatif.consumer_groups.work import Batch, Partition, Returned, process
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life, Surroundings
 from sharelag.whatif.simulation.streams import Outcomes, Work
-from sharelag.whatif.simulation.tables import Tally
-
-
-@dataclass(frozen=True)
-class ConsumerSettings:
-    """Of the consumers and their group.
-
-    Attributes
-    ----------
-    attempts
-        How often a record is tried in place before it is given up (skipped, or put into a dead
-        letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
-        that both groups give up at the same attempt.
-    """
-
-    auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms
-    max_poll_interval_ms: int = 300_000  # max.poll.interval.ms
-    max_partition_fetch_bytes: int = 1_048_576  # max.partition.fetch.bytes
-    heartbeat_interval_ms: int = 5000  # group.consumer.heartbeat.interval.ms
-    session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
-    assignment_interval_ms: int = 1000  # group.consumer.assignment.interval.ms
-    attempts: int | None = None
-
-    def __post_init__(self) -> None:
-        spans = (
-            self.auto_commit_interval_ms,
-            self.max_poll_interval_ms,
-            self.heartbeat_interval_ms,
-        )
-        if min(*spans, self.session_timeout_ms, self.max_partition_fetch_bytes) < 1:
-            raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
-        if self.attempts is not None and self.attempts < 1:
-            raise InputError(f"a record is tried {self.attempts} times: give at least 1, or None")
+from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 
 @dataclass(frozen=True)
@@ -59,9 +26,8 @@ class World(Surroundings):
     settings: ConsumerSettings
     coordinator: Coordinator
     partitions: Sequence[Partition]
-    topics: dict[
-        str, list[tuple[int, int]]
-    ]  # the partitions of each, and from when on they are there
+    # The partitions of each topic, and from when on they are there.
+    topics: dict[str, list[tuple[int, int]]]
     outcomes: Sequence[Outcomes]
     tally: Tally
     note_drained: Callable[[], None]
@@ -70,30 +36,30 @@ class World(Surroundings):
 class Fetcher:
     """Positions of a consumer (by place, what the next poll returns), and what it has beyond them.
 
-    It calls ``ready`` when records came.
+    It calls ``ready`` when records came, and asks for nothing any more once it is ``closed``.
     """
 
     def __init__(self, world: World, member: Member, ready: Callable[[], None]) -> None:
-        self._world, self._wait, self._ready = world, member.fetch_max_wait_ms * MS, ready
         costs = world.scenario.costs
-        self._clock, self._network = world.clock, round(costs.network_ms * MS)
-        self._cost = round(costs.fetch_ms * MS)
+        self._world, self._clock, self._ready = world, world.clock, ready
+        self._wait, self._network, self._cost = (
+            round(span * MS)
+            for span in (member.fetch_max_wait_ms, costs.network_ms, costs.fetch_ms)
+        )
         self._most = max(world.settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
         self._earliest = world.scenario.settings.auto_offset_reset == "earliest"
         self.positions: dict[int, int] = {}
-        self._buffered: dict[
-            int, int
-        ] = {}  # exclusive end of what was fetched; in the order in which it came
+        # Exclusive end of what was fetched, in the order in which it came.
+        self._buffered: dict[int, int] = {}
         self._asked: set[int] = set()  # brokers with a request under way
-        self._closed = False
+        self.closed = False
 
     def seek(self, places: Iterable[int]) -> None:
         """Begin with partitions where they were committed."""
         for place in places:
             if place not in self.positions:
-                self.positions[place] = self._world.partitions[place].position(
-                    self._clock.now, self._earliest
-                )
+                partition = self._world.partitions[place]
+                self.positions[place] = partition.position(self._clock.now, self._earliest)
         self.fetch()
 
     def drop(self, places: Iterable[int]) -> None:
@@ -102,32 +68,26 @@ class Fetcher:
             self.positions.pop(place, None)
             self._buffered.pop(place, None)
 
-    def close(self) -> None:
-        """Ask for nothing any more."""
-        self._closed = True
-
     def collect(self, room: int) -> list[Returned]:
-        """The records that a poll returns, at most ``room``, partition by partition."""
+        """Return the records that a poll returns, at most ``room``, partition by partition."""
         returned = []
-        for place in list(self._buffered):
+        for place, end in list(self._buffered.items()):
             if not room:
                 break
-            first, end = self.positions[place], self._buffered[place]
-            last = min(end, first + room) - 1
-            returned.append(Returned(self._world.partitions[place], first, last))
-            room -= last - first + 1
-            self.positions[place] = last + 1
-            if last + 1 == end:
+            first = self.positions[place]
+            after = min(end, first + room)
+            returned.append(Returned(self._world.partitions[place], first, after - 1))
+            room -= after - first
+            self.positions[place] = after
+            if after == end:
                 del self._buffered[place]
         return returned
 
     def fetch(self) -> None:
         """Ask each broker for the partitions without records here, one request at a time."""
-        if self._closed:
-            return
         wanted: dict[int, dict[int, int]] = {}
         for place, position in sorted(self.positions.items()):
-            if place not in self._buffered:
+            if place not in self._buffered and not self.closed:
                 wanted.setdefault(place % self._world.scenario.brokers, {})[place] = position
         for broker, asked in sorted(wanted.items()):
             if broker not in self._asked:
@@ -137,7 +97,7 @@ class Fetcher:
 
     def _serve(self, broker: int, asked: dict[int, int], until: int) -> None:
         """What the broker does: it answers when there is something, or when the wait is over."""
-        if self._closed:
+        if self.closed:
             return
         now = self._clock.now
         found: dict[int, tuple[int, int]] = {}
@@ -149,18 +109,12 @@ class Fetcher:
             elif position < end:
                 found[place] = (position, min(end, position + self._most))
         if found or now >= until:
-            self._clock.after(
-                (self._cost if found else 0) + self._network, self._answered, broker, found
-            )
+            takes = (self._cost if found else 0) + self._network
+            self._clock.after(takes, self._answered, broker, found)
             return
         dues = [self._world.partitions[place].log.next_readable() for place in asked]
-        self._clock.at(
-            min([until, *(due for due in dues if due is not None)]),
-            self._serve,
-            broker,
-            asked,
-            until,
-        )
+        due = min([until, *(due for due in dues if due is not None)])
+        self._clock.at(due, self._serve, broker, asked, until)
 
     def _answered(self, broker: int, found: dict[int, tuple[int, int]]) -> None:
         self._asked.discard(broker)
@@ -168,24 +122,21 @@ class Fetcher:
             if self.positions.get(place) == position and place not in self._buffered:
                 self._buffered[place] = end
         self.fetch()
-        if self._buffered and not self._closed:
+        if self._buffered and not self.closed:
             self._ready()
 
     def _reset(self, place: int) -> None:
         """``auto.offset.reset``, since the log begins later than the position."""
         partition = self._world.partitions[place]
-        if (
-            not self._closed
-            and self.positions.get(place, partition.log.start) < partition.log.start
-        ):
-            self.positions[place] = (
-                partition.log.start if self._earliest else partition.log.end(self._clock.now)
-            )
-            partition.skip_to(self.positions[place], self._world.tally)
+        start = partition.log.start
+        if not self.closed and self.positions.get(place, start) < start:
+            position = start if self._earliest else partition.log.end(self._clock.now)
+            self.positions[place] = position
+            partition.skip_to(position, self._world.tally)
             self._world.note_drained()
 
 
-_DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(6)
+_DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(len(COUNTS))
 
 
 class Consumer(Life):
@@ -201,8 +152,9 @@ class Consumer(Life):
         work: dict[int, Work],
     ) -> None:
         super().__init__(world, member, number, life, which, work)
-        self._world = world
+        self._world, self._settings = world, world.settings
         self._fetcher = Fetcher(world, member, self._fetched)
+        self._write = 2 * self._network + round(world.scenario.costs.write_ms * MS)
         self._target: Places | None = None  # sent by the coordinator, not yet taken over
         self._batch: Batch | None = None
         self._committed_at = self.joined
@@ -212,17 +164,14 @@ class Consumer(Life):
     @property
     def held(self) -> int:
         """Records that it works on."""
-        return (
-            0
-            if self._batch is None
-            else sum(one.last - one.first + 1 for one in self._batch.returned)
-        )
+        returned = self._batch.returned if self._batch else ()
+        return sum(last - first + 1 for _, first, last in returned)
 
     # ---- membership ----
 
     @property
     def _interval(self) -> int:
-        return self._world.settings.heartbeat_interval_ms * MS
+        return self._settings.heartbeat_interval_ms * MS
 
     def _is_at_work(self) -> bool:
         return self._batch is not None
@@ -236,15 +185,11 @@ class Consumer(Life):
     def _beat_arrives(self, owned: Places) -> None:
         if self.ended is not None or not self._is_member():
             return
-        known = [
-            place
-            for topic in self._topics
-            for place, begin in self._world.topics[topic]
-            if begin <= self._clock.now
-        ]
-        answer = self._world.coordinator.heartbeat(
-            self.id, frozenset(known), owned, not self._known
+        now, topics = self._clock.now, self._world.topics
+        known = frozenset(
+            place for topic in self._topics for place, begin in topics[topic] if begin <= now
         )
+        answer = self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
         self._clock.after(self._network, self._heartbeat_answered, answer)
 
     def _heartbeat_answered(self, answer: Places | bool | None) -> None:
@@ -273,13 +218,11 @@ class Consumer(Life):
         self._count_unassigned()
         # It has to know the committed offsets before it can fetch.
         self._clock.after(2 * self._network, self._seek, taken)
-        written = self._write if given_up else 0
-        self._clock.after(written, self._beat, self._beats)
+        self._clock.after(self._write if given_up else 0, self._beat, self._beats)
 
     def _seek(self, places: list[int]) -> None:
-        if self._is_stopped(self._seek, places):
-            return
-        self._fetcher.seek([place for place in places if place in self.places])
+        if not self._is_stopped(self._seek, places):
+            self._fetcher.seek([place for place in places if place in self.places])
 
     def _overslept_poll(self, polls: int) -> None:
         """Leave when ``max.poll.interval.ms`` is over; the next poll joins again."""
@@ -306,7 +249,7 @@ class Consumer(Life):
             return
         self._reconcile()
         now = self._clock.now
-        if now - self._committed_at >= self._world.settings.auto_commit_interval_ms * MS:
+        if now - self._committed_at >= self._settings.auto_commit_interval_ms * MS:
             self._committed_at = now
             self._commit(self.places)
         returned = self._fetcher.collect(self.member.max_poll_records)
@@ -321,18 +264,12 @@ class Consumer(Life):
 
     def _work_on(self, returned: list[Returned]) -> None:
         self.polls += 1
-        world, behaviour, attempts = (
-            self._world,
-            self.member.behaviour,
-            self._world.settings.attempts,
-        )
-        limit = (
-            world.scenario.settings.limits.delivery_count_limit if attempts is None else attempts
-        )
-        batch = self._batch = process(
-            returned, behaviour, limit, self.work.__getitem__, world.outcomes
-        )
-        batch.duration += round(self.member.service.poll_ms * MS)
+        world, member = self._world, self.member
+        limits = world.scenario.settings.limits
+        attempts = self._settings.attempts or limits.delivery_count_limit
+        work = self.work.__getitem__
+        batch = self._batch = process(returned, member.behaviour, attempts, work, world.outcomes)
+        batch.duration += round(member.service.poll_ms * MS)
         for partition, first, last in returned:
             counts = self._counts(partition.place)
             retries = batch.retries.get(partition.place, 0)
@@ -343,7 +280,7 @@ class Consumer(Life):
             world.tally.given_back += retries
             partition.delivered = max(partition.delivered, last + 1)
         self._draw_accidents(batch.duration)
-        longest = world.settings.max_poll_interval_ms * MS
+        longest = self._settings.max_poll_interval_ms * MS
         if batch.duration > longest:
             self._clock.after(longest, self._overslept_poll, self.polls)
         self._busy_since = self._clock.now
@@ -362,17 +299,13 @@ class Consumer(Life):
             first_time = partition.finish(last, archived, self._clock.now, self._world.tally)
             counts = self._counts(partition.place)
             counts[_ACKNOWLEDGED] += first_time
-            counts[_REJECTED] += len([offset for offset in archived if offset >= first])
+            counts[_REJECTED] += sum(offset >= first for offset in archived)
             counts[_REFUSED] += last - first + 1 - first_time - len(archived)
         self._world.note_drained()
         if self._overslept:
             self._overslept = False
             self._beat(self._beats)
         self._poll()
-
-    @property
-    def _write(self) -> int:
-        return 2 * self._network + round(self._world.scenario.costs.write_ms * MS)
 
     def _commit(self, places: Sequence[int]) -> None:
         """Commit what is done."""
@@ -395,15 +328,14 @@ class Consumer(Life):
         self._end("left")
 
     def _drop(self, places: Sequence[int]) -> None:
-        given_up = frozenset(places)
-        self.places = [place for place in self.places if place not in given_up]
-        self._fetcher.drop(given_up)
+        self._fetcher.drop(places)
+        self.places = [place for place in self.places if place not in places]
         self._count_unassigned()
 
     def _end(self, how: str) -> None:
-        self._fetcher.close()
+        self._fetcher.closed = True
         super()._end(how)
         self._batch = None
 
     def _counts(self, place: int) -> list[int]:
-        return self._world.tally.counts.setdefault((place, self.number), [0] * 6)
+        return self._world.tally.counts.setdefault((place, self.number), [0] * len(COUNTS))

@@ -10,14 +10,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sharelag.errors import InputError
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.coordinator import Membership
 from sharelag.whatif.simulation.tables import Assigned
 
 
-def uniform(
-    subscribed: Mapping[str, frozenset[int]], current: Mapping[str, frozenset[int]]
-) -> dict[str, frozenset[int]]:
+@dataclass(frozen=True)
+class ConsumerSettings:
+    """Of the consumers and their group.
+
+    Attributes
+    ----------
+    attempts
+        How often a record is tried in place before it is given up (skipped, or put into a dead
+        letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
+        that both groups give up at the same attempt.
+    """
+
+    auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms
+    max_poll_interval_ms: int = 300_000  # max.poll.interval.ms
+    max_partition_fetch_bytes: int = 1_048_576  # max.partition.fetch.bytes
+    heartbeat_interval_ms: int = 5000  # group.consumer.heartbeat.interval.ms
+    session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
+    assignment_interval_ms: int = 1000  # group.consumer.assignment.interval.ms
+    attempts: int | None = None
+
+    def __post_init__(self) -> None:
+        whole = (
+            *(self.auto_commit_interval_ms, self.max_poll_interval_ms, self.heartbeat_interval_ms),
+            *(self.session_timeout_ms, self.max_partition_fetch_bytes),
+        )
+        if min(whole) < 1:
+            raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
+        if self.attempts is not None and self.attempts < 1:
+            raise InputError(f"a record is tried {self.attempts} times: give at least 1, or None")
+
+
+Places = frozenset[int]
+_NONE: Places = frozenset()
+
+
+def uniform(subscribed: Mapping[str, Places], current: Mapping[str, Places]) -> dict[str, Places]:
     """Even numbers of partitions, with as few moves as that takes.
 
     As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
@@ -28,41 +62,34 @@ def uniform(
     """
     members = sorted(subscribed)
     given: dict[str, set[int]] = {}
-    taken: set[int] = set()
+    free = set[int]().union(*subscribed.values())
     for member in members:
-        given[member] = set((current.get(member, frozenset()) & subscribed[member]) - taken)
-        taken |= given[member]
+        given[member] = set(current.get(member, _NONE) & subscribed[member] & free)
+        free -= given[member]
+
+    def able(place: int) -> list[str]:
+        return [member for member in members if place in subscribed[member]]
+
+    def size(member: str) -> int:
+        return len(given[member])
+
     # The partitions with the fewest to choose from come first.
-    free = sorted(
-        frozenset().union(*subscribed.values()) - taken,
-        key=lambda place: (sum(place in subscribed[member] for member in members), place),
-    )
-    for place in free:
-        able = [member for member in members if place in subscribed[member]]
-        given[min(able, key=lambda member: len(given[member]))].add(place)
-    while (move := _move(members, subscribed, given)) is not None:
-        place, source, target = move
+    for place in sorted(free, key=lambda place: (len(able(place)), place)):
+        given[min(able(place), key=size)].add(place)
+    # Then, one at a time, from whom has at least two more than another one that may get it.
+    while move := next(
+        (
+            (source, target, max(movable))
+            for source in sorted(members, key=size, reverse=True)
+            for target in sorted(members, key=size)
+            if size(source) - size(target) > 1 and (movable := given[source] & subscribed[target])
+        ),
+        None,
+    ):
+        source, target, place = move
         given[source].discard(place)
         given[target].add(place)
     return {member: frozenset(places) for member, places in given.items()}
-
-
-def _move(
-    members: list[str], subscribed: Mapping[str, frozenset[int]], given: Mapping[str, set[int]]
-) -> tuple[int, str, str] | None:
-    """A partition of a member with at least two more than another member that may get it."""
-    for source in sorted(members, key=lambda member: -len(given[member])):
-        for target in sorted(members, key=lambda member: len(given[member])):
-            if len(given[source]) - len(given[target]) < 2:
-                break
-            movable = given[source] & subscribed[target]
-            if movable:
-                return max(movable), source, target
-    return None
-
-
-Places = frozenset[int]
-_NONE: Places = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -79,11 +106,9 @@ class Joined:
 class Coordinator(Membership[Joined]):
     """The group coordinator of one consumer group, with all target assignments in order."""
 
-    def __init__(
-        self, clock: Clock, partitions: int, session_timeout_ms: int, assignment_interval_ms: int
-    ) -> None:
-        super().__init__(clock, session_timeout_ms)
-        self._partitions, self._interval = partitions, assignment_interval_ms * MS
+    def __init__(self, clock: Clock, partitions: int, settings: ConsumerSettings) -> None:
+        super().__init__(clock, settings.session_timeout_ms)
+        self._partitions, self._interval = partitions, settings.assignment_interval_ms * MS
         self._assignment_epoch = 0
         self._assigned_at: int | None = None
         self.assignments: list[Assigned] = []
@@ -131,21 +156,14 @@ class Coordinator(Membership[Joined]):
             {id_: known.subscribed for id_, known in self.members.items()},
             {id_: known.target for id_, known in self.members.items()},
         )
-        changes = [(known.target, target[id_]) for id_, known in self.members.items()]
         self._assignment_epoch, self._assigned_at = self.group_epoch, now
+        changes = []
         for id_, known in self.members.items():
+            changes.append((known.target, target[id_]))
             known.target = target[id_]
         pairs = sum(len(after) for _, after in changes)
-        self.assignments.append(
-            Assigned(
-                now,
-                self._assignment_epoch,
-                len(changes),
-                pairs,
-                sum(len(after - before) for before, after in changes),
-                sum(len(before - after) for before, after in changes),
-                sum(not after for _, after in changes),
-                self._partitions - pairs,
-                self.rebalances,
-            )
-        )
+        added = sum(len(after - before) for before, after in changes)
+        revoked = sum(len(before - after) for before, after in changes)
+        idle = sum(not after for _, after in changes)
+        numbers = (len(changes), pairs, added, revoked, idle, self._partitions - pairs)
+        self.assignments.append(Assigned(now, self._assignment_epoch, *numbers, self.rebalances))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sharelag.whatif.consumer_groups.consumer import Consumer, ConsumerSettings, World
-from sharelag.whatif.consumer_groups.coordinator import Coordinator, Joined
+from sharelag.whatif.consumer_groups.consumer import Consumer, World
+from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings, Coordinator, Joined
 from sharelag.whatif.consumer_groups.work import Partition, started
 from sharelag.whatif.scenario import Fault, Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -32,19 +32,22 @@ class Watch:
         self._persists, self._looked_at = [False] * len(partitions), -1
 
     def observe(self, without_stuck: bool) -> Observed:
-        """The group now; its lag without that of stuck partitions, if wanted."""
-        now, ages = self._clock.now, []
-        lags: list[int | None] = []
-        anew = now > self._looked_at
-        for place, one in enumerate(self._partitions):
-            lag = None if one.committed is None else max(one.log.end(now) - one.committed, 0)
-            if anew:
-                self._persists[place] = lag is not None and self._stood[place] == one.committed
-                self._stood[place] = one.committed
-            lags.append(0 if without_stuck and self._persists[place] else lag)
-            if one.lag > 0:
-                ages.append(max(now - one.log.appended(one.done), 0) // MS)
-        self._looked_at = now
+        """Return the group now; its lag without that of stuck partitions, if wanted."""
+        now = self._clock.now
+        committed = [one.committed for one in self._partitions]
+        lags = [
+            None if at is None else max(one.log.end(now) - at, 0)
+            for one, at in zip(self._partitions, committed, strict=True)
+        ]
+        if now > self._looked_at:
+            stood = zip(self._stood, committed, strict=True)
+            self._persists = [at is not None and at == before for before, at in stood]
+            self._stood, self._looked_at = committed, now
+        if without_stuck:
+            persists = zip(lags, self._persists, strict=True)
+            lags = [0 if is_stuck else lag for lag, is_stuck in persists]
+        waiting = (one for one in self._partitions if one.lag > 0)
+        ages = (max(now - one.log.appended(one.done), 0) // MS for one in waiting)
         ends = sum(one.log.known_end for one in self._partitions)
         finished = sum(last - first + 1 for _, first, last, _ in self._tally.finished)
         return Observed(lags, max(ages, default=0), ends - self._begins, finished)
@@ -74,31 +77,17 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         self.partitions = [
             started(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
         ]
-        self.coordinator = Coordinator(
-            self.clock,
-            len(self.names),
-            settings.session_timeout_ms,
-            settings.assignment_interval_ms,
-        )
-        self.world = World(
-            scenario,
-            seed,
-            self.clock,
-            self._spawn,
-            settings,
-            self.coordinator,
-            self.partitions,
-            {
-                topic.name: [
-                    (self.first[topic.name] + n, begin * MS)
-                    for n, begin in enumerate(topic.there_from())
-                ]
-                for topic in scenario.topics
-            },
-            self.outcomes,
-            self.tally,
-            self._note_drained,
-        )
+        self.coordinator = Coordinator(self.clock, len(self.names), settings)
+        topics = {
+            topic.name: [
+                (place, begin * MS)
+                for place, begin in enumerate(topic.there_from(), self.first[topic.name])
+            ]
+            for topic in scenario.topics
+        }
+        about = (scenario, seed, self.clock, self._spawn, settings, self.coordinator)
+        found = (self.partitions, topics, self.outcomes, self.tally, self._note_drained)
+        self.world = World(*about, *found)
         self._begin()
 
     def result(self) -> ConsumerGroupResult:
@@ -106,22 +95,13 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         return ConsumerGroupResult(**vars(self.end()))
 
     def _gather(self) -> None:
-        topics = self.world.topics
-        self.coordinator.gather(
-            {
-                member_id(self.seed, which, 0): Joined(
-                    frozenset(
-                        place
-                        for topic in member.topics
-                        for place, begin in topics[topic]
-                        if not begin
-                    ),
-                    0,
-                )
-                for which, member in enumerate(self.each)
-                if not member.join_ms
-            }
-        )
+        joined = {}
+        for which, member in enumerate(self.each):
+            if not member.join_ms:
+                topics = (self.world.topics[topic] for topic in member.topics)
+                places = frozenset(place for of in topics for place, begin in of if not begin)
+                joined[member_id(self.seed, which, 0)] = Joined(places, 0)
+        self.coordinator.gather(joined)
 
     def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Consumer:
         return Consumer(self.world, member, number, life, which, work)
@@ -136,12 +116,11 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         return Progress(one.done, one.delivered, end - one.done - lag, working, lag)
 
     def _note_drained(self) -> None:
-        now = self.clock.now
         for one in self.partitions:
-            one.log.end(now)
+            one.log.end(self.clock.now)
             if one.lag > 0:
                 return
-        self.tally.drained(now)
+        self.tally.drained(self.clock.now)
 
     def _observer(self) -> Callable[[bool], Observed]:
         return Watch(self.scenario, self.clock, self.partitions, self.tally).observe

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from sharelag.model import TERMINAL_STATES
 from sharelag.whatif.scenario import Behaviour, PartitionStart
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.streams import ACCEPT, CRASH, REJECT, RELEASE, Outcomes, Work
+from sharelag.whatif.simulation.streams import (
+    ACCEPT,
+    CRASH,
+    REJECT,
+    RELEASE,
+    Longs,
+    Outcomes,
+    Work,
+)
 from sharelag.whatif.simulation.tables import Tally
 
 
@@ -38,19 +46,13 @@ class Partition:
             offset >= self.done for offset in self.without
         )
 
-    def idle(self, first: int, last: int) -> list[int]:
-        """The offsets ``first..last`` without work: no record, aborted, or done before."""
-        found = set(self.log.gaps(first, last))
-        found.update(offset for offset in self.without if first <= offset <= last)
-        if self.log.aborted:
-            batches = self.log.batches(first, last)
-            found.update(
-                offset
-                for base, end in batches
-                if base in self.log.aborted
-                for offset in range(max(base, first), min(end, last) + 1)
-            )
-        return sorted(found)
+    def idle(self, first: int, last: int) -> frozenset[int]:
+        """Return the offsets ``first..last`` without work: no record, aborted, or done before."""
+        found = {*self.log.gaps(first, last), *self.without.intersection(range(first, last + 1))}
+        for base, end in self.log.batches(first, last) if self.log.aborted else ():
+            if base in self.log.aborted:
+                found.update(range(max(base, first), min(end, last) + 1))
+        return frozenset(found)
 
     def finish(self, last: int, archived: Sequence[int], now: int, tally: Tally) -> int:
         """All up to an offset is done; returns how many newly are, archived ones left out."""
@@ -80,21 +82,22 @@ class Partition:
 
 
 def started(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
-    """A partition as a consumer group would find it that is as far as the share group."""
+    """Return a partition as a consumer group would find it that is as far as the share group."""
     window = start.window
     if window is None or window.start_offset < 0:
         offset = log.start if from_earliest else log.end(0)
         return Partition(place, log, None, offset, offset)
     offset = max(window.start_offset, log.start)
-    finished = [run for run in window.batches if run.delivery_state in TERMINAL_STATES]
-    without = frozenset(
-        one for run in finished for one in range(max(run.first_offset, offset), run.last_offset + 1)
-    )
+    without = {
+        one
+        for run in window.batches
+        if run.delivery_state in TERMINAL_STATES
+        for one in range(max(run.first_offset, offset), run.last_offset + 1)
+    }
     while offset in without:
+        without.discard(offset)
         offset += 1
-    return Partition(
-        place, log, offset, offset, offset, frozenset(one for one in without if one >= offset)
-    )
+    return Partition(place, log, offset, offset, offset, frozenset(without))
 
 
 class Returned(NamedTuple):
@@ -127,7 +130,7 @@ def process(
     work: Callable[[int], Work],
     outcomes: Sequence[Outcomes],
 ) -> Batch:
-    """How long the records of a poll take, and what becomes of them.
+    """Return how long the records of a poll take, and what becomes of them.
 
     A record that the behaviour releases is tried again at once, up to ``attempts`` times in all its
     deliveries, and then given up, as a rejected one; a silent one counts as done, since nobody says
@@ -135,61 +138,36 @@ def process(
     """
     batch = Batch(returned)
     for partition, first, last in returned:
-        here, place = work(partition.place), partition.place
+        place, end = partition.place, last
+        here, of = work(place), outcomes[place].of
         idle = partition.idle(first, last)
         fresh = max(first, partition.delivered)
-        odd = {
-            offset: partition.tries.get(offset, 1) + 1
-            for offset in range(first, min(fresh, last + 1))
-        }
+        again = range(first, min(fresh, last + 1))
+        odd = {offset: partition.tries.get(offset, 1) + 1 for offset in again}
         partition.tries.update(odd)
-        answers = outcomes[place].of(fresh, last, 1, behaviour) if fresh <= last else None
+        answers = of(fresh, last, 1, behaviour) if fresh <= last else None
         if answers is not None:
             odd |= {fresh + at: 1 for at, answer in enumerate(answers.tolist()) if answer != ACCEPT}
-        no_work = frozenset(idle)
-        done = first
-        for offset in sorted(odd.keys() - no_work):
-            batch.duration += _time(here, done, offset - 1, idle)
-            done = offset + 1
-            if _process_record(
-                batch, partition, offset, odd[offset], behaviour, attempts, here, outcomes[place]
-            ):
-                batch.crashes = True
-                return batch
-        batch.duration += _time(here, done, last, idle)
+        for offset in sorted(odd.keys() - idle):
+            attempt, answer = odd[offset], _answer(of(offset, offset, odd[offset], behaviour))
+            while answer == RELEASE and attempt < attempts:
+                attempt += 1
+                partition.tries[offset] = attempt
+                batch.retries[place] = batch.retries.get(place, 0) + 1
+                batch.duration += here.total(offset, offset)
+                answer = _answer(of(offset, offset, attempt, behaviour))
+            if answer == CRASH:
+                end, batch.crashes = offset, True
+                break
+            if answer in (REJECT, RELEASE):
+                batch.archived.setdefault(place, []).append(offset)
+        batch.duration += here.total(first, end)
+        batch.duration -= sum(here.total(one, one) for one in idle if one <= end)
+        if batch.crashes:
+            break
     return batch
 
 
-def _process_record(
-    batch: Batch,
-    partition: Partition,
-    offset: int,
-    attempt: int,
-    behaviour: Behaviour,
-    attempts: int,
-    here: Work,
-    outcomes: Outcomes,
-) -> bool:
-    """Work on one record until it is done or given up; whether that was the end of the member."""
-    place, each = partition.place, here.total(offset, offset)
-    while True:
-        batch.duration += each
-        answers = outcomes.of(offset, offset, attempt, behaviour)
-        answer = ACCEPT if answers is None else int(answers[0])
-        if answer == CRASH:
-            return True
-        if answer == REJECT or (answer == RELEASE and attempt >= attempts):
-            batch.archived.setdefault(place, []).append(offset)
-        if answer != RELEASE or attempt >= attempts:
-            return False
-        attempt += 1
-        partition.tries[offset] = attempt
-        batch.retries[place] = batch.retries.get(place, 0) + 1
-
-
-def _time(here: Work, first: int, last: int, idle: Sequence[int]) -> int:
-    if last < first:
-        return 0
-    return here.total(first, last) - sum(
-        here.total(one, one) for one in idle if first <= one <= last
-    )
+def _answer(answers: Longs | None) -> int:
+    """Return what became of a single record."""
+    return ACCEPT if answers is None else int(answers[0])

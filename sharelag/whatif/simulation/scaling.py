@@ -158,7 +158,7 @@ class Scaling:
         return metric, recommended
 
     def _look(self, keda: Keda, anew: bool) -> Observed:
-        """What KEDA gets from where its metric comes from."""
+        """Return what KEDA gets from where its metric comes from."""
         now, every = self._clock.now, keda.refresh_ms * MS
         is_old = not every or self._kept_at // every < now // every
         if self._kept is None or (anew and is_old):
@@ -277,7 +277,7 @@ class Stabilizer:
         return None if bounded == replicas else bounded
 
     def desired(self, now: int, replicas: int, recommended: int) -> int:
-        """The number of replicas to set at a sync, of which there are ``replicas`` now."""
+        """Return the number of replicas to set at a sync, of which there are ``replicas`` now."""
         if not self._recommended:
             self._recommended.append((now, replicas))  # the HPA begins with what it finds
         up, down = self._hpa.scale_up, self._hpa.scale_down

@@ -29,7 +29,7 @@ ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
 
 
 def generator(seed: int, *about: int) -> np.random.Generator:
-    """A separate stream for each question."""
+    """Return a separate stream for each question."""
     return np.random.Generator(_bits(seed, *about))
 
 
@@ -38,7 +38,7 @@ def _bits(seed: int, *about: int) -> np.random.PCG64:
 
 
 def member_id(seed: int, which: int, life: int) -> str:
-    """A random id that looks like Kafka's, the same for every assignor."""
+    """Return a random id that looks like Kafka's, the same for every assignor."""
     return topic_id_text(generator(seed, IDS, which, life).bytes(16))
 
 
@@ -142,7 +142,7 @@ class Outcomes:
         return outcome
 
     def draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:
-        """A number below 1 for that delivery of each record of a chunk."""
+        """Return a number below 1 for that delivery of each record of a chunk."""
         return self.draw_whole(attempt, chunk).astype(np.float64) * 2.0**-WHOLE_BITS
 
     def draw_whole(self, attempt: int, chunk: int) -> Longs:
@@ -154,7 +154,7 @@ class Outcomes:
 def _slice(
     chunks: dict[int, NDArray[_N]], draw: Callable[[int], NDArray[_N]], first: int, last: int
 ) -> NDArray[_N]:
-    """The values of the records ``first..last``, chunk by chunk."""
+    """Return the values of the records ``first..last``, chunk by chunk."""
     parts = []
     for chunk in range(first // CHUNK, last // CHUNK + 1):
         if chunk not in chunks:

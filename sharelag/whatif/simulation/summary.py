@@ -13,9 +13,6 @@ from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
-#: Values are counted in bins of their upper bits, and then of the bits below.
-_BIN_BITS = 14
-_BINS = 1 << _BIN_BITS
 #: One simulation.
 SUMMARY = pa.schema(
     [
@@ -168,9 +165,11 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
             waited.append(found[0])
             weights.append(found[1])
     values, counts = np.concatenate(waited), np.concatenate(weights)
-    total = int(counts.sum())
-    half, most = (max(_at(values, counts, share * total) / MS, 0.0) for share in (0.5, 0.95))
-    return half, most
+    order = np.argsort(values)
+    passed = np.cumsum(counts[order])
+    ranks = np.array([0.5, 0.95]) * int(passed[-1])
+    half, most = values[order[np.searchsorted(passed, ranks)]].tolist()
+    return max(half / MS, 0.0), max(most / MS, 0.0)
 
 
 def _waited(log: Log, firsts: Longs, lasts: Longs, times: Longs) -> tuple[Longs, Longs]:
@@ -186,22 +185,3 @@ def _waited(log: Log, firsts: Longs, lasts: Longs, times: Longs) -> tuple[Longs,
     begin = np.maximum(bases[batch], firsts[run])
     end = np.minimum(bases[batch + 1] - 1, lasts[run])
     return times[run] - appended[batch], end - begin + 1
-
-
-def _at(values: Longs, counts: Longs, rank: float) -> int:
-    """The smallest value with so many records at or below it; found by its upper bits first."""
-    least = int(values.min())
-    values = values - least
-    bits, found = 0, 0
-    while int(values.max()) >> bits >= _BINS:
-        bits += _BIN_BITS
-    while True:
-        passed = np.cumsum(np.bincount(values >> bits, weights=counts))
-        digit = int(np.searchsorted(passed, rank))
-        found += digit << bits
-        if not bits:
-            return found + least
-        inside = values >> bits == digit
-        rank -= float(passed[digit - 1]) if digit else 0.0
-        values, counts = values[inside] - (digit << bits), counts[inside]
-        bits -= _BIN_BITS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -144,8 +144,7 @@ REQUESTS = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(NamedTuple):
     """One target assignment, and what it changed for members that stayed."""
 
     time: int  # microseconds
@@ -178,44 +177,16 @@ def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
         until = now if client.left is None else client.left
         idle = until - client.joined - client.busy
         left = None if client.left is None else client.left // MS
-        rows.append(
-            (
-                client.member.name,
-                client.life,
-                client.id,
-                client.joined // MS,
-                left,
-                client.ended,
-                client.busy / MS,
-                idle / MS,
-                client.unassigned / MS,
-                client.polls,
-                delivered.get(client.number, 0),
-                len(client.places),
-            )
-        )
+        spent = (one / MS for one in (client.busy, idle, client.unassigned))
+        who = (client.member.name, client.life, client.id, client.joined // MS, left, client.ended)
+        had = (client.polls, delivered.get(client.number, 0), len(client.places))
+        rows.append((*who, *spent, *had))
     return table(rows, MEMBERS)
 
 
 def assignments(made: Sequence[Assigned]) -> pa.Table:
     """The target assignments."""
-    return table(
-        [
-            (
-                one.time / MS,
-                one.assignment_epoch,
-                one.members,
-                one.pairs,
-                one.added,
-                one.revoked,
-                one.idle,
-                one.unserved,
-                one.rebalances,
-            )
-            for one in made
-        ],
-        ASSIGNMENTS,
-    )
+    return table([(one.time / MS, *one[1:]) for one in made], ASSIGNMENTS)
 
 
 def finished(tally: Tally, scenario: Scenario) -> pa.Table:
@@ -234,11 +205,8 @@ def finished(tally: Tally, scenario: Scenario) -> pa.Table:
 
 def duplicates(tally: Tally) -> int:
     """Redeliveries without a release of a member."""
-    return max(
-        sum(counts[COUNTS.index("redeliveries")] for counts in tally.counts.values())
-        - tally.given_back,
-        0,
-    )
+    redelivered = sum(counts[COUNTS.index("redeliveries")] for counts in tally.counts.values())
+    return max(redelivered - tally.given_back, 0)
 
 
 def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Life]) -> pa.Table:

@@ -186,7 +186,6 @@ def _schema(api: Api) -> pa.Schema:
 
 
 def _is_whole(table: pa.Table) -> bool:
-    """Whether every row has what a request has."""
     needed = ("requestHeader", "request", "response", "totalTimeMs")
     has_all = all(table.column(name).null_count == 0 for name in needed)
     return has_all and all(_is_possible(table.column(name)) for name in _DURATIONS)

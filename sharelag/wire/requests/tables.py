@@ -101,7 +101,6 @@ def _lock_ms(log: Log, row: pa.Array) -> pa.Array:
 
 
 def _acquisitions(log: Log) -> pa.RecordBatch:
-    """Return runs of offsets that fetches acquired."""
     at = placed(log.response, "responses")
     parent, runs = at.partitions.into("acquiredRecords")
     columns = {
@@ -114,13 +113,11 @@ def _acquisitions(log: Log) -> pa.RecordBatch:
 
 
 def _named_partitions(log: Log) -> pa.RecordBatch:
-    """Return partitions that fetches add to their share sessions."""
     at = placed(log.request)
     return _of_session(log, at.partitions.row, at.named() | {"forgotten": False})
 
 
 def _forgotten_partitions(log: Log) -> pa.RecordBatch:
-    """Return partitions that fetches remove from their share sessions."""
     _, topics = log.request.into("forgottenTopicsData")
     parent, partitions = topics.into("partitions")
     at = {"topic_id": topics.of("topicId").take(parent), "partition": partitions.items}
@@ -134,7 +131,6 @@ def _of_session(log: Log, row: pa.Array, columns: Columns) -> pa.RecordBatch:
 
 
 def _acknowledgements(log: Log) -> pa.RecordBatch:
-    """Return runs of offsets that were acknowledged in one way."""
     at = placed(log.request)
     parent, batches = at.partitions.into("acknowledgementBatches")
     last, types = batches.of("lastOffset"), batches.of("acknowledgeTypes")

@@ -222,7 +222,6 @@ def _read(texts: pa.Array, pattern: str) -> _Local:
 
 
 def _half_day(clock: pa.Array, half: pa.Array) -> pa.Array:
-    """Return what AM and PM add to a clock of twelve hours."""
     is_twelve = pc.starts_with(clock, "12")
     after = pc.if_else(is_twelve, 0, 12 * 3600_000_000)
     before = pc.if_else(is_twelve, -12 * 3600_000_000, 0)
@@ -231,7 +230,6 @@ def _half_day(clock: pa.Array, half: pa.Array) -> pa.Array:
 
 
 def _micros(digits: pa.Array) -> pa.Array:
-    """Return a fraction of a second, of which these are the digits behind the point."""
     return pc.utf8_slice_codeunits(pc.utf8_rpad(digits, 6, "0"), 0, 6).cast(pa.int64())
 
 
@@ -268,7 +266,6 @@ def _in_zone(at: pa.Array, zone: str) -> pa.Array:
 
 
 def _since_1970(texts: pa.Array) -> _Local:
-    """Return times that are numbers, which are in UTC."""
     found = pc.extract_regex(texts, _EPOCH)
     nanos = pc.struct_field(pc.extract_regex(texts, _NANOS), "n")
     part = pc.struct_field(found, "part")

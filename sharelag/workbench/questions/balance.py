@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import duration
-from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.members_now import drift_arrow
+from sharelag.engine import Reading
+from sharelag.metrics import members_now
+from sharelag.metrics.members_now import drift_arrow, member_rows
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
+from sharelag.model.group_state import parse_states
 from sharelag.tables import gaps, views
+from sharelag.tables.arrow import flat
 from sharelag.tables.words import counted, shown_name
-from sharelag.workbench import membership
 from sharelag.workbench.ask import question
 from sharelag.workbench.one_group import only
 from sharelag.workbench.questions.timeline import trend_of
@@ -33,10 +35,25 @@ _MOST_NOTES = 10
 @question("evidence")
 def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Result:
     """How unevenly load is spread."""
-    evidence = t.bench.evidence(group)
+    evidence, base = t.bench.evidence(group), t.bench.base_of_evidence(group)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
-    rows, spread = only(table, group), t.bench.ask("skew", group=group).table
-    return _imbalance_answer(evidence, rows, spread, t.bench.base_of_evidence(group), by)
+    verdicts = t.bench.ask("skew", group=group).table.to_pylist()
+    return replace(
+        base,
+        title="How is the load spread?",
+        table=only(table, group),
+        columns=views.IMBALANCE.columns,
+        means=views.IMBALANCE.means,
+        order="gini",
+        notes=(
+            *base.notes,
+            *(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
+        ),
+        charts=_spread(evidence.lag, evidence.members),
+        unknown=(gaps.of_brokers(evidence.brokers) if by == "broker" else ())
+        + _without_members(evidence.groups)
+        + base.unknown,
+    )
 
 
 @question("evidence")
@@ -72,7 +89,7 @@ def members(t: Tables, group: str | None = None) -> Result:
     """Who is in the groups, and which partitions each member has."""
     # A group can have members before it has any state.
     states = t.bench.ask("group_states", group=group).table
-    table = only(t.bench.keep("members", lambda: membership.members_of(t.read)), group)
+    table = only(t.bench.keep("members", lambda: members_of(t.read)), group)
     lag, assigned, groups = (only(t.read.table(one), group) for one in ("lag", "members", "groups"))
     base = t.bench.base(t.read)
     unknown = (*gaps.of_group_states(states, t.bench.as_of is not None), *base.unknown)
@@ -90,40 +107,33 @@ def members(t: Tables, group: str | None = None) -> Result:
 
 @question("lag", "groups", "leaders", "nodes", any_group=True)
 def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()) -> Result:
-    """The state, epochs, members and lag of every group."""
-    table = t.bench.keep("group states", lambda: membership.group_states_of(t.read))
+    """Return the state, epochs, members and lag of every group."""
+    table = t.bench.keep("group states", lambda: group_states_of(t.read))
     if group is not None and group not in table.column("group_id").to_pylist():
         t.bench.require_group(t.read.table("lag"), group)
-    found = membership.in_states(only(table, group), states)
-    return _group_states_answer(found, t.bench.base(t.read), t.bench.as_of is not None)
+    found, base = in_states(only(table, group), states), t.bench.base(t.read)
+    return replace(
+        base,
+        title=counted(len(found), "group"),
+        table=found,
+        columns=views.GROUP_STATES.columns,
+        order="lag",
+        unknown=gaps.of_group_states(found, t.bench.as_of is not None) + base.unknown,
+    )
 
 
 @question("brokers")
 def brokers(t: Tables, group: str | None = None) -> Result:
     """Which brokers lead the partitions of a group, and which keep their state."""
-    return _brokers_answer(only(t.read.table("brokers"), group), t.bench.base(t.read))
-
-
-def _imbalance_answer(
-    evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result, by: str | None = None
-) -> Result:
-    """How unevenly load is spread, and where the lag is concentrated."""
-    verdicts = skew.to_pylist()
+    table, base = only(t.read.table("brokers"), group), t.bench.base(t.read)
     return replace(
         base,
-        title="How is the load spread?",
+        title=f"Brokers of {counted(len(table), 'share partition')}",
         table=table,
-        columns=views.IMBALANCE.columns,
-        means=views.IMBALANCE.means,
-        order="gini",
-        notes=(
-            *base.notes,
-            *(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
-        ),
-        charts=_spread(evidence.lag, evidence.members),
-        unknown=(gaps.of_brokers(evidence.brokers) if by == "broker" else ())
-        + _without_members(evidence.groups)
-        + base.unknown,
+        columns=views.BROKERS.columns,
+        order="lag",
+        charts={"load": chart("broker_load", table)},
+        unknown=gaps.of_brokers(table) + gaps.of_leaderless(table) + base.unknown,
     )
 
 
@@ -154,28 +164,44 @@ def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:
         yield f"and {left:,} more members that are not at their target assignment"
 
 
-def _group_states_answer(table: pa.Table, base: Result, is_past: bool = False) -> Result:
-    """Every group with its state, epochs and lag."""
-    return replace(
-        base,
-        title=counted(len(table), "group"),
-        table=table,
-        columns=views.GROUP_STATES.columns,
-        order="lag",
-        unknown=gaps.of_group_states(table, is_past) + base.unknown,
+def group_states_of(reading: Reading) -> pa.Table:
+    """Return one row per group of a reading, as `sharelag.schemas.GROUP_STATES`."""
+    reading.require_group_records()
+    lag, groups = reading.table("lag"), reading.table("groups")
+    unlisted = not pc.all(
+        pc.is_in(flat(lag.column("group_id")), flat(groups.column("group_id")))
+    ).as_py()
+    # Of an earlier moment, compaction may have removed the records of a group that existed.
+    is_complete = bool(
+        unlisted and reading.as_of is None and (groups.num_rows > 0 or reading.has_group_records)
     )
+    known = (reading.table(name) for name in ("leaders", "nodes"))
+    table = members_now.group_states(groups, lag, is_complete, *known)
+    if reading.choice.topics:  # groups that have no state of them are about others
+        table = table.filter(pc.greater(table.column("partitions"), 0))
+    return table
 
 
-def _brokers_answer(table: pa.Table, base: Result) -> Result:
-    """The brokers around each share partition."""
-    return replace(
-        base,
-        title=f"Brokers of {counted(len(table), 'share partition')}",
-        table=table,
-        columns=views.BROKERS.columns,
-        order="lag",
-        charts={
-            "load": chart("broker_load", table),
-        },
-        unknown=gaps.of_brokers(table) + gaps.of_leaderless(table) + base.unknown,
-    )
+def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
+    """Return the groups in some states, as ``ListGroupsOptions.inGroupStates``; empty: all."""
+    wanted = sorted(parse_states(states))
+    if not wanted:
+        return table
+    return table.filter(pc.is_in(table.column("state"), pa.array(wanted, pa.string())))
+
+
+def members_of(reading: Reading) -> pa.Table:
+    """Return one row per member of a reading, as `sharelag.schemas.MEMBER_ROWS`.
+
+    Where topics were selected: those that have partitions of them, or subscribe to them.
+    """
+    reading.require_group_records()
+    members, groups, lag = (reading.table(name) for name in ("members", "groups", "lag"))
+    names = lag.select(["topic_id", "topic"])
+    if reading.choice.topics:  # members have partitions of other topics, too
+        lists = pc.list_flatten(flat(members.column("assigned_partitions")))
+        ids = set(pc.unique(pc.struct_field(lists, "topic_id")).to_pylist())
+        others = sorted(ids - set(names.column("topic_id").to_pylist()))
+        more = reading.source.offsets(others).select(names.column_names).cast(names.schema)
+        names = pa.concat_tables([names, more])
+    return member_rows(members_now.of_topics(members, names, reading.choice), groups, names)

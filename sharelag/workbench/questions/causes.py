@@ -43,6 +43,7 @@ def overview(t: Tables) -> Result:
         for group in groups
     ]
     names = schemas.OVERVIEW.names
+    dark = sum(group["unknown_ages"] for group in groups)
     return replace(
         base,
         title=headline(groups, []),
@@ -51,11 +52,12 @@ def overview(t: Tables) -> Result:
         ),
         columns=views.OVERVIEW.columns,
         means=views.OVERVIEW.means,
+        unknown=gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]) + base.unknown,
     )
 
 
 def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
-    """A sum, and None where one of its parts is unknown."""
+    """Return a sum, and None where one of its parts is unknown."""
     values = [row[name] for row in rows]
     return None if None in values or not values else float(sum(values))
 

@@ -23,7 +23,7 @@ from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
 from sharelag.workbench.ask import question
-from sharelag.workbench.resets import address_of
+from sharelag.workbench.questions.planned import address_of
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def dead_letters(
     queue: Any = None,
     statuses: tuple[str, ...] = (),
 ) -> Result:
-    """What was archived, and what of it is in the dead-letter queue (KIP-1191)."""
+    """Return what was archived, and what of it is in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
     found = _ledger(t, asked, group, queue)
     table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0

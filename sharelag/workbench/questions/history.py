@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import ORDER, Reading, Rows, named
+from sharelag.engine import ORDER, named
 from sharelag.errors import InputError
 from sharelag.replay.moment import Moment, parse_moment, parse_since, parse_time, with_zone
 from sharelag.schemas import DIFF, SHARE_PARTITION
@@ -29,34 +28,13 @@ MOST_ROWS = 20_000
 
 @question("history", "windows", "lag")
 def history(t: Tables, group: str | None = None, since: str | datetime | None = None) -> Result:
-    """What happened to every share partition, record by record, from a time or span on."""
+    """Return what happened to every share partition, record by record, from a time or span on."""
     bench, begin = t.bench, begin_of(since, t.read.now)
     # What is few is read once for all groups; of many records each group has its own latest ones.
     mine = None if t.read.counted.records <= MOST_ROWS else group
     rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
-    return _history_answer(rows, group, replace(bench.base(t.read), frame=frame))
-
-
-@question("windows", "offsets", "lag")
-def diff(t: Tables, before: str | datetime) -> Result:
-    """What changed since an earlier moment, or in the last time such as ``2h``."""
-    return _diff_answer(_diff(t.read, before), t.bench.base(t.read))
-
-
-def _diff(read: Reading, before: str | Moment) -> pa.Table:
-    """Return `sharelag.schemas.DIFF`, sorted."""
-    if isinstance(before, str):
-        before = parse_since(before, lambda: read.now, parse_moment)
-    table = read.diff(read.then(before)).drop_columns("topic")
-    ids = sorted(set(table.column("topic_id").to_pylist()))
-    table = named(table, read.source.offsets(ids)).select(DIFF.names)
-    return read.choice.of(table.sort_by(ORDER))
-
-
-def _history_answer(rows: Rows, group: str | None, base: Result) -> Result:
-    """What happened, record by record."""
-    table = only(rows.table, group)
+    table, base = only(rows.table, group), bench.base(t.read)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
     unknown = (
         [f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"]
@@ -85,11 +63,20 @@ def _history_answer(rows: Rows, group: str | None, base: Result) -> Result:
         },
         notes=(*base.notes, *notes),
         unknown=(*unknown, *base.unknown),
+        frame=frame,
     )
 
 
-def _diff_answer(table: pa.Table, base: Result) -> Result:
-    """What changed between two moments."""
+@question("windows", "offsets", "lag")
+def diff(t: Tables, before: str | Moment) -> Result:
+    """Return what changed since an earlier moment, or in the last time such as ``2h``."""
+    read, base = t.read, t.bench.base(t.read)
+    if isinstance(before, str):
+        before = parse_since(before, lambda: read.now, parse_moment)
+    table = read.diff(read.then(before)).drop_columns("topic")
+    ids = sorted(set(table.column("topic_id").to_pylist()))
+    table = named(table, read.source.offsets(ids)).select(DIFF.names)
+    table = read.choice.of(table.sort_by(ORDER))
     return replace(
         base,
         title="What changed",

@@ -36,7 +36,10 @@ def lag(
     if by is not None:
         table = only(t.read.rollup(by), group)
         view = views.ROLLUP.without("topic") if by == "group" else views.ROLLUP
-    elif not _has_notes(table):
+    elif (
+        "notes" not in table.column_names
+        or not pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py()
+    ):
         view = view.without("notes")
     charts = {
         "decomposition": chart("decomposition", each, by or "partition"),
@@ -57,15 +60,9 @@ def lag(
     )
 
 
-def _has_notes(table: pa.Table) -> bool:
-    return "notes" in table.column_names and bool(
-        pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py()
-    )
-
-
 @question("windows", "offsets", "lag")
 def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Result:
-    """The lag in several ways, and why they differ."""
+    """Return the lag in several ways, and why they differ."""
     if true and (t.bench.as_of is not None or not hasattr(t.bench.source, "config")):
         raise InputError(
             "true lag is counted in the logs of a running cluster as of now: give "

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.durations import UNITS, typed
+from sharelag.engine import Reading
+from sharelag.errors import InputError, listed, unknown_topic
+from sharelag.inputs import Input, KafkaInput
+from sharelag.inputs.files.printed import read_printed_offsets
+from sharelag.metrics import reset
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.settings import choose_basis
+from sharelag.model.kafka_commands import refusal
+from sharelag.model.settings import in_force
+from sharelag.model.versions import given_or_told
+from sharelag.replay.moment import FIRST, Choice, parse_topics
+from sharelag.tables import gaps, views
+from sharelag.tables.arrow import as_table, keys
+from sharelag.tables.words import counted, shown_name
+from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.workbench import deletions, resets
 from sharelag.workbench.ask import question
+from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
     from sharelag.workbench.opened import Tables
-    from sharelag.workbench.result import Result
+
+_RESET = "share.auto.offset.reset"
+_WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
+#: What a float counts exactly; a log would need millennia for so many.
+_MOST_OFFSETS = 2**53
+_NO_OFFSETS = "No command of Kafka's is shown: it would need offsets that are not known here."
+#: What a reset goes to: an offset for all, a time, or so long before the moment.
+Target: TypeAlias = str | int | datetime | timedelta | None
 
 
 @question("windows", "lag", "groups", "settings", history_with="simulate")
 def plan_reset(
     t: Tables,
     group: str,
-    to: resets.Target = None,
+    to: Target = None,
     shift_by: int | None = None,
     topics: tuple[str, ...] = (),
     local_offsets: str | Path | None = None,
@@ -26,18 +58,25 @@ def plan_reset(
     members: int | None = None,
     kafka_version: str | None = None,
 ) -> Result:
-    """What a reset of a group's start offsets would do; nothing is written anywhere."""
-    bench = t.bench
+    """Return what a reset of a group's start offsets would do; nothing is written anywhere."""
+    bench, source = t.bench, t.bench.source
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")
-    plan = resets.reset_of(t.read, evidence, group, to, shift_by, topics, local_offsets)
-    said = deletions.not_simulated()
-    if simulate:
-        plan, said = deletions.simulated(scenario_from(evidence, group), plan, members)
-    return resets.reset_answer(
-        plan, evidence, group, to, topics, bench.base_of(evidence), bench.source, said,
-        kafka_version,
-    )  # fmt: skip
+    plan = reset_of(t.read, evidence, group, to, shift_by, topics, local_offsets)
+    plan, said = _simulated(evidence, group, plan, members) if simulate else (plan, not_simulated())
+    if isinstance(to, timedelta):
+        to = _before(evidence.as_of, to)
+    commands = reset.reset_commands(group, topics, to, *address_of(source), plan)
+    notes = [
+        "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
+        said,
+        _refused(evidence, group),
+        _beyond(plan, to),
+        *(_commands_in_words(commands, source, kafka_version) if commands else [_NO_OFFSETS]),
+        *_remote_reads(plan),
+    ]
+    title = f"What would a reset of {shown_name(group)} do?"
+    return _plan_result(bench.base_of(evidence), title, plan, notes)
 
 
 @question("evidence")
@@ -50,12 +89,284 @@ def plan_delete(
     kafka_version: str | None = None,
 ) -> Result:
     """What a deletion of a group, or of its offsets of topics, would do; nothing is written."""
-    evidence = t.bench.evidence(group)
-    plan, begins = deletions.deletion_of(t.read, evidence, group, topics)
-    said = deletions.not_simulated()
-    if simulate:
-        plan, said = deletions.simulated(scenario_from(evidence, group), plan, members)
-    return deletions.deletion_answer(
-        plan, evidence, group, topics, begins, t.bench.base_of_evidence(group), t.bench.source,
-        said, kafka_version,
-    )  # fmt: skip
+    evidence, source = t.bench.evidence(group), t.bench.source
+    plan, begins = deletion_of(t.read, evidence, group, topics)
+    plan, said = _simulated(evidence, group, plan, members) if simulate else (plan, not_simulated())
+    what = f"its offsets of {', '.join(topics)}" if topics else "the group"
+    gone = (
+        f"A deletion of {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
+        f"Members that subscribe again begin where {begins} says."
+    )
+    command = reset.delete_command(group, topics, *address_of(source))
+    notes = [
+        f"Nothing was written. {gone}",
+        said,
+        _refused(evidence, group),
+        "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
+        *_commands_in_words([command], source, kafka_version, asks=False),
+    ]
+    title = f"What would a deletion of {what if topics else shown_name(group)} do?"
+    return _plan_result(t.bench.base_of_evidence(group), title, plan, notes)
+
+
+def require_target(to: Target, shift_by: int | None) -> None:
+    """Check what a reset is to go to, before anything is read.
+
+    Raises
+    ------
+    InputError
+        There is not exactly one target, or it is something else.
+    """
+    if (to is None) == (shift_by is None):
+        raise InputError(f"one target is needed: {_WANTED}")
+    if isinstance(to, str) and to not in ("earliest", "latest"):
+        raise InputError(f"unknown target {to!r}: {_WANTED}")
+    if isinstance(to, bool) or (isinstance(to, int) and to < 0):
+        raise InputError(f"{to!r} is not an offset: {_WANTED}")
+    most = f"no log has more than {_MOST_OFFSETS:,} offsets"
+    if isinstance(to, int) and to > _MOST_OFFSETS:
+        raise InputError(f"{most}: give a smaller offset")
+    if shift_by is not None and abs(shift_by) > _MOST_OFFSETS:
+        raise InputError(f"{most}: give fewer")
+    if isinstance(to, datetime) and to.tzinfo is None:
+        raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
+    if isinstance(to, timedelta) and to < timedelta():
+        raise InputError(f"{to} is not a time before now: give a timedelta above 0")
+
+
+def reset_of(
+    reading: Reading,
+    evidence: Evidence,
+    group: str,
+    to: Target,
+    shift_by: int | None,
+    topics: Sequence[str] = (),
+    local_offsets: str | Path | None = None,
+) -> pa.Table:
+    """Return `sharelag.schemas.RESET_PLAN` of a group, of which the evidence is alone.
+
+    There is one target; see `require_target`. ``topics`` chooses topics, or with ``orders:0,2``
+    partitions, as Kafka's command has it. A running cluster also has topics that the group has no
+    state of.
+
+    Raises
+    ------
+    InputError
+        There is no such topic or partition.
+    """
+    lag = _of_topics(reading, evidence, group, topics) if topics else evidence.lag
+    windows = evidence.windows
+    local = None if local_offsets is None else read_printed_offsets(local_offsets)
+    if isinstance(to, timedelta):
+        to = _before(evidence.as_of, to)
+    if not isinstance(to, datetime):
+        return reset.plan_reset(lag, windows, to, shift_by, local=local)
+    ids = sorted(set(lag.column("topic_id").to_pylist()))
+    # Kafka goes to the first record at that time or later; ends are those before a later one.
+    at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
+    return reset.plan_reset(lag, windows, at=at, local=local)
+
+
+def _before(as_of: datetime, ago: timedelta) -> datetime:
+    if ago > as_of - FIRST:
+        raise InputError(
+            f"{typed(ago)} ago is before 1970, where Kafka's timestamps start: give a shorter "
+            "duration"
+        )
+    return as_of - ago
+
+
+def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]) -> pa.Table:
+    chosen = parse_topics(topics)
+    stateless = _without_state(reading, evidence.lag, group, list(chosen))
+    lag = Choice(topics=chosen).of(pa.concat_tables([evidence.lag, stateless]))
+    for name, partitions in chosen.items():
+        mine = lag.filter(pc.equal(lag.column("topic"), name)).column("partition").to_pylist()
+        if lacking := sorted(partitions - set(mine)):
+            raise InputError(
+                f"topic {name!r} has no partition {lacking[0]} here: its partitions are "
+                f"{listed([str(one) for one in sorted(mine)]) or 'none of these'}"
+            )
+    return lag
+
+
+def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence[str]) -> pa.Table:
+    """Return lag, unknown but for the ends, of partitions that a group has no state of.
+
+    Of a running cluster; nothing else is known to have all partitions.
+    """
+    source, there = reading.source, lag.column("topic").to_pylist()
+    ids: dict[str, str] = {}
+    if isinstance(source, KafkaInput):
+        from sharelag.inputs.kafka.topics import topic_ids
+
+        ids = topic_ids(source.config)
+    if unknown := [topic for topic in topics if topic not in ids and topic not in there]:
+        where = f"on the {source.describe()}" if ids else ""
+        raise InputError(unknown_topic(unknown[0], ids or there, group, where))
+    wanted = [ids[topic] for topic in topics if topic in ids]
+    if not wanted:
+        return lag.schema.empty_table()
+    place = ["topic_id", "partition"]
+    ends = source.offsets(wanted)
+    ends = ends.filter(pc.invert(pc.is_in(keys(ends, place), keys(lag, place))))
+    names = ("topic_id", "partition")
+    empty = {name: ends.column(name) for name in names}
+    empty["group_id"] = pa.repeat(pa.scalar(group), ends.num_rows)
+    no_runs = pa.array([[]] * ends.num_rows, schemas.WINDOWS.field("runs").type)
+    columns = [
+        no_runs if one.name == "runs" else empty.get(one.name, pa.nulls(ends.num_rows, one.type))
+        for one in schemas.WINDOWS
+    ]
+    return as_table(lag_arrow(pa.table(columns, schema=schemas.WINDOWS), ends))
+
+
+def deletion_of(
+    reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]
+) -> tuple[pa.Table, str]:
+    """Return what would be left after a deletion of offsets, and in words where the group begins.
+
+    That is `sharelag.schemas.RESET_PLAN`, with the start offsets that members would find if they
+    came back at once.
+
+    Raises
+    ------
+    InputError
+        The group has no state of a topic.
+    """
+    there = evidence.lag.column("topic").to_pylist()
+    if unknown := [topic for topic in topics if topic not in there]:
+        raise InputError(unknown_topic(unknown[0], there, group))
+    found = in_force(evidence.settings, group)[_RESET]
+    if found.value is None:
+        raise InputError(
+            f"{_RESET} of share group {group!r} is not a value of Kafka's: sharelag settings shows "
+            "which are"
+        )
+    begins = str(found.value)
+    to: str | datetime = begins
+    if begins.startswith("by_duration:"):
+        to = _before_all(evidence.as_of, begins)
+    mine = evidence
+    if topics:
+        chosen = pc.is_in(evidence.lag.column("topic"), pa.array(topics, pa.string()))
+        mine = replace(evidence, lag=evidence.lag.filter(chosen))
+    words = f"{_RESET}={begins}" + (
+        ", Kafka's default, as the group's own setting is not known"
+        if found.source == "assumed"
+        else ""
+    )
+    return reset_of(reading, mine, group, to, None), words
+
+
+def _before_all(as_of: datetime, begins: str) -> datetime | str:
+    """Go back by a duration; brokers take any, and none of their records is older than `FIRST`."""
+    parts = re.findall(r"(\d+[.,]?\d*)([dhms])", begins.partition(":")[2].lower())
+    back = sum(
+        float(count.replace(",", ".")) * UNITS[unit].total_seconds() for count, unit in parts
+    )
+    longest = (as_of - FIRST).total_seconds()
+    return "earliest" if back >= longest else as_of - timedelta(seconds=back)
+
+
+def not_simulated(by: str = "--simulate (simulate=True)") -> str:
+    """Say that nothing was simulated, and what would."""
+    return f"How long the new lag takes is not known: {by} simulates it."
+
+
+def _simulated(
+    evidence: Evidence, group: str, plan: pa.Table, members: int | None
+) -> tuple[pa.Table, str]:
+    """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
+
+    The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
+
+    Raises
+    ------
+    InputError
+        The group has no members and none are given, or too much work to be simulated.
+    """
+    found = drained(after_reset(scenario_from(evidence, group), plan, members))
+    at = plan.schema.get_field_index("new_drain_ms")
+    times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]
+    filled = plan.set_column(at, plan.schema.field(at), pa.array(times, pa.int64()))
+    return filled, f"At today's rates, {found.words()}."
+
+
+def _commands_in_words(
+    commands: Sequence[str], source: Input, kafka_version: str | None, asks: bool = True
+) -> list[str]:
+    """Say Kafka's commands and by which version they were checked, or why its tool refuses them.
+
+    The last one is checked. Brokers and captures tell the version where nobody gives one.
+    """
+    version, whose = given_or_told(kafka_version, source.kafka_version)
+    settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
+    judged = choose_basis(settings, version, whose=whose)
+    if why := refusal(commands[-1], judged.version):
+        whose = f"{judged}{',' if judged.why else ''}"
+        return [f"kafka-share-groups.sh of Kafka {whose} refuses the command: {why}."]
+    begin = f"Kafka's command{'' if asks else ', which asks nothing'}: "
+    return [
+        f"What follows is for kafka-share-groups.sh of Kafka {judged}.",
+        *(f"{begin}{command}" for command in commands),
+    ]
+
+
+def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
+    """Return a plan as a result; empty notes are left out."""
+    unknown = gaps.of_column(plan, "new_start_offset", "the new start offset")
+    return replace(
+        base,
+        title=title,
+        table=plan,
+        columns=views.RESET_PLAN.columns,
+        order="new_lag",
+        notes=tuple(note for note in notes if note),
+        unknown=unknown + base.unknown,
+    )
+
+
+def address_of(source: Input) -> tuple[str | None, Path | None]:
+    """Return address and properties file of a running cluster, for commands of Kafka."""
+    if not isinstance(source, KafkaInput):
+        return None, None
+    return source.config.bootstrap_servers, source.config.command_config
+
+
+def _beyond(plan: pa.Table, to: Target) -> str:
+    """Warn of start offsets beyond the end of a log, which Kafka does not refuse."""
+    beyond = plan.filter(
+        pc.and_(plan.column("new_start_offset").is_valid(), plan.column("new_lag").is_null())
+    )
+    if not beyond.num_rows:
+        return ""
+    return (
+        f"Offset {to} is beyond the end of {beyond.num_rows:,} of {counted(plan.num_rows, 'log')}. "
+        "Admin.alterShareGroupOffsets does not refuse that: until such a log is that long, its lag "
+        "is not known to Kafka and nothing of it is delivered. kafka-share-groups.sh goes to the "
+        "end of such a log."
+    )
+
+
+def _refused(evidence: Evidence, group: str) -> str:
+    """Say that Kafka refuses while a group has members; empty where it has none."""
+    members = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
+    count = members.column("members")[0].as_py() if members.num_rows else None
+    why = "Kafka refuses it while the group has members (NON_EMPTY_GROUP)"
+    return f"{why}: it has {count} now." if count else ""
+
+
+def _remote_reads(plan: pa.Table) -> list[str]:
+    """Warn of records that only remote storage has (KIP-405): fetching them takes longer."""
+    far = plan.filter(pc.greater(plan.column("remote"), 0)).sort_by([("remote", "descending")])
+    if not far.num_rows:
+        return []
+    worst, total = far.slice(0, 1).to_pylist()[0], pc.sum(far.column("remote")).as_py()
+    words = (
+        f"Remote reads: {counted(total, 'offset')} in {far.num_rows:,} of "
+        f"{counted(plan.num_rows, 'share partition')} {'is' if total == 1 else 'are'} in remote "
+        f"storage alone, which is slower; most in {worst['topic']}:{worst['partition']}, "
+        f"{worst['remote']:,} from {worst['new_start_offset']} on."
+    )
+    return [words]

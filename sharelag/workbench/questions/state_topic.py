@@ -62,7 +62,7 @@ def judge_state_topic(whole: Reading) -> tuple[pa.Table, pa.Table]:
 
 @question("snapshots", "offsets")
 def snapshots(t: Tables) -> Result:
-    """The last snapshot of each share partition, and how many updates followed it."""
+    """Return the last snapshot of each share partition, and how many updates followed it."""
     table = named(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
     base = t.bench.base_of_state(t.read, table)
@@ -80,16 +80,12 @@ def snapshots(t: Tables) -> Result:
 
 @question("records", "lag")
 def designs(t: Tables, group: str | None = None) -> Result:
-    """What the recorded history would cost in each design of durable share state."""
+    """Return what the recorded history would cost in each design of durable share state."""
     from sharelag.whatif.designs import DESIGN_COSTS, design_costs
 
     lag = only(t.read.table("lag"), group)
     costs = t.read.over_records(design_costs, DESIGN_COSTS, lag)
-    return _designs_answer(lag, costs, t.bench.base(t.read))
-
-
-def _designs_answer(lag: pa.Table, costs: pa.Table, base: Result) -> Result:
-    """What a history would cost in each design of share state, by group."""
+    base = t.bench.base(t.read)
     ends = beside(keys(costs, SHARE_PARTITION), lag, SHARE_PARTITION).column("end_offset")
     behind = pc.subtract(ends, costs.column("scanned_from"))
     is_there = pc.greater(costs.column("user_topic_records"), 0)

@@ -46,8 +46,6 @@ STEPS = 60
 TRENDS = pa.schema([schemas.TIMELINE.field(name) for name in ("group_id", "as_of", "lag")])
 #: Rows of a timeline that are held in one process.
 _MOST_ROWS = 5_000_000
-
-
 #: Rows of a timeline that are brought into this process; its DataFrame has all.
 MOST_TIMELINE_ROWS = 200_000
 
@@ -60,7 +58,7 @@ def timeline(
     since: str | datetime | None = None,
     whole: bool = False,
 ) -> Result:
-    """The lag of every share partition at regular moments."""
+    """Return the lag of every share partition at regular moments."""
     bench, begin = t.bench, begin_of(since, t.read.now)
     step = span(every) if every is not None else default_step(bench)
     over = bench.over if begin is None and not whole else None
@@ -77,11 +75,30 @@ def timeline(
         lambda: timeline_of(t.read, moments, step, mine, MOST_TIMELINE_ROWS),
     )
     frame = bench.frame_of(lambda read: timeline_frame(read, moments, step, group), rows.left_out)
-    return _timeline_answer(rows, step, group, replace(bench.base(t.read), frame=frame))
+    table, base, notes = only(rows.table, group), bench.base(t.read), []
+    if rows.left_out:
+        count = len(pc.unique(keys(table, SHARE_PARTITION)))
+        most = counted(count, "share partition")
+        notes.append(f"the {most} with the most lag; to_spark() has all")
+    return replace(
+        base,
+        notes=(*base.notes, *notes),
+        title=f"Lag every {duration(step / timedelta(milliseconds=1))}",
+        table=table,
+        columns=views.TIMELINE.columns,
+        as_of=pc.max(table.column("as_of")).as_py(),
+        order="as_of",
+        charts={
+            "lag": chart("lag_over_time", table),
+            "rates": chart("rates_over_time", table),
+        },
+        unknown=gaps.of_ends(table) + base.unknown,
+        frame=frame,
+    )
 
 
 def trends(bench: Opened) -> pa.Table:
-    """The lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
+    """Return the lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
 
     Null where the lag of one of its share partitions is not known; no row where it had none.
     """
@@ -99,60 +116,18 @@ def events(
     since: str | datetime | None = None,
     every: timedelta | None = None,
 ) -> Result:
-    """What happened to share partitions: resets, new leaders, archived records, members."""
-    bench = t.bench
-    begin, step = begin_of(since, t.read.now), default_step(bench)
-    found = bench.keep(
-        ("events", begin, every),
-        lambda: events_of(t.read, begin, every or step, bench.over),
-    )
-    return _events_answer(found, every or step, group, bench.base(t.read))
-
-
-def default_step(bench: Opened) -> timedelta:
-    """The step of a timeline where nobody says one."""
-    return step_of(bench.reading.table("progress"), bench.over)
-
-
-def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
-    rows: int = len(moments) * bench.reading.table("lag").num_rows
-    return rows <= MOST_TIMELINE_ROWS
-
-
-def _timeline_answer(rows: Rows, every: timedelta, group: str | None, base: Result) -> Result:
-    """The lag at regular moments."""
-    table = only(rows.table, group)
-    notes = []
-    if rows.left_out:
-        count = len(pc.unique(keys(table, SHARE_PARTITION)))
-        most = counted(count, "share partition")
-        notes.append(f"the {most} with the most lag; to_spark() has all")
-    return replace(
-        base,
-        notes=(*base.notes, *notes),
-        title=f"Lag every {duration(every / timedelta(milliseconds=1))}",
-        table=table,
-        columns=views.TIMELINE.columns,
-        as_of=pc.max(table.column("as_of")).as_py(),
-        order="as_of",
-        charts={
-            "lag": chart("lag_over_time", table),
-            "rates": chart("rates_over_time", table),
-        },
-        unknown=gaps.of_ends(table) + base.unknown,
-    )
-
-
-def _events_answer(found: pa.Table, every: timedelta, group: str | None, base: Result) -> Result:
-    """What happened to share partitions and groups."""
-    step = duration(every / timedelta(milliseconds=1))
+    """Return what happened to share partitions: resets, new leaders, archived records, members."""
+    bench, base, begin = t.bench, t.bench.base(t.read), begin_of(since, t.read.now)
+    step = every or default_step(bench)
+    found = bench.keep(("events", begin, every), lambda: events_of(t.read, begin, step, bench.over))
+    within = duration(step / timedelta(milliseconds=1))
     return replace(
         base,
         title="What happened",
         table=only(found, group),
         columns=views.EVENTS.columns,
         order="happened_at",
-        notes=(*base.notes, f"events of one kind within {step} are one row"),
+        notes=(*base.notes, f"events of one kind within {within} are one row"),
         unknown=(
             (
                 "when members that are gone by now joined, and those that left so long ago that "
@@ -163,13 +138,23 @@ def _events_answer(found: pa.Table, every: timedelta, group: str | None, base: R
     )
 
 
+def default_step(bench: Opened) -> timedelta:
+    """Return the step of a timeline where nobody says one."""
+    return step_of(bench.reading.table("progress"), bench.over)
+
+
+def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
+    rows: int = len(moments) * bench.reading.table("lag").num_rows
+    return rows <= MOST_TIMELINE_ROWS
+
+
 # ---- behind them -------------------------------------------------------------------------------
 
 
 def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
-    """The moments of a timeline, ascending, the last of them that of the reading.
+    """Return the moments of a timeline, ascending, the last of them that of the reading.
 
     Raises
     ------
@@ -256,16 +241,10 @@ def events_of(
     every: timedelta | None = None,
     over: timedelta = OVER,
 ) -> pa.Table:
-    """What happened to the chosen share partitions and groups, as `EVENTS`.
+    """Return what happened to the chosen share partitions and groups, as `EVENTS`.
 
-    Parameters
-    ----------
-    begun : Reading
-    since : datetime, optional
-        Else as far back as ``over``.
-    every : timedelta, optional
-        Events of one kind within such a step are one row; else `step_of`.
-    over : timedelta
+    Without ``since`` as far back as ``over``. Events of one kind within ``every``, else within
+    `step_of`, are one row.
     """
     evidence = begun.evidence
     since = since or evidence.as_of - over
@@ -284,7 +263,7 @@ def events_of(
 def timeline_frame(
     begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
 ) -> DataFrame:
-    """The whole timeline of a reading on Spark as a DataFrame."""
+    """Return the whole timeline of a reading on Spark as a DataFrame."""
     keys = only(begun.table("lag"), group)
     return begun.timeline_frame(_lags(begun, keys, moments, every), group)
 
@@ -299,7 +278,7 @@ def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: ti
 
 
 def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
-    """The lag of every share partition at moments with known end offsets, as `TIMELINE`."""
+    """Return the lag of every share partition at moments with known end offsets, as `TIMELINE`."""
     each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
     return begun.over_history(each, schemas.TIMELINE)
 

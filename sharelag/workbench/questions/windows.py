@@ -29,7 +29,7 @@ MOST_WINDOWS = 100_000
 
 @question("windows", "offsets", "lag", stands_alone=True)
 def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
-    """What the coordinator holds of every share partition."""
+    """Return what the coordinator holds of every share partition."""
     lag = only(t.read.table("lag"), group)
     table = t.bench.choice.of(named(only(t.read.table("windows"), group), lag)).sort_by(ORDER)
     base, told = t.bench.base(t.read), t.bench.held_beside(t.read, lag, table, held)
@@ -44,7 +44,7 @@ def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
 
 @question("windows", "offsets", "lag", "records")
 def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
-    """The windows of a group after each of its records, for going back in time."""
+    """Return the windows of a group after each of its records, for going back in time."""
     lag = only(t.read.table("lag"), group)
     if topic is not None:
         topics = lag.column("topic").to_pylist()
@@ -63,7 +63,7 @@ def _limit(t: Tables, group: str | None) -> int | None:
 
 
 def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | None]) -> Result:
-    """What the coordinator holds of each share partition."""
+    """Return what the coordinator holds of each share partition."""
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
         "deliveries": chart("delivery_count", table, limit=limit),

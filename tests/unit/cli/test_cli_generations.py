@@ -22,7 +22,7 @@ from sharelag.reports.inputs import read
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import records
-from tests.support.command import sharelag
+from tests.support.command import ask, rows_of, sharelag
 from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.walk import RECOVERED, WALK
@@ -38,15 +38,13 @@ def written(folder: Path, writes: Iterable[Written], generation: int) -> str:
 
 
 def decoded(path: str, *more: str) -> list[dict[str, Any]]:
-    done = sharelag("decode", "--raw", path, "-o", "json", *more)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return ask("decode", "--raw", path, *more)
 
 
 def windows(path: str, *more: str) -> list[dict[str, Any]]:
     done = sharelag("windows", "--raw", path, "-o", "json", "--engine", "local", *more)
     assert done.returncode == (3 if "records are missing" in done.stderr else 0), done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return rows_of(done)
 
 
 @pytest.mark.parametrize("generation", [0, 1, 2, 3, TODAY])

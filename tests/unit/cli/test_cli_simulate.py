@@ -218,6 +218,11 @@ def test_a_comparison_for_people() -> None:
         "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence intervals"
         in answer.stderr
     )
+    decides = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
+    heading, two, six = decides.stdout.splitlines()
+    assert heading.split()[:4] == ["VARIANT", "DRAIN", "DRAINED", "AGE-P95"]
+    assert re.fullmatch(r"2 members +- 0 of 7 .* - +[\d,]+ .*baseline", two)
+    assert re.fullmatch(r"6 members +- 0 of 7 .* the same +[\d,]+ .* -", six)
     chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
     assert [line.split()[-1] for line in chosen.stdout.splitlines()[1:]] == ["baseline", "winner"]
     assert "better, winner" in chosen.stdout

@@ -8,24 +8,18 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sharelag import schemas
 from tests.support.chapters import CAPTURE
+from tests.support.command import ask as rows
 from tests.support.command import sharelag
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS
 
 SCENARIOS = CAPTURE.parent / "scenarios"
 STUCK = str(SCENARIOS / "head_of_line")
-
-
-def rows(*arguments: str) -> list[dict[str, Any]]:
-    answer = sharelag(*arguments, "-o", "json")
-    assert answer.returncode == 0, answer.stderr
-    return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
 def test_history_has_a_row_a_record() -> None:
@@ -84,14 +78,8 @@ def test_explain_names_causes_with_their_evidence() -> None:
     assert "offset 6" in people.stdout
     assert "-> check the record at that offset" in people.stdout
     assert "as of 2026-11-21T" in people.stderr
-    table = list(
-        csv.DictReader(
-            io.StringIO(
-                sharelag("explain", "--capture", STUCK, "--patience", "2s", "-o", "csv").stdout
-            )
-        )
-    )
-    assert table[0]["cause"] == "head_of_line"
+    table = sharelag("explain", "--capture", STUCK, "--patience", "2s", "-o", "csv").stdout
+    assert next(csv.DictReader(io.StringIO(table)))["cause"] == "head_of_line"
 
 
 def test_progress_shows_age_rates_and_drain() -> None:

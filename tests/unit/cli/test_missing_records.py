@@ -23,7 +23,7 @@ from sharelag.model import SharePartition, topic_id_text
 from sharelag.wire import state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.log_directory import batch
 
 DATA = Path("tests/data")
@@ -141,7 +141,7 @@ def test_every_answer_from_records_is_partial_without_many_of_them(
     said = "16 records that could not be decoded; `sharelag decode` shows them"
     done = sharelag(name, *options, *raw, "-o", "json")
     assert done.returncode == 3, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert {row["complete"] for row in rows} <= {False}
     assert rows or command in (
         "history --events",
@@ -218,7 +218,7 @@ def test_repeats_are_told_by_every_command() -> None:
         assert "31 records repeat another one; each counts once" in done.stderr, command
     for command in ("windows", "lag", "health", "progress", "history", "members"):
         done = sharelag(command, "--raw", raw, "--engine", "local", "-o", "json")
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        rows = rows_of(done)
         assert rows
         assert {row["repeated_records"] for row in rows} == {31}, command
     done = sharelag("decode", "--raw", raw, "--records", "state")
@@ -244,7 +244,7 @@ def broker(tmp_path: Path) -> str:
 def test_a_brokers_folder_without_some_state_partitions(broker: str) -> None:
     done = sharelag("windows", "--segments", broker, "--engine", "local", "-o", "json")
     assert done.returncode == 3
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert len(rows) == 2
     assert all(row["unread_state_partitions"] == [0, 1] for row in rows)
     assert (
@@ -328,7 +328,7 @@ def test_a_folder_that_ends_before_its_last_state_partition(tmp_path: Path) -> N
         in done.stderr
     )
     assert "give --segments for each directory" in done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert 0 < len(rows) < len(KEYS)
     assert all(row["unread_state_partitions"] == list(range(4, 50)) for row in rows)
     done = sharelag("windows", "--segments", folder, "--engine", "local")
@@ -357,7 +357,7 @@ def test_raw_records_of_a_few_state_partitions(tmp_path: Path, command: list[str
         pq.write_table(rows, file)
         done = sharelag(*command, "--raw", str(file), "--engine", "local", "-o", "json")
         assert done.returncode == code, done.stderr
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        rows = rows_of(done)
         assert {row.get("complete", True) for row in rows} == {code == 0}
     assert "partitions 4-49 of the state topic, which has 50 partitions" in done.stderr
     rules = tmp_path / "rules.yaml"
@@ -382,7 +382,7 @@ DIRECTORIES = [str(DATA / "two-log-dirs" / name) for name in ("d1", "d2")]
 def _rows(*arguments: str) -> list[dict[str, Any]]:
     done = sharelag("lag", *arguments, "--engine", "local", "-o", "json")
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return rows_of(done)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -408,7 +408,7 @@ def test_one_log_directory_of_several_is_a_partial_answer(folder: str) -> None:
     done = sharelag("lag", "--segments", folder, "--engine", "local", "-o", "json")
     assert done.returncode == 3
     assert "give --segments for each directory" in done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert 0 < len(rows) < 10
     assert all(row["unread_state_partitions"] for row in rows)
     for by in ("group", "topic"):

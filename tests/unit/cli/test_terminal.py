@@ -20,8 +20,8 @@ from sharelag.metrics.reset import reset_commands
 from sharelag.tables.fitting import fitted, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests.support.command import ask, rows_of, sharelag_on_a_terminal
 from tests.support.command import sharelag as command
-from tests.support.command import sharelag_on_a_terminal
 from tests.support.records import raw, row
 
 
@@ -41,7 +41,7 @@ def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
 
 def test_the_order_and_the_number_of_rows_can_be_chosen() -> None:
     asked = ("lag", "--capture", "chapters", "-o", "json")
-    plain = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+    plain = ask(*asked[:3])
     assert [(row["group_id"], row["partition"]) for row in plain[:2]] == [
         ("analytics", 0),
         ("analytics", 1),
@@ -119,18 +119,16 @@ def test_what_a_rule_is_about_is_whole_in_eighty_columns(
     assert re.search(r"no working members search-index +catalogue:1 +age 7m 15s, since", said)
     assert re.search(r"lag +fulfilment +- +lag 10,512, since", said)
     assert re.search(r"\b2026-11-23 12:\d\d:\d\d UTC\b", said)
-    rows = [json.loads(line) for line in command(*asked, "-o", "json").stdout.splitlines()]
+    rows = rows_of(command(*asked, "-o", "json"))
     assert {"topic", "partition"} <= rows[0].keys()
 
 
 def test_the_worst_come_first_and_scripts_get_the_same_order_as_ever() -> None:
     for name, column in (("progress", "age_ms"), ("groups", "lag"), ("brokers", "lag")):
-        asked = (name, "--capture", "demo", "-o", "json")
-        plain = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+        plain = ask(name, "--capture", "demo")
         assert [row["group_id"] for row in plain] == sorted(row["group_id"] for row in plain)
-        chosen = command(*asked, "--sort", column, "--top", "3").stdout.splitlines()
-        most = [json.loads(line)["group_id"] for line in chosen]
-        values = [json.loads(line)[column] for line in chosen]
+        chosen = ask(name, "--capture", "demo", "--sort", column, "--top", "3")
+        most, values = ([row[one] for row in chosen] for one in ("group_id", column))
         assert values == sorted((row[column] or 0 for row in plain), reverse=True)[:3]
         people = command(name, "--capture", "demo", "--top", "3").stdout.splitlines()[1:]
         assert [line.split()[0] for line in people] == most
@@ -294,7 +292,7 @@ def test_a_misspelled_name_is_told_the_right_one() -> None:
 
 def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
     done = command("simulate", "--capture", "slow", "--members", "2,6", "--compare", "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert {row["n"] + row["unknown"] for row in rows} == {7}
     last = done.stderr.splitlines()[-1]
     assert re.match(
@@ -305,13 +303,18 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
 
 def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -> None:
     given = ("--members", "2,6", "--compare", "--duration", "5s", "--seeds", "2")
-    narrow = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given)
+    measures = [part for name in ("lag_p95", "age_p95_ms", "moves") for part in ("--measure", name)]
+    narrow = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given, *measures)
     rows = [line for line in narrow.splitlines() if re.match(r"[a-z]\w* +[26] members ", line)]
-    assert len(rows) == len({row.split()[0] for row in rows}) * 2 >= 20
+    assert len(rows) == len({row.split()[0] for row in rows}) * 2 == 6
     assert "\u2026" not in narrow
     assert max(map(len, narrow.splitlines())) <= 80
     gone = "(too narrow for FROM, TO, AT-LEAST, AT-MOST, RATIO: -o json has all)"
     assert gone in " ".join(narrow.split())
+    decides = sharelag_on_a_terminal(60, "simulate", "--capture", "slow", *given)
+    assert re.search(r"^2 members .* \d.*baseline", decides, re.MULTILINE)
+    assert "\u2026" not in decides
+    assert max(map(len, decides.splitlines())) <= 60
 
 
 def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -95,14 +95,8 @@ def _plainly(folder: Path) -> list[int]:
 def test_records_come_in_the_order_of_the_log(folder: Path) -> None:
     for batch in range(12):
         day = "2026-11-21" if batch < 11 else "2026-11-22"
-        _add(
-            folder,
-            batch,
-            _raw(batch * 10, 4),
-            _raw(batch * 10 + 4, 6),
-            _raw(batch, 1, partition=1),
-            day=day,
-        )
+        tables = _raw(batch * 10, 4), _raw(batch * 10 + 4, 6), _raw(batch, 1, partition=1)
+        _add(folder, batch, *tables, day=day)
     assert _offsets(folder) == {0: list(range(120)), 1: list(range(12))}
     assert ArchiveInput(folder).size() == 132
     batch = next(ArchiveInput(folder).batches(STATE_TOPIC))
@@ -351,20 +345,13 @@ def test_a_timeout_says_who_was_too_slow(folder: Path) -> None:
 def test_touching_gaps_are_one(folder: Path) -> None:
     assert ArchiveInput(folder).gaps().num_rows == 0
     found = [
-        ("a", 0, 5, 7, 3),
-        ("a", 0, 0, 5, 4),
-        ("a", 0, 8, 9, 5),
-        ("a", 1, 9, 12, 6),
-        ("b", 1, 12, 13, 7),
-        ("a", 0, 7, 8, 2),
+        *(("a", 0, 5, 7, 3), ("a", 0, 0, 5, 4), ("a", 0, 8, 9, 5), ("a", 1, 9, 12, 6)),
+        *(("b", 1, 12, 13, 7), ("a", 0, 7, 8, 2)),
     ]
     for number, (*place, seconds) in enumerate(found):
         row = dict(zip(GAP.names, (*place, BEGUN + timedelta(seconds=seconds)), strict=True))
-        views.commit(
-            folder,
-            {f"gaps/{number:012d}.parquet": _file(folder, pa.Table.from_pylist([row], GAP))},
-            batch=number,
-        )
+        file = _file(folder, pa.Table.from_pylist([row], GAP))
+        views.commit(folder, {f"gaps/{number:012d}.parquet": file}, batch=number)
     gaps = ArchiveInput(folder).gaps()
     assert gaps.schema == GAP
     rows = [tuple(row.values()) for row in gaps.to_pylist()]
@@ -414,23 +401,15 @@ def test_offsets_are_known_where_the_samples_around_agree(folder: Path) -> None:
     unknown = (None, None)
     assert ends(9.999) == {("x", 0): unknown, ("x", 1): unknown}
     assert ends(10) == {("x", 0): (0, 100), ("x", 1): (0, 7)}
-    assert ends(15) == {
-        ("x", 0): (None, 100),
-        ("x", 1): (None, 7),
-    }  # a leader that did not answer says nothing
+    # A leader that did not answer says nothing.
+    assert ends(15) == {("x", 0): (None, 100), ("x", 1): (None, 7)}
     assert ends(20) == {("x", 0): (3, 100), ("x", 1): (None, 7)}
     assert ends(25) == {("x", 0): (3, None), ("x", 1): (None, 7)}
     assert ends(30) == {("x", 0): (3, 150), ("x", 1): (3, 7)}
     assert ends(31) == {("x", 0): unknown, ("x", 1): unknown}
     both = ask(["x"], [BEGUN, BEGUN + timedelta(seconds=12), datetime(9999, 1, 1, tzinfo=UTC)])
-    assert sorted((r["partition"], r["end_offset"] or 0) for r in both.to_pylist()) == [
-        (0, 0),
-        (0, 0),
-        (0, 100),
-        (1, 0),
-        (1, 0),
-        (1, 7),
-    ]
+    found = sorted((r["partition"], r["end_offset"] or 0) for r in both.to_pylist())
+    assert found == [(0, 0), (0, 0), (0, 100), (1, 0), (1, 0), (1, 7)]
     assert ask([], [BEGUN]).num_rows == ask(["x"], []).num_rows == 0
 
 
@@ -496,48 +475,32 @@ def _become_a_file(folder: Path) -> None:
     folder.write_text("")
 
 
-def _refusals() -> Iterator[tuple[str, Callable[[Path], object], str]]:
-    yield (
-        "something else",
-        lambda f: (f / "data").write_text("mine"),
-        "is not an archive and not empty",
-    )
-    yield "a file", _become_a_file, "is not an archive and not empty"
-    yield (
-        "a capture",
-        lambda f: _about(f, {"format": 1, "cluster_id": "cluster"}),
-        "is a capture",
-    )
-    yield (
-        "another cluster",
+_OTHER = "is not an archive and not empty"
+_UNDESCRIBED = "does not describe an archive"
+#: What is at a place, and why no archive can be continued there.
+REFUSALS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "something else": (lambda f: (f / "data").write_text("mine"), _OTHER),
+    "a file": (_become_a_file, _OTHER),
+    "a capture": (lambda f: _about(f, format=1, cluster_id="cluster"), "is a capture"),
+    "another cluster": (
         lambda f: begin(f, "other", {STATE_TOPIC: [0, 7]}, CONFIG),
         "an archive of cluster other",
-    )
-    yield (
-        "other topics",
+    ),
+    "other topics": (
         lambda f: begin(f, "cluster", {"t": [0]}, CONFIG),
         "an archive of t: give the same topics",
-    )
-    yield (
-        "another format",
-        lambda f: _about(f, {"format": 2, "kind": "archive"}),
-        "archive format 2",
-    )
-    yield (
-        "no topics",
-        lambda f: _about(f, {"format": 1, "kind": "archive"}),
-        "does not describe an archive",
-    )
-    yield "no JSON", lambda f: (f / "capture.json").write_text("{"), "does not describe an archive"
+    ),
+    "another format": (lambda f: _about(f, format=2, kind="archive"), "archive format 2"),
+    "no topics": (lambda f: _about(f, format=1, kind="archive"), _UNDESCRIBED),
+    "no JSON": (lambda f: (f / "capture.json").write_text("{"), _UNDESCRIBED),
+}
 
 
-def _about(folder: Path, about: dict[str, object]) -> None:
+def _about(folder: Path, **about: object) -> None:
     (folder / "capture.json").write_text(json.dumps(about))
 
 
-@pytest.mark.parametrize(
-    ("prepare", "words"), [pytest.param(p, w, id=name) for name, p, w in _refusals()]
-)
+@pytest.mark.parametrize(("prepare", "words"), REFUSALS.values(), ids=REFUSALS)
 def test_what_cannot_be_continued(
     tmp_path: Path, prepare: Callable[[Path], object], words: str
 ) -> None:

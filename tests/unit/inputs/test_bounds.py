@@ -25,7 +25,7 @@ from sharelag.inputs.files import parquet, pieces
 from sharelag.inputs.files.archive import ArchiveInput, begin, write_parquet
 from sharelag.inputs.files.parquet import read_table, reading_parquet
 from sharelag.inputs.files.raw_files import of_paths
-from sharelag.inputs.files.views import DATA, VIEWS, commit, staging
+from sharelag.inputs.files.views import DATA, VIEWS, commit
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.queues import queue_of
 from sharelag.inputs.spark import files
@@ -211,12 +211,15 @@ def _read_in_pieces(path: Path) -> list[pa.RecordBatch]:
     return [batch for task in tasks for batch in pieces.read_pieces(task)]
 
 
-def _read_from_an_archive(path: Path) -> list[pa.RecordBatch]:
-    folder = path.parent / "archive"
+def _archive_of(path: Path, folder: Path) -> Path:
     begin(folder, "cluster", {STATE_TOPIC: [0]}, client_config("b:1"))
     place = f"records/source={STATE_TOPIC}/day=2026-11-21/{0:012d}.parquet"
     assert commit(folder, {place: path}, batch=0, day="2026-11-21")
-    return list(ArchiveInput(folder).batches(STATE_TOPIC))
+    return folder
+
+
+def _read_from_an_archive(path: Path) -> list[pa.RecordBatch]:
+    return list(ArchiveInput(_archive_of(path, path.parent / "archive")).batches(STATE_TOPIC))
 
 
 @pytest.mark.parametrize("read", [_read_by_this_process, _read_in_pieces, _read_from_an_archive])
@@ -311,13 +314,9 @@ def test_a_capture_names_topics_and_no_files(capture: Path, tmp_path: Path) -> N
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    folder = tmp_path / "archive"
-    begin(folder, "cluster", {STATE_TOPIC: [0]}, client_config("b:1"))
     table = pq.read_table(CAPTURE / RECORDS).cast(schemas.RAW)
-    path = staging(folder, "test") / "file.parquet"
-    write_parquet(path, table.schema, table.to_batches())
-    place = f"records/source={STATE_TOPIC}/day=2026-11-21/{0:012d}.parquet"
-    assert commit(folder, {place: path}, batch=0, day="2026-11-21")
+    write_parquet(tmp_path / "file.parquet", table.schema, table.to_batches())
+    folder = _archive_of(tmp_path / "file.parquet", tmp_path / "archive")
     assert ArchiveInput(folder).size() == table.num_rows
     return folder
 
@@ -481,12 +480,8 @@ def test_what_is_sent_is_bounded_by_its_records(
     monkeypatch.setattr(files, "_MOST_DECODED", 8 << 20)
     with pytest.raises(InputError, match="more than 8 MiB, too many to send: copy the folder"):
         untyped._send(spark, of_paths([path]), schemas.RAW)
-
-
-def test_what_would_fill_the_memory_is_not_sent(tmp_path: Path, sent: list[pa.RecordBatch]) -> None:
-    path = tmp_path / "records.parquet"
+    sent.clear()
     _write(path, 200, bytes(1 << 20))
-    untyped: Any = files
     with pytest.raises(InputError, match=r"records\.parquet .* nobody writes that"):
-        untyped._send(None, of_paths([path]), schemas.RAW)
+        untyped._send(spark, of_paths([path]), schemas.RAW)
     assert sent == []

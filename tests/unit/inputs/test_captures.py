@@ -191,7 +191,20 @@ AGAIN = "capture it again"
         (_about(as_of="yesterday"), [NO_CAPTURE, "yesterday"]),
         (_about(as_of="2026-11-21T03:10:00"), [NO_CAPTURE, "zone"]),
         (_about(as_of=7), [NO_CAPTURE]),
+        (_about(as_of="0001-01-01T00:00:00+14:00"), [NO_CAPTURE]),  # before the calendar
+        (_text("capture.json", "[" * 100_000), [NO_CAPTURE]),
+        (_text("capture.json", '{"topics": ' + "[" * 5_000 + "]" * 5_000 + "}"), [NO_CAPTURE]),
         (_about(topics=[]), [NO_CAPTURE]),
+        (_about(topics={STATE_TOPIC: {"partitions": float("inf")}}), [NO_CAPTURE]),
+        (_about(topics={STATE_TOPIC: {"partitions": True}}), [NO_CAPTURE]),
+        (_about(options=[]), [NO_CAPTURE, "options"]),
+        (_about(options="text"), [NO_CAPTURE, "options"]),
+        (_about(cluster_id=7), [NO_CAPTURE, "cluster_id"]),
+        (_about(cluster_id=["c"]), [NO_CAPTURE, "cluster_id"]),
+        (_about(tool_version=["1"]), [NO_CAPTURE, "tool_version"]),
+        (_about(format=True), ["capture format True"]),
+        (_about(format="x" * 100_000), ["capture format xxx"]),
+        (_about(patience="9" * 100_000), ["capture.json: patience"]),
         (_about(cluster_id=None), [NO_CAPTURE, "cluster_id"]),
         (_about(format=None), [NO_CAPTURE, "format"]),
         (_about(format=2), ["capture format 2", "reads 1", "newer sharelag"]),
@@ -226,6 +239,7 @@ def test_a_broken_capture(capture: Path, damage: Callable[[Path], None], words: 
         read_capture(capture)
     message = str(refused.value)
     assert "\n" not in message
+    assert len(message) < 500
     assert [word for word in words if word not in message] == []
 
 

@@ -245,21 +245,16 @@ def test_a_pkcs12_keystore_is_known_by_what_is_in_it(
     assert (found["ssl.keystore.location"], found["ssl.keystore.password"]) == (str(store), SECRET)
 
 
-@pytest.mark.parametrize("which", ["truststore", "keystore"])
-@pytest.mark.parametrize(("store", "kind"), [("jks.path", "JKS"), ("p12.path", "PKCS12")])
+#: A keystore of PKCS12 is taken as it is, see above.
+@pytest.mark.parametrize(
+    ("which", "kind"), [("truststore", "JKS"), ("truststore", "PKCS12"), ("keystore", "JKS")]
+)
 def test_the_advised_conversion_works(
-    pem: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    which: str,
-    store: str,
-    kind: str,
+    pem: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str, kind: str
 ) -> None:
-    if (which, kind) == ("keystore", "PKCS12"):
-        return  # taken as it is, see above
     properties = {
         "security.protocol": "SSL",
-        f"ssl.{which}.location": pem[store],
+        f"ssl.{which}.location": pem[{"JKS": "jks.path", "PKCS12": "p12.path"}[kind]],
         f"ssl.{which}.password": SECRET,
     }
     message = _refusal(properties)
@@ -366,33 +361,18 @@ def test_values_that_java_allows_are_put_as_the_client_allows_them(
 # ---- where settings come from --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("option", "single", "in_file", "environment", "wins"),
-    [
-        ("o:1", "p:1", "f:1", "e:1", "o:1"),
-        (None, "p:1", "f:1", "e:1", "p:1"),
-        (None, None, "f:1", "e:1", "f:1"),
-        (None, None, None, "e:1", "e:1"),
-    ],
-)
-def test_precedence(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    option: str | None,
-    single: str | None,
-    in_file: str | None,
-    environment: str,
-    wins: str,
-) -> None:
-    named = f"bootstrap.servers={in_file}\n" if in_file else ""
-    file = _file(tmp_path, f"client.id=file\n{named}")
-    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", environment)
-    config = client_config(option, file, {"bootstrap.servers": single} if single else None)
-    assert config.bootstrap_servers == config.librdkafka()["bootstrap.servers"] == wins
-    assert config.librdkafka()["client.id"] == "file"
-    assert (
-        client_config(option, file, {"client.id": "single"}).librdkafka()["client.id"] == "single"
-    )
+def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "environment:1")
+    for wins in ("option:1", "single:1", "file:1", "environment:1"):
+        option = "option:1" if wins == "option:1" else None
+        single = {} if wins in ("file:1", "environment:1") else {"bootstrap.servers": "single:1"}
+        named = "" if wins == "environment:1" else "bootstrap.servers=file:1\n"
+        file = _file(tmp_path, f"client.id=file\n{named}")
+        config = client_config(option, file, single)
+        assert config.bootstrap_servers == config.librdkafka()["bootstrap.servers"] == wins
+        assert config.librdkafka()["client.id"] == "file"
+        again = client_config(option, file, {"client.id": "single"})
+        assert again.librdkafka()["client.id"] == "single"
 
 
 def test_no_cluster_named() -> None:
@@ -403,11 +383,7 @@ def test_no_cluster_named() -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "localhost:9092",
-        "a:1,b:2",
-        "a:1, b:2",
-        "10.0.0.1:9092",
-        "[::1]:9092",
+        *("localhost:9092", "a:1,b:2", "a:1, b:2", "10.0.0.1:9092", "[::1]:9092"),
         "SASL_SSL://broker.example.com:9093",
     ],
 )
@@ -458,11 +434,8 @@ def test_spark_options() -> None:
         "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";',
     }
     found = from_spark_options(options).librdkafka()
-    assert (found["bootstrap.servers"], found["sasl.username"], found["sasl.password"]) == (
-        "b:1",
-        "a",
-        "pw",
-    )
+    names = ("bootstrap.servers", "sasl.username", "sasl.password")
+    assert [found[name] for name in names] == ["b:1", "a", "pw"]
 
 
 def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_path: Path) -> None:

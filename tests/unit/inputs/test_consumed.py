@@ -14,7 +14,7 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.inputs.files.consumed import ConsumedLog, read_piece
 from sharelag.inputs.files.text_pieces import pieces_of
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
 from tests.support.request_lines import acknowledge, log_of, rows
 
 #: Printed by ConsoleShareConsumer of Kafka 4.3.1 with all of its properties, and with few.
@@ -43,9 +43,7 @@ def read(folder: Path, *lines: str, separator: str = "\t") -> ConsumedLog:
 
 
 def shown(path: Path, *options: str) -> list[dict[str, Any]]:
-    done = sharelag("consumed", str(path), "-o", "json", *options)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return ask("consumed", str(path), *options)
 
 
 PLACE = ("partition", "offset", "delivery_count")

@@ -130,46 +130,30 @@ def _read_consumed(path: Path) -> int:
     return max(skipped + log.tables["rejects"].num_rows - total, 0)
 
 
-def _read_offsets(path: Path) -> None:
-    described_offsets(path.read_bytes().decode("utf-8", "replace"))
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")
 
 
-def _read_groups(path: Path) -> None:
-    described_groups(path.read_bytes().decode("utf-8", "replace"))
-
-
-def _read_metrics(path: Path) -> None:
-    read_metrics([path])
-
-
-def _read_config(path: Path) -> None:
-    client_config("b:1", path)
-
-
-def _read_rules(path: Path) -> None:
-    read_rules(path)
-
-
-def _read_scenario(path: Path) -> None:
-    from_json(path.read_bytes())
-
-
-#: How each text is read, and one that is whole. What reads records returns how many it has lost.
-READERS: dict[str, tuple[Callable[[Path], int | None], Callable[[], bytes]]] = {
+#: How each text with records is read, which returns how many it has lost, and one that is whole.
+RECORDS: dict[str, tuple[Callable[[Path], int], Callable[[], bytes]]] = {
     "state records as JSON": (_read_printed, lambda: _printed(STATE_TOPIC)),
     "group records as JSON": (_read_printed, lambda: _printed(GROUP_TOPIC)),
     "a dumped log": (_read_printed, _dumped),
     "a log of requests": (_read_lines, _lines),
     "what consumers print": (_read_consumed, lambda: CONSUMED),
-    "described offsets": (_read_offsets, lambda: OFFSETS),
-    "described groups": (_read_groups, lambda: GROUPS),
-    "metrics of Prometheus": (_read_metrics, (METRICS / "example.prom").read_bytes),
-    "metrics of JmxTool": (_read_metrics, (METRICS / "second.csv").read_bytes),
-    "metrics of JmxTool, by line": (_read_metrics, (METRICS / "second.properties").read_bytes),
-    "rules": (_read_rules, RULES.read_bytes),
-    "client properties": (_read_config, lambda: CONFIG),
+}
+#: The same of texts without records.
+READERS: dict[str, tuple[Callable[[Path], Any], Callable[[], bytes]]] = RECORDS | {
+    "described offsets": (lambda path: described_offsets(_text(path)), lambda: OFFSETS),
+    "described groups": (lambda path: described_groups(_text(path)), lambda: GROUPS),
+    **{
+        f"metrics in {name}": (lambda path: read_metrics([path]), (METRICS / name).read_bytes)
+        for name in ("example.prom", "second.csv", "second.properties")
+    },
+    "rules": (read_rules, RULES.read_bytes),
+    "client properties": (lambda path: client_config("b:1", path), lambda: CONFIG),
     "a scenario": (
-        _read_scenario,
+        lambda path: from_json(path.read_bytes()),
         lambda: to_json(named(next(iter(names()))), indent=1).encode(),
     ),
 }
@@ -182,14 +166,14 @@ def test_damaged_texts_are_read_or_refused(
     read, made = READERS[name]
     whole, path = made(), tmp_path / "file"
     path.write_bytes(whole)
-    lost = read(path)
-    has_records = lost is not None
+    lost = read(path) if name in RECORDS else None
     seen, said, count = Counter[str](), [], cases(100, 20_000)
     for seed in range(count):
         path.write_bytes(damaged(whole, random.Random(f"{name} {seed}")))
         begun = time.process_time()
         try:
-            lost = (lost or 0) + (read(path) or 0)
+            found = read(path)
+            lost = None if lost is None else lost + found
             seen["texts read"] += 1
         except ShareLagError as error:
             said.append(str(error))
@@ -201,10 +185,8 @@ def test_damaged_texts_are_read_or_refused(
     assert said or name in ("a log of requests", "what consumers print")  # which have rejects
     seen["refusals with the reason"] = len(said)
     # Many a damaged text is another valid one: there is nothing to compare what it says with.
-    if has_records:
-        injected("records", "a text with records is damaged", count, seen, lost=lost)
-    else:
-        injected("records", "a text without records is damaged", count, seen)
+    kind = "without" if lost is None else "with"
+    injected("records", f"a text {kind} records is damaged", count, seen, lost=lost)
     assert not lost
 
 

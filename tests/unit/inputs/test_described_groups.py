@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.inputs.kafka.described import described_groups
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
 
 #: As ``ShareGroupCommand`` of Kafka 4.3.1 printed it.
 STATES = """
@@ -54,9 +53,7 @@ def printed(tmp_path: Path, text: str, *arguments: str) -> list[dict[str, Any]]:
     """The rows of a command that reads this text."""
     file = tmp_path / "printed.txt"
     file.write_text(text, "utf-8")
-    done = sharelag(*arguments, "--kafka-output", str(file), "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return ask(*arguments, "--kafka-output", str(file))
 
 
 @pytest.mark.row("CLI-06")
@@ -105,10 +102,7 @@ def test_of_all_groups_those_of_the_type_share_have_lag(tmp_path: Path) -> None:
         "crowd": "Share",
         **MORE_TYPES,  # a type that nobody knows is shown as it is
     }
-    asked = {}
-    for name in ("groups", "lag"):
-        lines = sharelag(name, "--capture", "chapters", "-o", "json").stdout.splitlines()
-        asked[name] = [json.loads(line) for line in lines]
+    asked = {name: ask(name, "--capture", "chapters") for name in ("groups", "lag")}
     assert {row["type"] for row in asked["groups"]} == {"Share"}
     names = {row["group_id"] for row in asked["groups"]}
     assert {row["group_id"] for row in asked["lag"]} <= names

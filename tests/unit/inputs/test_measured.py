@@ -25,7 +25,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.measured import METRICS, metrics_of, of_mbean, read_metrics, row_of
 from sharelag.metrics.measured import about_share_groups, letter_words, readings
 from sharelag.schemas import BROKER_METRICS
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -47,8 +47,7 @@ def figures(table: pa.Table) -> dict[tuple[Any, ...], float]:
 def shown(folder: Path, text: str, *options: str) -> list[dict[str, Any]]:
     """What the command prints of a file with this text."""
     (folder / "metrics.txt").write_text(text)
-    done = sharelag("metrics", str(folder / "metrics.txt"), *options, "-o", "json")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return ask("metrics", str(folder / "metrics.txt"), *options)
 
 
 def test_every_format_of_kafkas_tool_says_the_same() -> None:
@@ -100,8 +99,7 @@ def test_an_mbean_is_its_metric_and_its_tags(tmp_path: Path) -> None:
 
 @pytest.mark.row("MET-04")
 def test_groups_by_state_add_up_to_all_share_groups() -> None:
-    done = sharelag("metrics", str(DATA / "second.properties"), "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = ask("metrics", str(DATA / "second.properties"))
     (count,) = [row["figure"] for row in rows if row["metric"] == "group-count"]
     states = {
         tag: row["figure"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.open import ChoiceError, is_cluster_named, named_input, open_input
 from sharelag.inputs.recorded import DEMO, folder_of
 from sharelag.reports.inputs import read
+from tests.support.command import ask
 from tests.support.command import sharelag as command
 from tests.support.packages import Packages
 
@@ -113,12 +113,8 @@ def test_a_workbench_opens_an_address_of_an_installed_package(packages: Packages
 
 def test_the_command_and_reports_take_it_as_raw(packages: Packages) -> None:
     install(packages)
-    answer = command("lag", "--raw", "s3state:demo", "-o", "json")
-    assert answer.returncode == 0, answer.stderr
-    same = command("lag", "--capture", str(folder_of(DEMO)), "-o", "json")
-    assert [json.loads(line) for line in answer.stdout.splitlines()] == [
-        json.loads(line) for line in same.stdout.splitlines()
-    ]
+    same = ask("lag", "--capture", str(folder_of(DEMO)))
+    assert ask("lag", "--raw", "s3state:demo") == same
     assert read(raw="s3state:demo", engine="local").bench.source.describe() == "a bucket"
 
 

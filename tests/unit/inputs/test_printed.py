@@ -286,6 +286,7 @@ LED: dict[str, str] = {
     "syslog of RFC 5424": "<7>1 2026-11-21T10:00:00.123456Z host kafka 7 - - ",
     "journal": "Nov 21 10:00:00.123456 host kafka[7]: ",
     "CRI": "2026-11-21T09:00:00.1+01:00 stdout F ",
+    "kubectl with times": "2026-11-21T09:00:00.123456789Z ",
     "compose with times": "kafka-1  | 2026-11-21T09:00:00.123456789Z ",
 }
 OF_OTHERS = [

@@ -7,6 +7,7 @@ import json
 import random
 import struct
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pytest
 import snappy
 import zstandard
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from sharelag import open as open_workbench
@@ -33,7 +33,8 @@ from sharelag.inputs.files.segments import (
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
+from tests.support.damaged_texts import BINARY, damaged
 from tests.support.denied import deny_listing
 from tests.support.log_directory import batch, beside, user_log, write
 from tests.support.memory import peak_of
@@ -74,9 +75,7 @@ def test_windows_and_lag_of_a_log_directory(
     tmp_path: Path, generation: int, topic_id: str | None
 ) -> None:
     folder = str(directory(tmp_path, generation, topic_id))
-    done = sharelag("lag", "--segments", folder, "-o", "json", "--engine", "local")
-    assert done.returncode == 0, done.stderr
-    (line,) = [json.loads(text) for text in done.stdout.splitlines()]
+    (line,) = ask("lag", "--segments", folder, "--engine", "local")
     assert (line["topic"], line["partition"], line["end_offset"]) == ("orders", 0, 140)
     assert line["effective_lag"] == 140 - 120
     health = sharelag("health", "--segments", folder, "--engine", "local")
@@ -91,10 +90,7 @@ def test_control_records_beside_a_state_topic_are_read_on_request(tmp_path: Path
     alone = str(directory(tmp_path / "alone", 1))
 
     def starts(folder: str, *options: str) -> dict[str, int]:
-        command = ("windows", "--segments", folder, "-o", "json", "--engine", "local")
-        done = sharelag(*command, *options)
-        assert done.returncode == 0, done.stderr
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        rows = ask("windows", "--segments", folder, "--engine", "local", *options)
         return {row["group_id"]: row["start_offset"] for row in rows}
 
     assert starts(folder) == starts(folder, "--generation", "4") == {"today": 40}
@@ -156,13 +152,6 @@ def test_a_corrupt_length_is_named(tmp_path: Path, length: int, offset: int) -> 
     file.write_bytes(octets)
     with pytest.raises(InputError, match=f"the batch at offset {offset} is corrupt .its length"):
         read_all_control(folder)
-
-
-def test_zeros_that_a_broker_allocated_ahead_are_the_end(tmp_path: Path) -> None:
-    folder = directory(tmp_path, 1)
-    file = folder / "orders-0" / "00000000000000000001.log"
-    file.write_bytes(file.read_bytes() + bytes(5_000))
-    assert read_all_control(folder).num_rows == 8
 
 
 def test_users_records_between_control_records_are_not_missing(tmp_path: Path) -> None:
@@ -254,7 +243,10 @@ def test_commands_count_the_rest_as_one_reject(tmp_path: Path) -> None:
     assert "rejected" in done.stderr or "could not be decoded" in done.stderr
 
 
-def test_zeros_that_a_broker_allocated_ahead_are_no_reject(tmp_path: Path) -> None:
+def test_zeros_that_a_broker_allocated_ahead_are_the_end_and_no_reject(tmp_path: Path) -> None:
+    file = directory(tmp_path, 1) / "orders-0" / "00000000000000000001.log"
+    file.write_bytes(file.read_bytes() + bytes(5_000))
+    assert read_all_control(tmp_path).num_rows == 8
     found = pa.Table.from_batches(
         read_segments(write_state(tmp_path, b"".join(walk_batches()) + bytes(4096)), STATE_TOPIC)
     )
@@ -271,19 +263,18 @@ BATCHES, RECORDS = 4, 10
 
 def _log(codec: int) -> bytes:
     """Return batches of recorded state records."""
-    rows = corpus(STATE_TOPIC).slice(0, BATCHES * RECORDS).to_pylist()
-    return b"".join(
-        _batch(rows[at : at + RECORDS], codec, at) for at in range(0, len(rows), RECORDS)
-    )
+    return b"".join(_batch(at, at, codec=codec) for at in range(0, BATCHES * RECORDS, RECORDS))
 
 
-def _batch(rows: list[dict[str, Any]], codec: int, first: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 30)
-    for number, one in enumerate(rows):
-        builder.append(number, 1_732_000_000_000, one["key"], one["value"], [])
-    octets = bytearray(builder.build())
-    struct.pack_into(">q", octets, 0, first)
-    return bytes(octets)
+def _batch(offset: int, begin: int = 0, codec: int = 0) -> bytes:
+    """Return recorded state records from one on, at these offsets."""
+    rows = enumerate(_recorded()[begin : begin + RECORDS], offset)
+    return batch([(at, one["key"], one["value"]) for at, one in rows], codec=codec)
+
+
+@cache
+def _recorded() -> list[dict[str, Any]]:
+    return corpus(STATE_TOPIC).slice(0, BATCHES * RECORDS).to_pylist()
 
 
 def _with_checksums(log: bytes) -> bytes:
@@ -295,22 +286,6 @@ def _with_checksums(log: bytes) -> bytes:
             break
         struct.pack_into(">I", octets, at + 17, calc_crc32c(bytes(octets[at + 21 : end])))
         at = end
-    return bytes(octets)
-
-
-def _damaged(log: bytes, chance: random.Random) -> bytes:
-    octets = bytearray(log)
-    for _ in range(chance.choice([1, 1, 3, 10])):
-        at = chance.randrange(len(octets))
-        match chance.randrange(4):
-            case 0:
-                octets[at] ^= 1 << chance.randrange(8)
-            case 1:
-                octets[at : at + 4] = struct.pack(">i", chance.choice([-1, 0, 1 << 30, -(1 << 31)]))
-            case 2:
-                del octets[at : at + chance.randrange(20)]
-            case _:
-                octets[at:at] = chance.randbytes(chance.randrange(9))
     return bytes(octets)
 
 
@@ -347,9 +322,9 @@ def test_damaged_segments_are_read_or_refused(
     lost, wrong = {True: 0, False: 0}, 0
     for seed in range(count):
         chance = random.Random(f"{codec} {seed}")
-        damaged = _damaged(log, chance)
+        octets = damaged(log, chance, BINARY)
         is_told = chance.random() < 0.4
-        segment.write_bytes(damaged if is_told else _with_checksums(damaged))
+        segment.write_bytes(octets if is_told else _with_checksums(octets))
         try:
             found, more = read_all()
             lost[is_told] += more
@@ -388,7 +363,7 @@ def _are_the_last_ones_moved(others: set[_Row], found: set[_Row], whole: set[_Ro
 
 def _write_packed(folder: Path, codec: int, packed: bytes) -> None:
     """Write a segment of one batch, whose records are packed so."""
-    head = bytearray(_batch(corpus(STATE_TOPIC).slice(0, 1).to_pylist(), 0, 0)[:61])
+    head = bytearray(_batch(0)[:61])
     struct.pack_into(">i", head, 8, 49 + len(packed))
     struct.pack_into(">h", head, 21, codec)
     write_state(folder, _with_checksums(bytes(head) + packed))
@@ -453,8 +428,7 @@ def test_folders_and_files_with_other_names_are_not_partitions(tmp_path: Path) -
 def test_a_batch_out_of_order_or_beyond_what_a_segment_has_is_corrupt(
     offset: int, tmp_path: Path
 ) -> None:
-    rows = corpus(STATE_TOPIC).slice(0, 2 * RECORDS).to_pylist()
-    write_state(tmp_path, _batch(rows[:RECORDS], 0, 0) + _batch(rows[RECORDS:], 0, offset))
+    write_state(tmp_path, _batch(0) + _batch(offset, RECORDS))
     with pytest.raises(
         InputError, match=f"begins at offset {offset}, where .* from 10 to {2**31 - 1} can"
     ):
@@ -462,7 +436,7 @@ def test_a_batch_out_of_order_or_beyond_what_a_segment_has_is_corrupt(
 
 
 def test_a_batch_of_the_next_segment_is_corrupt(tmp_path: Path) -> None:
-    octets = _batch(corpus(STATE_TOPIC).slice(0, RECORDS).to_pylist(), 0, 40)
+    octets = _batch(40)
     write_state(tmp_path, octets)
     (tmp_path / f"{STATE_TOPIC}-0" / f"{40:020}.log").write_bytes(octets)
     with pytest.raises(InputError, match=f"{SEGMENT}: .* offset 40, where .* from 0 to 39 can be"):

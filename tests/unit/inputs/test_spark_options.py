@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,10 +22,8 @@ CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empt
 
 def _options(**options: str) -> dict[str, str]:
     """Options as Spark hands them over: their names in lower case."""
-    dotted = {name.replace("_", "."): value for name, value in options.items()}
-    return {
-        name.lower(): value for name, value in {"kafka.bootstrap.servers": "b:1", **dotted}.items()
-    }
+    named = {name.replace("_", ".").lower(): value for name, value in options.items()}
+    return {"kafka.bootstrap.servers": "b:1"} | named
 
 
 @pytest.fixture
@@ -60,10 +58,8 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize("name", ["minPartitions", "minpartitions", "MINPARTITIONS"])
 def test_names_in_any_case(name: str) -> None:
-    assert (
-        read_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", name: "7"}).min_partitions
-        == 7
-    )
+    options = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", name: "7"}
+    assert read_options(options).min_partitions == 7
 
 
 @pytest.mark.parametrize("name", ["kafka.Client.Id", "KAFKA.CLIENT.ID"])
@@ -297,12 +293,8 @@ def test_what_comes_after_the_start_of_a_stream_is_beyond_a_query_until_now(
         ({"0": 0, "1": 0}, {0: (0, 90), 1: (0, 10)}, 10, {"0": 9, "1": 1}),
         ({"0": 0, "1": 0}, {0: (0, 990), 1: (0, 10)}, 10, {"0": 9, "1": 1}),  # nobody starves
         ({"0": 9, "1": 1}, {0: (0, 90), 1: (0, 1)}, 10, {"0": 19, "1": 1}),
-        (
-            {"0": 0},
-            {0: (70, 90), 1: (0, 0)},
-            10,
-            {"0": 80, "1": 0},
-        ),  # what is pruned does not count
+        # What is pruned does not count.
+        ({"0": 0}, {0: (70, 90), 1: (0, 0)}, 10, {"0": 80, "1": 0}),
         ({"0": 0}, {0: (90, 90)}, 10, {"0": 90}),
         ({"0": 4}, {0: (0, 4), 1: (3, 9)}, None, {"0": 4, "1": 9}),  # a new partition
         ({"0": 4, "7": 5}, {0: (0, 6)}, None, {"0": 6, "7": 5}),  # one that is gone
@@ -360,9 +352,8 @@ def test_what_of_a_micro_batch_is_left(
 
 
 def test_a_log_that_ends_before_the_position_is_another_log() -> None:
-    with pytest.raises(
-        DataLossError, match="t partition 0 ends at offset 9, before the read position 10"
-    ):
+    ended = "t partition 0 ends at offset 9, before the read position 10"
+    with pytest.raises(DataLossError, match=ended):
         advance({"t": {"0": 10}}, {"t": {0: (0, 9)}}, None)
     with pytest.raises(DataLossError, match="deleted and created again"):
         between({"t": {"0": 3}}, {"t": {"0": 10}}, {"t": {0: (0, 9)}})
@@ -378,21 +369,18 @@ def test_pruned_records_of_a_stream_are_an_error_unless_allowed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
-    with pytest.raises(
-        DataLossError, match=r"orders partition 0: offsets 0 to 5 .* were pruned before"
-    ):
-        _stream(subscribe="orders").partitions(start, end)
+
+    def parts(**options: str) -> Sequence[object]:
+        return _stream(subscribe="orders", **options).partitions(start, end)
+
+    pruned = r"orders partition 0: offsets 0 to 5 .* were pruned before"
+    with pytest.raises(DataLossError, match=pruned):
+        parts()
     ranges = [OffsetRange("orders", 0, 5, 100), OffsetRange("orders", 1, 0, 40)]
-    assert _stream(subscribe="orders", failOnDataLoss="false").partitions(start, end) == ranges
+    assert parts(failOnDataLoss="false") == ranges
     assert "offsets 0 to 5 (exclusive) were pruned; continuing with" in caplog.text
-    result = _stream(subscribe="orders", failOnDataLoss="false", includeGaps="true").partitions(
-        start, end
-    )
-    assert result == [Gap("orders", 0, 0, 5), *ranges]
-    parts = _stream(subscribe="orders", failOnDataLoss="false", minPartitions="7").partitions(
-        start, end
-    )
-    assert 7 <= len(parts) <= 9
+    assert parts(failOnDataLoss="false", includeGaps="true") == [Gap("orders", 0, 0, 5), *ranges]
+    assert 7 <= len(parts(failOnDataLoss="false", minPartitions="7")) <= 9
 
 
 OF_ONE_KIND = """

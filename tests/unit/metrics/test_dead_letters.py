@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from random import Random
@@ -32,6 +31,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
 from tests.support.fields import assert_fields
@@ -190,7 +190,7 @@ def test_letters_whose_topic_has_no_known_id(
     pq.write_table(queue, tmp_path / "queue.parquet")
     files = ("--raw", str(tmp_path / "raw.parquet"), "--queue", str(tmp_path / "queue.parquet"))
     done = command("dlq", *files, "--group", "gaps", *wanted, "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     is_known = "unknown" not in statuses
     assert done.returncode == (0 if is_known else 3), done.stderr
     lacks = "it lacks which letters belong to topics of which only the ids" in done.stderr

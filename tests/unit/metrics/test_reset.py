@@ -25,6 +25,7 @@ from sharelag.model.kafka_commands import check_command
 from sharelag.model.versions import has_reached
 from sharelag.replay import replay_arrow
 from tests.support import generators
+from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.fields import assert_fields
 from tests.support.generations import TODAY, records
@@ -152,7 +153,7 @@ def test_a_time_is_read_and_written_as_kafkas_command_has_it() -> None:
     assert done.returncode == 0
     wanted = f"--group billing --topic orders --reset-offsets --to-datetime {at} --execute"
     assert done.stderr.count(wanted) == 1
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert len(rows) == 6
     zoned = command("plan-reset", *options, "--to-datetime", f"{at}Z", "-o", "json")
     assert zoned.stdout == done.stdout
@@ -169,7 +170,7 @@ def test_a_command_is_of_the_version_that_has_it() -> None:
     assert not check_command(shlex.split(line.partition(": ")[2]), "4.4.0").problems
     assert command(*asked, "--to-offset", "100", "-o", "json").stdout == offset.stdout
     moved = command(*asked, "--shift-by", "-10", "--kafka-version", "4.4", "-o", "json")
-    rows = [json.loads(line) for line in moved.stdout.splitlines()]
+    rows = rows_of(moved)
     lines = [f"{row['topic']},{row['partition']},{row['new_start_offset']}" for row in rows]
     assert len(lines) == 2
     assert f"Kafka's command: printf '%s\\n' {' '.join(lines)} > plan.csv" in moved.stderr

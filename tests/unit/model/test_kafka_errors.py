@@ -10,8 +10,7 @@ from confluent_kafka import KafkaError
 from sharelag import errors
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.kafka.failures import first_refusal, latest_reason, translate_error
-from sharelag.model.kafka_errors import ERRORS, Kind, in_words
-from sharelag.model.request_errors import ANSWERS
+from sharelag.model.kafka_errors import ANSWERS, ERRORS, Kind, in_words
 from tools import errors_page
 
 CONFIG = client_config("broker:9092")

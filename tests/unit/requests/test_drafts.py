@@ -11,20 +11,17 @@ import pytest
 
 from sharelag.wire.requests.drafts import split_at_gaps
 from tests.support.command import sharelag
-from tests.support.request_lines import TOPIC, acknowledge, fetch, line, log_of, rows, shown
+from tests.support.request_lines import acknowledge, fetch, line, log_of, of_topic, rows, shown
 
 RUN = ("first_offset", "last_offset")
 
 
 def draft(at: int, epoch: int, batches: list[dict[str, Any]], session: int = 7) -> str:
-    partition = {"partitionIndex": 0, "acknowledgementBatches": batches}
-    topic = {"topicId": TOPIC, "partitions": [partition]}
-    answered = {"topicId": TOPIC, "partitions": [{"partitionIndex": 0, "errorCode": 0}]}
+    asked = of_topic({"partitionIndex": 0, "acknowledgementBatches": batches})
+    answered = of_topic({"partitionIndex": 0, "errorCode": 0})
     return line(
-        "ShareAcknowledge",
-        at,
-        {"sessionId": session, "sessionEpoch": epoch, "topics": [topic]},
-        {"errorCode": 0, "responses": [answered]},
+        *("ShareAcknowledge", at, {"sessionId": session, "sessionEpoch": epoch, "topics": asked}),
+        {"errorCode": 0, "responses": answered},
         version=0,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import sharelag
 from sharelag.metrics.holders import NEVER_DELIVERED
 from tests.support.chapters import CAPTURE
+from tests.support.command import ask
 from tests.support.command import sharelag as command
 from tests.support.request_lines import TOPIC, fetch, log_of, rows, state_call
 
@@ -97,16 +97,15 @@ def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> No
 
 
 def test_lag_on_the_terminal_names_members(log: Path) -> None:
-    answer = command("lag", "--capture", str(CAPTURE), "--requests", str(log), "-o", "json")
-    notes = [one for row in answer.stdout.splitlines() for one in json.loads(row)["notes"] or []]
+    rows = ask("lag", "--capture", str(CAPTURE), "--requests", str(log))
+    notes = [one for row in rows for one in row["notes"] or []]
     assert sum("acquired by m-7" in one for one in notes) == 1
 
 
 def test_windows_name_members_in_every_form(log: Path) -> None:
     given = ("windows", "--capture", str(CAPTURE), "--requests", str(log), "--group", "billing")
     held = "680-699 acquired by m-7 since 2026-11-21 11:45:00 UTC"
-    rows = [json.loads(row) for row in command(*given, "-o", "json").stdout.splitlines()]
-    notes = {(row["topic"], row["partition"]): row["notes"] for row in rows}
+    notes = {(row["topic"], row["partition"]): row["notes"] for row in ask(*given)}
     mine = notes.pop(("orders", 0))
     assert mine == [held, "400 never delivered"]
     assert len(notes) == 9
@@ -151,20 +150,15 @@ def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
     assert heading.split()[:3] == ["TIMESTAMP", "GROUP", "TOPIC-ID"]
     assert "m-7" in row
     assert "3 lines: 3 requests about share groups, 0 that could not be read" in answer.stderr
-    held = command("requests", str(log), "--as-of", "2026-11-21T11:45:02Z", "-o", "json")
-    assert [json.loads(one)["last_offset"] for one in held.stdout.splitlines()] == [699]
+    (held,) = ask("requests", str(log), "--as-of", "2026-11-21T11:45:02Z")
+    assert held["last_offset"] == 699
     with log.open("a") as file:
         file.write(_of_demo(fetch(51_000, "m-8", 5)) + "\n")
-    assert (
-        "session epoch gap: 1; --show findings shows them"
-        in command("requests", str(log), "--group", "billing").stderr
-    )
-    answer = command("requests", str(log), "--show", "findings", "--group", "billing")
-    assert "session epoch 5 follows 0" in answer.stdout
-    assert (
-        command("requests", str(log), "--show", "findings", "--group", "x").stdout.count("follows")
-        == 0
-    )
+    said = command("requests", str(log), "--group", "billing").stderr
+    assert "session epoch gap: 1; --show findings shows them" in said
+    findings = ("requests", str(log), "--show", "findings", "--group")
+    assert "session epoch 5 follows 0" in command(*findings, "billing").stdout
+    assert "follows" not in command(*findings, "x").stdout
 
 
 @pytest.mark.parametrize(

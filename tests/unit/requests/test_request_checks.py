@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.support.request_lines import (
     fetch,
     log_of,
     rows,
+    shown,
     state_call,
 )
 
@@ -56,11 +56,8 @@ def test_an_error_that_the_request_never_has(tmp_path: Path) -> None:
     one = fetch(0, "a", 0).replace('"errorCode":0', '"errorCode":68', 1)
     other = fetch(1_000, "a", 1, acknowledged=[(0, 4, [1])], error=999)
     log.write_text(f"{one}\n{other}\n")
-    done = sharelag("requests", str(log), "--show", "findings", "-o", "json")
-    assert done.returncode == 0, done.stderr
     unlisted = "ShareFetch was answered with {}, which Kafka does not list for it"
-    findings = [json.loads(text) for text in done.stdout.splitlines()]
-    assert [(row["finding"], row["summary"]) for row in findings] == [
+    assert [(row["finding"], row["summary"]) for row in shown(log, "findings")] == [
         ("unlisted error", unlisted.format("NON_EMPTY_GROUP: the group has members")),
         ("unlisted error", unlisted.format("error 999")),
     ]
@@ -133,12 +130,7 @@ def test_leader_epochs_never_go_back(tmp_path: Path) -> None:
     assert found(tmp_path, write(0, 5), write(1, 4)) == [
         ("leader epoch went back", "leader epoch 4 after 5: it never goes back")
     ]
-    assert found(tmp_path, write(0, 5), write(1, 4, error=74)) == [
-        (
-            "fenced",
-            REFUSED,
-        )
-    ]
+    assert found(tmp_path, write(0, 5), write(1, 4, error=74)) == [("fenced", REFUSED)]
 
 
 @pytest.mark.row("ADM-01")

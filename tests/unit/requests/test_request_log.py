@@ -32,6 +32,7 @@ from tests.support.request_lines import (
     line,
     log_of,
     rows,
+    shown,
     state_call,
 )
 
@@ -141,11 +142,9 @@ def test_groups_of_all_types_are_listed_beside_the_coordinators_that_failed(
     assert listed == [("g", "Share", 0), ("c", "Consumer", 0), ("old", "Classic", 0),
                       (None, None, 14)]  # fmt: skip
     (file,) = log.log.files
-    done = sharelag("requests", str(file), "--show", "listings", "-o", "json")
-    printed = [json.loads(text) for text in done.stdout.splitlines()]
+    printed = shown(file, "listings")
     assert [(row["group_id"], row["type"], row["error_code"]) for row in printed] == listed
-    errors = sharelag("requests", str(file), "--show", "errors", "-o", "json")
-    (said,) = [json.loads(text) for text in errors.stdout.splitlines()]
+    (said,) = shown(file, "errors")
     assert (said["api"], said["error_name"]) == ("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS")
 
 
@@ -180,8 +179,7 @@ def test_groups_and_their_members_are_described(tmp_path: Path) -> None:
         (["o", "r"], [{"topic_id": TOPIC, "partitions": [0, 2]}]),
         (["o", "r"], []),
     ]
-    printed = sharelag("requests", str(tmp_path), "--show", "described_members", "-o", "json")
-    assert len(printed.stdout.splitlines()) == 2
+    assert len(shown(tmp_path, "described_members")) == 2
 
 
 @pytest.mark.row("RPC-11")
@@ -356,14 +354,10 @@ def test_a_broker_that_leads_no_more_names_the_leader(tmp_path: Path) -> None:
         (4, 3, 7, 6),
         (0, None, None, 74),  # neither is known there
     ]
-    assert (
-        rows(found, "group_id", "topic_id", "member_id", "api")
-        == [("g", TOPIC, "m", "ShareFetch")] * 3
-    )
+    who = rows(found, "group_id", "topic_id", "member_id", "api")
+    assert who == [("g", TOPIC, "m", "ShareFetch")] * 3
     assert log.table("acknowledgements").num_rows == 2
-    printed = sharelag("requests", str(tmp_path), "--show", "current_leaders", "-o", "json")
-    assert printed.returncode == 0, printed.stderr
-    assert len(printed.stdout.splitlines()) == 3
+    assert len(shown(tmp_path, "current_leaders")) == 3
 
 
 @pytest.mark.parametrize("names", [("1/kafka-request.log", "2/kafka-request.log"), ("1", "2")])

@@ -195,6 +195,23 @@ def test_java_hashes_and_bins() -> None:
         ahead.setdefault(key, lambda: None)
     assert list(appended) == [16, 0, 32, 1]
     assert list(ahead) == [32, 0, 16, 1]
+    doubled: JavaMap[int, None] = JavaMap(lambda key: key)
+    for key in range(0, 9 * 16, 16):
+        doubled.put(key, None)
+    assert list(doubled) == [0, 32, 64, 96, 128, 16, 48, 80, 112]
+    assert doubled.remove(64)
+    assert not doubled.remove(64)
+    assert list(doubled) == [0, 32, 96, 128, 16, 48, 80, 112]
+
+
+def test_a_bin_that_java_would_order_in_its_own_way_is_said() -> None:
+    crowded: JavaMap[int, None] = JavaMap(lambda key: key, 64)
+    keys = range(0, 9 * 64, 64)
+    for key in keys[:8]:
+        crowded.put(key, None)
+    with pytest.warns(RuntimeWarning, match="Kafka's assignor may choose other members"):
+        crowded.put(keys[8], None)
+    assert list(crowded) == list(keys)
 
 
 def test_the_same_group_gets_the_same_answer_in_every_process() -> None:

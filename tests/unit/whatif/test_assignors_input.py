@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, assign, check_assignor, register
+from sharelag.whatif import ASSIGNORS, assign, check_assignor, named, register, simulate
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import AssignorError, Group
 from tests.support.groups_to_assign import (
@@ -70,12 +71,28 @@ def test_users_register_a_function() -> None:
         ({"x": {}}, "'x', who is not a member"),
         ({"m0": {"x": [1]}}, "unknown topic 'x'"),
         ({"m0": {"t": [-1]}}, "the partition -1: partitions are numbered from 0"),
+        ({"m0": {"t": [99]}}, "'m0' partition 99 of 't', which has 1 partition, numbered from 0"),
+        ({"m0": ["t"]}, "dict by topic for each member"),
+        ({"m0": {"t": 0}}, "a list of partition numbers by topic"),
+        ({"m0": {"t": ["0"]}}, "a list of partition numbers by topic"),
+        ({"m0": {"t": [0.5]}}, "a list of partition numbers by topic"),
     ],
 )
 def test_a_bad_answer_is_the_assignors_fault(answer: Any, message: str) -> None:
     register("broken", lambda _: answer)
     with pytest.raises(AssignorError, match=message):
         assign("broken", members(1), {"t": {"partitions": 1}})
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_simulation_says_where_an_assignor_fails() -> None:
+    register("by-number", lambda group: {group.members[0].id: {group.topics[0].name: [0]}})
+    scenario = replace(named("uneven"), assignor="by-number", duration_ms=1_000)
+    with pytest.raises(AssignorError, match=r"failed at .*test_assignors_input\.py:\d+: KeyError"):
+        simulate(scenario, 1)
+    register("beyond", lambda group: {group.members[0].id: {"orders": [99]}})
+    with pytest.raises(AssignorError, match="partition 99 of 'orders', which has "):
+        simulate(replace(scenario, assignor="beyond"), 1)
 
 
 @pytest.mark.usefixtures("registered")

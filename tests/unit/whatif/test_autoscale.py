@@ -9,7 +9,7 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.monitoring.exports.metrics import consumers, scaling
-from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules
+from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Metric, Pods, Policy, Rules
 from sharelag.whatif.consumer_group import consumer_group_twin
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -348,6 +348,22 @@ def test_partitions_limit_a_consumer_group_and_need_not_limit_a_share_group() ->
     twin = consumer_group_twin(replace(LOAD, autoscaler=keda))
     assert max(row["desired"] for row in rows(twin)) <= 5
     assert sum(row["deliveries"] > 0 for row in twin.members.to_pylist()) == 4
+
+
+@pytest.mark.parametrize(
+    ("metric", "seen"), [("lag", [700, 700, 700]), ("lag_excluding_stuck", [700, 0, 0])]
+)
+def test_what_a_consumer_group_has_not_committed_since_the_last_look_is_stuck(
+    metric: Metric, seen: list[int]
+) -> None:
+    """As ``excludePersistentLag`` of KEDA has it: of a record that takes a minute, all behind it."""
+    scenario = Scenario(
+        (Topic("orders", 1, backlog=700),),
+        (Member(service=Service(60_000), max_poll_records=1),),
+        autoscaler=Keda(100, 1, 20, metric),
+        duration_ms=40_000,
+    )
+    assert [row["metric"] for row in rows(consumer_group_twin(scenario))] == seen
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from sharelag.whatif.autoscale import (
     autoscaler_of,
 )
 from sharelag.whatif.compare import compare
-from sharelag.whatif.comparison.choices import autoscaled
 from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE, cost_against_age
+from sharelag.whatif.grid import autoscaled
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,

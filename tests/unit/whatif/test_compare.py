@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -59,6 +61,12 @@ def row(table: pa.Table, variant: str, measure: str) -> dict[str, Any]:
         one for one in table.to_pylist() if (one["variant"], one["measure"]) == (variant, measure)
     ]
     return one
+
+
+def differs(measure: str, old: Any, new: Any, **more: Any) -> dict[str, Any]:
+    """The difference of a measure in runs of ``new`` to those of ``old``."""
+    found = compared(runs(old={measure: old}, new={measure: new}), **more)
+    return row(found.differences, "new", measure)
 
 
 # ---- variants ------------------------------------------------------------------------------------
@@ -182,18 +190,10 @@ def test_worse_is_said_by_the_measures_own_direction() -> None:
 def test_a_ratio_is_the_geometric_mean_of_the_pairs() -> None:
     luck = np.random.default_rng(1).lognormal(3, 1, 20)
     factors = np.random.default_rng(2).lognormal(np.log(0.5), 0.1, 20)
-    found = row(
-        compared(runs(old={"lag_p95": luck}, new={"lag_p95": luck * factors})).differences,
-        "new",
-        "lag_p95",
-    )
+    found = differs("lag_p95", luck, luck * factors)
     assert found["ratio"] == pytest.approx(stats.gmean(factors))
     assert found["ratio_low"] < 0.5 < found["ratio_high"] < 0.6
-    some = row(
-        compared(runs(old={"wasted": [1, 0, 2]}, new={"wasted": [1, 1, 2]})).differences,
-        "new",
-        "wasted",
-    )
+    some = differs("wasted", [1, 0, 2], [1, 1, 2])
     assert (some["ratio"], some["ratio_low"]) == (None, None)
 
 
@@ -217,13 +217,10 @@ def test_equal_variants_have_no_winner_but_in_one_of_twenty_comparisons(cases: A
         winners = verdicts = 0
         for _ in range(repeats):
             luck = chance.exponential(1, 15)
-            received = compared(
-                runs(**{name: {"age_p95_ms": luck + chance.normal(0, 0.3, 15)} for name in names})
-            )
+            made = {name: {"age_p95_ms": luck + chance.normal(0, 0.3, 15)} for name in names}
+            received = compared(runs(**made))
             winners += received.winner("age_p95_ms") is not None
-            verdicts += any(
-                one is not None for one in received.differences.column("better").to_pylist()
-            )
+            verdicts += received.differences.column("better").null_count < len(names) - 1
         slack = 3 * (0.05 * 0.95 / repeats) ** 0.5
         assert winners / repeats <= 0.05 + slack, names
         assert allowed[0] - slack <= verdicts / repeats <= allowed[1] + slack, names
@@ -234,11 +231,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(cases: Any) -> None:
     repeats, chance, held = cases(300, 3000), np.random.default_rng(7), 0
     for _ in range(repeats):
         luck = chance.exponential(100, 12)
-        received = compared(
-            runs(old={"lag_p50": luck}, new={"lag_p50": luck + chance.normal(5, 2, 12)}),
-            confidence=0.9,
-        )
-        found = row(received.differences, "new", "lag_p50")
+        found = differs("lag_p50", luck, luck + chance.normal(5, 2, 12), confidence=0.9)
         held += found["low"] <= 5 <= found["high"]
     assert held / repeats == pytest.approx(0.9, abs=4 * (0.09 / repeats) ** 0.5)
 
@@ -261,15 +254,11 @@ def test_more_variants_make_wider_intervals() -> None:
 def test_there_is_a_winner_only_if_it_beats_every_other() -> None:
     luck = np.random.default_rng(3).normal(100, 10, 20)
     near = np.random.default_rng(4).normal(0, 0.1, 20)
-    received = compared(
-        runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 10 - near})
-    )
-    assert [one["better"] for one in received.differences.to_pylist()] == [True, True]
-    assert received.winner("lag_p50") is None
-    clear = compared(
-        runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 5 - near})
-    )
-    assert clear.winner("lag_p50") == "b"
+    for shift, winner in ((10, None), (5, "b")):
+        a, b, c = luck, luck - 10 + near, luck - shift - near
+        received = compared(runs(a={"lag_p50": a}, b={"lag_p50": b}, c={"lag_p50": c}))
+        assert received.differences.column("better").to_pylist() == [True, True]
+        assert received.winner("lag_p50") == winner
 
 
 def test_a_winner_among_three_takes_more_than_one_of_two() -> None:
@@ -284,37 +273,30 @@ def test_a_winner_among_three_takes_more_than_one_of_two() -> None:
     assert compared(runs(a=a, b=b, c=c), confidence=0.9).winner("lag_p50") == "a"
 
 
-def test_the_same_difference_in_every_run_has_to_be_seen_often_enough() -> None:
-    """Without any spread two runs would prove everything."""
-    for count, better in ((2, None), (5, None), (6, True), (20, True)):
-        received = compared(runs(old={"moves": [7] * count}, new={"moves": [4] * count}))
-        found = row(received.differences, "new", "moves")
-        bounds = (-3, -3) if better else (None, None)
-        assert (found["difference"], found["low"], found["high"], found["better"]) == (
-            -3,
-            *bounds,
-            better,
-        ), count
-    same = compared(runs(old={"moves": [7] * 9}, new={"moves": [7] * 9}))
-    found = row(same.differences, "new", "moves")
-    assert (found["difference"], found["low"], found["high"], found["better"]) == (0, 0, 0, None)
-    hours = [0.1 + 0.2, 0.3, 0.1 * 3]  # the same, but for rounding
-    found = row(
-        compared(runs(old={"member_hours": [0.2] * 3}, new={"member_hours": hours})).differences,
-        "new",
-        "member_hours",
-    )
-    assert found["better"] is None
+@pytest.mark.parametrize(
+    ("measure", "old", "new", "said"),
+    [
+        # Without any spread two runs would prove everything.
+        ("moves", [7] * 2, [4] * 2, (-3, None, None, None)),
+        ("moves", [7] * 5, [4] * 5, (-3, None, None, None)),
+        ("moves", [7] * 6, [4] * 6, (-3, -3, -3, True)),
+        ("moves", [7] * 20, [4] * 20, (-3, -3, -3, True)),
+        ("moves", [7] * 9, [7] * 9, (0, 0, 0, None)),
+        # The same difference three times, but for rounding.
+        ("member_hours", [0.2] * 3, [0.1 + 0.2, 0.3, 0.1 * 3], (pytest.approx(0.1), None, None, None)),
+    ],
+)  # fmt: skip
+def test_the_same_difference_in_every_run_has_to_be_seen_often_enough(
+    measure: str, old: Any, new: Any, said: Any
+) -> None:
+    found = differs(measure, old, new)
+    assert (found["difference"], found["low"], found["high"], found["better"]) == said
 
 
 def test_one_run_has_no_interval() -> None:
     received = compared(runs(old={"lag_p50": [7.0]}, new={"lag_p50": [4.0]}))
-    assert row(received.measures, "new", "lag_p50") | {
-        "mean": 4.0,
-        "low": None,
-        "high": None,
-        "n": 1,
-    } == row(received.measures, "new", "lag_p50")
+    found = row(received.measures, "new", "lag_p50")
+    assert found | {"mean": 4.0, "low": None, "high": None, "n": 1} == found
     assert row(received.differences, "new", "lag_p50")["better"] is None
     assert received.winner("lag_p50") is None
 
@@ -323,38 +305,39 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
-    received = compared(
-        runs(
-            old={"drain_ms": [10.0, 20, 30, 40, 50]}, new={"drain_ms": [None, 10.0, None, 9.0, 8.0]}
-        )
-    )
+    old, new = [10.0, 20, 30, 40, 50], [None, 10.0, None, 9.0, 8.0]
+    received = compared(runs(old={"drain_ms": old}, new={"drain_ms": new}))
     found = row(received.measures, "new", "drain_ms")
     assert found | {"n": 3, "unknown": 2, "mean": None, "low": None, "high": None} == found
     # The two that never drained are the last in order, wherever they are.
     assert found["median"] == 10
     pairs = row(received.differences, "new", "drain_ms")
-    assert (pairs["n"], pairs["unknown"]) == (3, 2)
-    assert pairs | {"difference": None, "low": None, "ratio": None, "better": None} == pairs
+    unknown = {"difference": None, "low": None, "ratio": None, "better": None}
+    assert pairs | {"n": 3, "unknown": 2} | unknown == pairs
+    turned = row(compared(received.runs, "new").differences, "old", "drain_ms")
+    assert turned | {"n": 3, "unknown": 2} == turned  # it is the baseline that does not know
     most = compared(runs(old={"drain_ms": [None, None, 30.0]}))
     assert row(most.measures, "old", "drain_ms")["median"] is None
 
 
-def test_never_draining_is_worse_when_it_is_seen_often_enough() -> None:
+@pytest.mark.parametrize(
+    ("slower", "better"), [(15, False), (14, None), (5, True), (6, None), (20, None)]
+)
+def test_never_draining_is_worse_when_it_is_seen_often_enough(
+    slower: int, better: bool | None
+) -> None:
     """Exact sign test: 15 pairs against 5 are less than 5 % likely to be luck, 14 to 6 are not."""
-    for slower, better in ((15, False), (14, None), (5, True), (6, None)):
-        never: list[float | None] = [None] * slower + [5.0] * (20 - slower)
-        received = compared(runs(old={"drain_ms": [10.0] * 20}, new={"drain_ms": never}))
-        assert row(received.differences, "new", "drain_ms")["better"] is better, slower
     assert stats.binomtest(15, 20).pvalue < 0.05 < stats.binomtest(14, 20).pvalue
-    both = compared(runs(old={"drain_ms": [None] * 20}, new={"drain_ms": [None] * 20}))
-    assert row(both.differences, "new", "drain_ms")["better"] is None
-    assert both.winner("drain_ms") is None
+    old: list[float | None] = [None if slower == 20 else 10.0] * 20  # none of both ever drains
+    never: list[float | None] = [None] * slower + [5.0] * (20 - slower)
+    received = compared(runs(old={"drain_ms": old}, new={"drain_ms": never}))
+    assert row(received.differences, "new", "drain_ms")["better"] is better
+    assert (received.winner("drain_ms") is None) == (better is None)
 
 
 def test_the_unknown_of_other_measures_is_neither_more_nor_less() -> None:
-    received = compared(
-        runs(old={"latency_p95_ms": [1.0] * 20}, new={"latency_p95_ms": [None] * 19 + [2.0]})
-    )
+    values: dict[str, Any] = {"old": [1.0] * 20, "new": [None] * 19 + [2.0]}
+    received = compared(runs(**{name: {"latency_p95_ms": one} for name, one in values.items()}))
     found = row(received.measures, "new", "latency_p95_ms")
     assert (found["n"], found["unknown"], found["mean"], found["median"]) == (1, 19, None, None)
     assert row(received.differences, "new", "latency_p95_ms")["better"] is None
@@ -475,24 +458,16 @@ def test_a_wrong_baseline_is_said_before_anything_runs() -> None:
 def test_a_run_has_the_same_id_everywhere() -> None:
     one, other = grid({"a": QUICK}, [0, 1]), grid({"b": replace(QUICK)}, [1])
     assert one.runs[1].id == other.runs[0].id
-    ids = {
-        planned.id
-        for planned in grid(
-            variants(QUICK, assignors=["simple", "sticky"], members=[1, 2]), [0, 1]
-        ).runs
-    }
+    others = variants(QUICK, assignors=["simple", "sticky"], members=[1, 2])
+    ids = {planned.id for planned in grid(others, [0, 1]).runs}
     assert len(ids) == 8
     assert not ids & {planned.id for planned in one.runs}
 
 
 def test_what_two_variants_have_in_common_runs_once() -> None:
-    plan = grid(
-        {"a": QUICK, "b": QUICK, "optimal": replace(QUICK, assignor="optimal")},
-        [0, 1],
-        optimal=True,
-    )
-    assert len(plan.cells) == 6
-    assert len(plan.runs) == 4
+    best = replace(QUICK, assignor="optimal")
+    plan = grid({"a": QUICK, "b": QUICK, "optimal": best}, [0, 1], optimal=True)
+    assert (len(plan.cells), len(plan.runs)) == (6, 4)
     made = as_runs(plan, [run(planned) for planned in reversed(plan.runs)])
     assert made.column("variant").to_pylist() == ["a", "a", "b", "b", "optimal", "optimal"]
     assert made.column("seed").to_pylist() == [0, 1] * 3
@@ -505,42 +480,41 @@ def _to_the_first(group: Any) -> dict[str, dict[str, list[int]]]:
 
 
 def test_another_function_under_the_same_name_is_another_run() -> None:
+    functions = (
+        _to_the_first,
+        lambda group: {group.members[0].id: {"orders": [0]}},
+        eval("lambda group: 1"),  # without a source
+        eval("lambda group: 2"),
+    )
+    ids = set()
     try:
-        register("mine", _to_the_first)
-        before = grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id
-        register("mine", lambda group: {group.members[0].id: {"orders": [0]}})
-        assert grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id != before
-        register("mine", eval("lambda group: 1"))  # without a source
-        shell = grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id
-        register("mine", eval("lambda group: 2"))
-        assert grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id != shell
+        for function in functions:
+            register("mine", function)
+            ids.add(grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id)
     finally:
         ASSIGNORS.pop("mine", None)
+    assert len(ids) == len(functions)
 
 
 # ---- new columns of the summary ------------------------------------------------------------------
 
 
 def test_fairness_is_jains_index_of_time_busy() -> None:
-    even = simulate(named("idle-members")).summary.to_pylist()[0]
-    assert 0.95 < even["fairness"] <= 1
+    def fairness(scenario: Scenario) -> float | None:
+        return simulate(scenario).summary.column("fairness")[0].as_py()  # type: ignore[no-any-return]
+
+    even = fairness(named("idle-members"))
+    assert even is not None
+    assert 0.95 < even <= 1
     # One member that has all the work, and one that has none.
-    alone = replace(
-        named("idle-members").with_members(2),
-        assignor="simple",
-        topics=(replace(QUICK.topics[0], backlog=(1, 0, 0, 0), starts=()),),
-    )
-    busy = simulate(alone).members
-    shares = [
-        b / (b + i)
-        for b, i in zip(
-            busy.column("busy_ms").to_pylist(), busy.column("idle_ms").to_pylist(), strict=True
-        )
-    ]
+    pair = replace(named("idle-members").with_members(2), assignor="simple")
+    alone = replace(pair, topics=(replace(QUICK.topics[0], backlog=(1, 0, 0, 0), starts=()),))
+    members = simulate(alone).members.to_pylist()
+    shares = [one["busy_ms"] / (one["busy_ms"] + one["idle_ms"]) for one in members]
     assert sorted(shares)[0] == 0 < sorted(shares)[1]
-    assert simulate(alone).summary.to_pylist()[0]["fairness"] == 0.5
+    assert fairness(alone) == 0.5
     nobody = replace(alone, topics=(replace(QUICK.topics[0], backlog=0, starts=()),))
-    assert simulate(nobody).summary.to_pylist()[0]["fairness"] is None
+    assert fairness(nobody) is None
 
 
 def test_moves_are_counted_by_the_minute() -> None:
@@ -574,12 +548,13 @@ def test_a_verdict_of_two_says_better_and_of_more_best() -> None:
     assert more.verdict().startswith("twice is best by p95 age over 5m 0s: drained in ")
 
 
-def _compared(first: Any, second: Any) -> Comparison:
-    """Seven runs of two variants each, with their drain time and age."""
+def _compared(luck: float = 1, **variants: tuple[float | None, float]) -> Comparison:
+    """Seven runs of each variant, with their drain time and age; ``_`` in a name is a space."""
+    chance = np.random.default_rng(5)
     rows = [
-        {"variant": name, "seed": seed, "drain_ms": drain, "age_p95_ms": age + seed}
-        | {"duration_ms": 600_000}
-        for name, (drain, age) in {"as it is": first, "tried": second}.items()
+        {"variant": name.replace("_", " "), "seed": seed, "drain_ms": drain}
+        | {"age_p95_ms": age + seed + luck * chance.random(), "duration_ms": 600_000}
+        for name, (drain, age) in variants.items()
         for seed in range(7)
     ]
     return compared(pa.Table.from_pylist(rows))
@@ -598,12 +573,98 @@ def _compared(first: Any, second: Any) -> Comparison:
 def test_a_verdict_names_the_measure_and_has_both_figures_of_both(
     now: Any, tried: Any, said: str
 ) -> None:
-    words = _compared(now, tried).verdict()
+    words = _compared(as_it_is=now, tried=tried).verdict()
     assert words.startswith(f"{said} over 10m 0s: ")
     for drain, age in (now, tried):
         drains = "not drained within 10m 0s" if drain is None else f"drained in {duration(drain)}"
         assert f"{drains}, p95 age {duration(age + 3)}" in words
     assert words.removeprefix(said).count("p95 age ") == 2
+
+
+MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (
+            {"a": MINUTES_20, "b": MINUTES_20, "c": MINUTES_24},
+            (
+                "a and b tie by p95 age (4m 1s less than as it is) over 10m 0s: "
+                "not drained within 10m 0s, p95 age 20m 53s; c: not drained within 10m 0s, p95 age 24m 54s; "
+                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+            ),
+        ),
+        (
+            {"a": MINUTES_20, "b": MINUTES_20, "c": (462e3, 1_400e3)},
+            (
+                "a and b tie by p95 age (4m 1s less than as it is), "
+                "but c is better than as it is by drain time over 10m 0s: a and b: not drained within 10m 0s, "
+                "p95 age 20m 53s; c: drained in 7m 42s, p95 age 23m 20s; "
+                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+            ),
+        ),
+        (
+            {"more": (None, 1_446e3)},
+            (
+                "more is better by p95 age (less than a tenth) over 10m 0s: "
+                "not drained within 10m 0s, p95 age 24m 6s; "
+                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+            ),
+        ),
+        (
+            {"a": MINUTES_24, "b": MINUTES_24},
+            "no variant is shown to be better than as it is by p95 age or drain time over 10m 0s: ",
+        ),
+    ],
+)
+def test_a_verdict_names_who_ties_what_is_gained_and_who_clears_the_lag(
+    tried: Any, said: str
+) -> None:
+    found = _compared(luck=3, as_it_is=MINUTES_24, **tried)
+    assert found.verdict().startswith(said)
+
+
+def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> None:
+    chance, seen = np.random.default_rng(37), Counter[str]()
+    for _ in range(cases(200, 5_000)):
+        names, seeds = "abcde"[: chance.integers(2, 6)], int(chance.integers(3, 10))
+        columns = {}
+        for name in names:
+            ages = chance.normal(chance.choice([80, 95, 100]), chance.choice([0.1, 10]), seeds)
+            drains = chance.normal(chance.choice([200, 300]), 20, seeds)
+            drains[chance.random(seeds) < chance.choice([0, 0.5, 1])] = np.nan
+            columns[name] = {"age_p95_ms": ages, "drain_ms": drains}
+        found = compared(runs(**columns))
+        verdict, shown = found.verdict(), False
+        for measure in ("age_p95_ms", "drain_ms"):
+            best = found.best(measure)
+            rows = {one["variant"]: one for one in found.rows((measure,))}
+            better = {name for name, one in rows.items() if one["better"]}
+            if best.names == ("a",):
+                assert all(rows[name]["better"] is False for name in names[1:])
+            else:
+                assert set(best.names) <= better
+                assert bool(best.names) == bool(better)
+            winners = tuple(name for name, one in rows.items() if one["winner"])
+            assert winners == (best.names if best.beats_all else ())
+            assert all(re.search(rf"\b{name}\b", verdict) for name in best.names)
+            seen["tie"] += len(best.names) > 1
+            seen["small"] += best.is_small
+            shown |= bool(best.names)
+        assert ("shown to be better" in verdict) == (not shown)
+        by_words = {"p95 age": found.best("age_p95_ms"), "drain time": found.best("drain_ms")}
+        for row in found.decision():
+            said = row["verdict"] or ""
+            for by, best in by_words.items():
+                standing = re.search(rf"(\w+)( \(less than a tenth\))? by [^;]*{by}", said)
+                place = standing[1] if standing else ""
+                one_of = {"ties": len(best.names) > 1, "best": best.beats_all}
+                assert (row["variant"] in best.names) == one_of.get(
+                    place, place == "better" and best.names == (row["variant"],)
+                ), (said, best)
+        seen["nothing shown"] += not shown
+    assert min(seen.values()) > 5, seen
 
 
 def test_a_verdict_of_an_open_transaction_says_that_members_do_not_help() -> None:

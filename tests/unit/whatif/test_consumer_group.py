@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif.compare import compared
-from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin, should_move
+from sharelag.whatif.consumer_group import (
+    ConsumerSettings,
+    _out_of_order,
+    consumer_group_twin,
+    should_move,
+)
 from sharelag.whatif.consumer_groups.coordinator import uniform
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
@@ -31,7 +36,7 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.summary import SUMMARY
-from sharelag.whatif.simulation.tables import DELIVERIES, MEMBERS, TIMELINE
+from sharelag.whatif.simulation.tables import DELIVERIES, FINISHED, MEMBERS, TIMELINE
 from tests.support.consumer_groups import FREE, appended, lives, only
 
 
@@ -41,11 +46,9 @@ def test_with_a_member_for_each_partition_both_groups_drain_as_arithmetic_says(
 ) -> None:
     """120 records of 50 ms each, shared out evenly: 6 s over the number of partitions."""
     scenario = appended(120, partitions, partitions, Service(50))
-    expected = 30_000 + 120 * 50 / partitions
-    twin, share = only(consumer_group_twin(scenario)), only(simulate(scenario))
-    assert twin["arrived"] == share["arrived"] == 120
-    assert twin["drain_ms"] == pytest.approx(expected, abs=2)
-    assert share["drain_ms"] == pytest.approx(expected, abs=2)
+    for run in (consumer_group_twin(scenario), simulate(scenario)):
+        assert only(run)["arrived"] == 120
+        assert only(run)["drain_ms"] == pytest.approx(30_000 + 120 * 50 / partitions, abs=2)
 
 
 @pytest.mark.parametrize("members", [2, 3, 8])
@@ -60,40 +63,34 @@ def test_more_members_than_partitions_make_a_consumer_group_no_faster(members: i
 
 def test_the_slowest_partition_is_the_last() -> None:
     """One partition gets twice the records, or twice the work in each: that one counts."""
-    scenario = Scenario(
-        (Topic("t", 2, backlog=(200, 100)),),
-        (Member(service=Service(10)), Member("other", service=Service(10))),
-        costs=FREE,
-    )
+    members = (Member(service=Service(10)), Member("other", service=Service(10)))
+    scenario = Scenario((Topic("t", 2, backlog=(200, 100)),), members, costs=FREE)
     # The second joins a heartbeat later, when the first one has said what it gives up.
-    assert 2000 <= only(consumer_group_twin(scenario))["drain_ms"] <= 3000
-    slow = replace(appended(120, 2, 2, Service(50, by_partition=((("t", 1), 2.0),))))
-    assert only(consumer_group_twin(slow))["drain_ms"] == pytest.approx(30_000 + 60 * 100, abs=2)
+    assert 2000 <= drains(scenario) <= 3000
+    slow = appended(120, 2, 2, Service(50, by_partition=((("t", 1), 2.0),)))
+    assert drains(slow) == pytest.approx(30_000 + 60 * 100, abs=2)
 
 
 def test_latencies_are_counted() -> None:
     """A record for a waiting consumer takes the answer of a fetch already there, and the work."""
     costs = Costs(network_ms=3, fetch_ms=5)
     scenario = replace(appended(1, 1, 1, Service(50)), costs=costs, step_ms=10)
-    assert only(consumer_group_twin(scenario))["drain_ms"] == pytest.approx(
-        30_001 + 5 + 3 + 50, abs=1
-    )
+    assert drains(scenario) == pytest.approx(30_001 + 5 + 3 + 50, abs=1)
 
 
 def test_a_consumer_fetches_ahead() -> None:
     """While it works on a poll the next records come: a long way to the broker costs once."""
-    scenario = Scenario(
-        (Topic("t", 1, backlog=1000),),
-        (Member(service=Service(5), max_poll_records=100),),
-        costs=Costs(200, 0, 0),
-    )
-    row = only(consumer_group_twin(scenario))
-    assert row["drain_ms"] == pytest.approx(1000 * 5 + 200 * 6, abs=1)
-    small = consumer_group_twin(
-        scenario, settings=ConsumerSettings(max_partition_fetch_bytes=50_000)
-    )
+    member = Member(service=Service(5), max_poll_records=100)
+    scenario = Scenario((Topic("t", 1, backlog=1000),), (member,), costs=Costs(200, 0, 0))
+    assert drains(scenario) == pytest.approx(1000 * 5 + 200 * 6, abs=1)
     # Each fetch brings 50 records: 250 ms of work.
-    assert only(small)["drain_ms"] > 1000 * 5 + 200 * 6 + 1000
+    small = ConsumerSettings(max_partition_fetch_bytes=50_000)
+    assert drains(scenario, settings=small) > 1000 * 5 + 200 * 6 + 1000
+
+
+def drains(scenario: Scenario, **more: Any) -> float:
+    """When the consumer group has nothing left, in ms."""
+    return float(only(consumer_group_twin(scenario, **more))["drain_ms"])
 
 
 # ---- the same work
@@ -106,26 +103,23 @@ def test_both_groups_have_the_same_work_arrivals_and_luck() -> None:
         (Producer("t", 50, keys=20, key_skew=1),),
         duration_ms=60_000,
     )
-    twin, share = consumer_group_twin(scenario, 5), simulate(scenario, 5)
+
+    def both(given: Scenario) -> list[Any]:
+        return [consumer_group_twin(given, 5), simulate(given, 5)]
+
+    twin, share = both(scenario)
     assert twin.timeline.column("end_offset").equals(share.timeline.column("end_offset"))
     quiet = replace(scenario, producers=())
-    busy = [
-        sum(row["busy_ms"] for row in lives(run))
-        for run in (consumer_group_twin(quiet, 5), simulate(quiet, 5))
-    ]
+    busy = [sum(row["busy_ms"] for row in lives(run)) for run in both(quiet)]
     assert busy[0] == pytest.approx(busy[1])
     rejecting = replace(quiet, members=(Member(count=3, behaviour=Behaviour(0.9, 0, 0.1, 0)),))
-    archived = [
-        only(run)["archived"] for run in (consumer_group_twin(rejecting, 5), simulate(rejecting, 5))
-    ]
+    archived = [only(run)["archived"] for run in both(rejecting)]
     assert archived[0] == archived[1] > 10
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    scenario = replace(
-        named("crash-loop"),
-        members=(Member(count=3, behaviour=Behaviour(crash=0.2, restart_ms=500)),),
-    )
+    crashing = (Member(count=3, behaviour=Behaviour(crash=0.2, restart_ms=500)),)
+    scenario = replace(named("crash-loop"), members=crashing)
     one, other, another = (consumer_group_twin(scenario, seed) for seed in (1, 1, 2))
     for name in ("timeline", "deliveries", "members", "assignments", "summary"):
         assert getattr(one, name).equals(getattr(other, name))
@@ -164,21 +158,17 @@ def test_nothing_is_left_out(
     seed: int,
 ) -> None:
     """Whatever happens to the members: what is done is done once and in order, and counts add up."""
+    behaviour = replace(behaviour, crash=crash, restart_ms=2000)
+    work: dict[str, Any] = {"service": Service(20, "exponential"), "max_poll_records": 15}
+    name = "m" if members == 1 else "m-0"
     scenario = Scenario(
         (Topic("t", partitions, backlog=80),),
         (
-            Member(
-                "m",
-                count=members,
-                service=Service(20, "exponential"),
-                behaviour=replace(behaviour, crash=crash, restart_ms=2000),
-                max_poll_records=15,
-            ),
+            Member("m", count=members, behaviour=behaviour, **work),
             Member("late", join_ms=4000, leave_ms=20_000),
         ),
         faults=tuple(
-            Fault(at * 1000, kind, "late" if at % 3 else "m" if members == 1 else "m-0", 20_000)
-            for kind, at in kinds
+            Fault(at * 1000, kind, "late" if at % 3 else name, 20_000) for kind, at in kinds
         ),
         duration_ms=150_000,
     )
@@ -211,21 +201,17 @@ def test_partitions_are_shared_out_evenly_and_stay(
     members: list[tuple[set[int], set[int]]], same: bool
 ) -> None:
     """Three topics of four partitions: each partition wanted has one member, in even numbers."""
-    places = {topic: frozenset(range(4 * topic, 4 * topic + 4)) for topic in range(3)}
     wishes = [members[0][0] if same else wish for wish, _ in members]
     subscribed = {
-        f"m{n}": frozenset().union(*(places[topic] for topic in wish))
+        f"m{n}": frozenset(4 * topic + place for topic in wish for place in range(4))
         for n, wish in enumerate(wishes)
     }
     given_to = uniform(subscribed, {f"m{n}": frozenset(had) for n, (_, had) in enumerate(members)})
-    assert sorted(place for mine in given_to.values() for place in mine) == sorted(
-        frozenset().union(*subscribed.values())
-    )
-    for member, mine in given_to.items():
-        assert mine <= subscribed[member]
+    taken = sorted(place for mine in given_to.values() for place in mine)
+    assert taken == sorted(frozenset().union(*subscribed.values()))
+    assert all(mine <= subscribed[member] for member, mine in given_to.items())
     sizes = [len(mine) for mine in given_to.values()]
-    if same:
-        assert max(sizes) - min(sizes) <= 1
+    assert not same or max(sizes) - min(sizes) <= 1
     assert uniform(subscribed, given_to) == given_to
 
 
@@ -235,6 +221,12 @@ def test_one_more_member_moves_no_more_than_it_gets() -> None:
     after = uniform(four, before)
     assert sorted(map(len, after.values())) == [3] * 4
     assert sum(len(before[name] - after[name]) for name in before) == 3
+
+
+def test_partitions_with_the_fewest_to_choose_from_come_first() -> None:
+    """Only so everybody has one: m1 may have nothing but 0, and 2 is for m2 alone."""
+    subscribed = {"m0": frozenset({0, 1}), "m1": frozenset({0}), "m2": frozenset({1, 2})}
+    assert uniform(subscribed, {}) == {"m0": {1}, "m1": {0}, "m2": {2}}
 
 
 # ---- should we move?
@@ -250,12 +242,10 @@ def test_only_a_share_group_uses_more_members_than_partitions() -> None:
         shares.append(only(simulate(scenario)))
     assert [row["members"] - row["idle_members"] for row in twins] == [2, 4, 4, 4]
     assert [row["members"] - row["idle_members"] for row in shares] == [2, 4, 8, 12]
-    assert twins[1]["drain_ms"] < 0.7 * twins[0]["drain_ms"]
-    assert [row["drain_ms"] for row in twins[2:]] == pytest.approx(
-        [twins[1]["drain_ms"]] * 2, rel=0.01
-    )
-    drains = [row["drain_ms"] for row in shares]
-    assert drains[3] < 0.8 * drains[2] < 0.6 * drains[1] < 0.5 * drains[0]
+    twin, share = ([row["drain_ms"] for row in group] for group in (twins, shares))
+    assert twin[1] < 0.7 * twin[0]
+    assert twin[2:] == pytest.approx([twin[1]] * 2, rel=0.01)
+    assert share[3] < 0.8 * share[2] < 0.6 * share[1] < 0.5 * share[0]
 
 
 def test_should_we_move() -> None:
@@ -268,22 +258,18 @@ def test_should_we_move() -> None:
     )
     assert progress == [(2 * n, 12) for n in range(1, 7)]
     answers = {row["measure"]: row for row in moving.answers.to_pylist()}
-    assert answers["idle_members"]["consumer_group"] == 8
-    assert answers["idle_members"]["share_group"] == 0
-    assert answers["drain_ms"]["share_group"] < answers["drain_ms"]["consumer_group"] / 2
-    assert answers["drain_ms"]["better"] == answers["idle_members"]["better"] == "share group"
-    assert answers["parallelism"]["consumer_group"] <= 4
-    assert answers["parallelism"]["share_group"] > 7
-    assert answers["parallelism"]["difference"] == pytest.approx(
-        answers["parallelism"]["share_group"] - answers["parallelism"]["consumer_group"]
-    )
+    drain, idle, parallel = (answers[name] for name in ("drain_ms", "idle_members", "parallelism"))
+    assert (idle["consumer_group"], idle["share_group"]) == (8, 0)
+    assert drain["share_group"] < drain["consumer_group"] / 2
+    assert drain["better"] == idle["better"] == "share group"
+    assert parallel["consumer_group"] <= 4 < 7 < parallel["share_group"]
+    difference = parallel["share_group"] - parallel["consumer_group"]
+    assert parallel["difference"] == pytest.approx(difference)
     assert answers["lost"]["better"] is None
     # The runs can be compared by all else, too.
     comparison = compared(moving.runs, "consumer group")
-    assert {row["variant"] for row in comparison.measures.to_pylist()} == {
-        "consumer group",
-        "share group",
-    }
+    variants = {row["variant"] for row in comparison.measures.to_pylist()}
+    assert variants == {"consumer group", "share group"}
     with pytest.raises(InputError, match="at least one seed"):
         should_move(named("walk"), [])
 
@@ -295,15 +281,14 @@ def test_the_price_of_moving_is_the_order() -> None:
         (Member(count=6, service=Service(10, "exponential"), max_poll_records=5),),
         duration_ms=60_000,
     )
-    result = {row["measure"]: row for row in should_move(scenario, range(3)).answers.to_pylist()}
-    assert result["out_of_order_share"]["consumer_group"] == 0
-    assert 0.2 < result["out_of_order_share"]["share_group"] < 1
-    assert result["out_of_order_share"]["better"] == "consumer group"
+    answers = should_move(scenario, range(3)).answers.to_pylist()
+    (order,) = [row for row in answers if row["measure"] == "out_of_order_share"]
+    assert order["consumer_group"] == 0
+    assert 0.2 < order["share_group"] < 1
+    assert order["better"] == "consumer group"
 
 
 def test_overtaking_is_counted_by_offsets() -> None:
-    from sharelag.whatif.consumer_group import _out_of_order
-
     rows = [
         (1.0, "t", 0, 10, 19),  # before 0..9
         (2.0, "t", 0, 0, 9),
@@ -312,15 +297,9 @@ def test_overtaking_is_counted_by_offsets() -> None:
         (0.4, "t", 1, 0, 4),
         (0.1, "s", 0, 7, 8),  # another topic
     ]
-    columns = dict(
-        zip(
-            ("time_ms", "topic", "partition", "first_offset", "last_offset"),
-            zip(*rows, strict=True),
-            strict=True,
-        )
-    )
-    assert _out_of_order(pa.table(columns)) == 10 / 29
-    assert _out_of_order(pa.table(columns).slice(0, 0)) is None
+    table = pa.table(dict(zip(FINISHED.names, zip(*rows, strict=True), strict=True)), FINISHED)
+    assert _out_of_order(table) == 10 / 29
+    assert _out_of_order(table.slice(0, 0)) is None
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
@@ -329,9 +308,13 @@ def test_settings_that_cannot_be_are_refused() -> None:
             ConsumerSettings(**wrong)
 
 
+def asked(*given: str) -> Any:
+    return CliRunner().invoke(command, given, catch_exceptions=False)
+
+
 def test_the_command_prints_the_answers() -> None:
     given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
-    answer = CliRunner().invoke(command, [*given, "--seeds", "6"], catch_exceptions=False)
+    answer = asked(*given, "--seeds", "6")
     lines = answer.stdout.splitlines()
     assert lines[0].split() == [
         "MEASURE", "VARIANT", "CONSUMER-GROUP", "SHARE-GROUP",
@@ -341,9 +324,7 @@ def test_the_command_prints_the_answers() -> None:
     assert drain.endswith("share group")
     assert " s " in drain
     assert "6 seeds" in answer.stderr
-    answer = CliRunner().invoke(
-        command, [*given, "--seeds", "2", "-o", "json"], catch_exceptions=False
-    )
+    answer = asked(*given, "--seeds", "2", "-o", "json")
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
     assert rows[0]["measure"] == "drain_ms"
     assert rows[0]["consumer_group"] == pytest.approx(40_000, abs=3000)
@@ -351,16 +332,12 @@ def test_the_command_prints_the_answers() -> None:
 
 
 def test_the_command_takes_autoscalers() -> None:
-    policies = ("--autoscale", "fixed:2", "--autoscale", "keda:threshold=1000,min=1,max=9")
-    given = ("--scenario", "burst", *policies)
-    answer = CliRunner().invoke(
-        command, [*given, "--duration", "60s", "-o", "json"], catch_exceptions=False
-    )
+    policies = ["fixed:2", "keda:threshold=1000,min=1,max=9"]
+    given = ("--scenario", "burst", *(part for one in policies for part in ("--autoscale", one)))
+    answer = asked(*given, "--duration", "60s", "-o", "json")
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [row["variant"] for row in rows] == ["fixed:2", "keda:threshold=1000,min=1,max=9"]
+    assert [row["variant"] for row in rows] == policies
     assert rows[0]["member_hours"] < rows[1]["member_hours"]
-    refused = CliRunner().invoke(
-        command, ["--scenario", "burst", "--autoscale", "fixed:2", "--fewest-members", "x"]
-    )
+    refused = asked(*given[:4], "--fewest-members", "x")
     assert refused.exit_code == 2
     assert "choose one" in refused.output

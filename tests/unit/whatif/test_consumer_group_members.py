@@ -183,6 +183,11 @@ def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
     assert share["lag_end"] == 0
     once = replace(scenario, poison=(Poison("orders", 0, 120, "crash", 1),))
     assert only(consumer_group_twin(once))["lag_end"] == 0
+    # It ends within a poll: at the fourth of ten records of 100 ms.
+    alone = replace(appended(10, 1, 1, Service(100)), poison=(Poison("t", 0, 3, "crash"),))
+    (life,) = lives(consumer_group_twin(alone))
+    assert life["ended"] == "crashed"
+    assert life["left_ms"] == pytest.approx(30_000 + 4 * 100, abs=2)
 
 
 def test_what_is_silent_is_done() -> None:
@@ -226,6 +231,9 @@ def test_it_begins_where_the_share_group_is() -> None:
     twin = consumer_group_twin(scenario)
     assert twin.timeline.column("lag")[0].as_py() == 6
     assert sum(row["busy_ms"] for row in lives(twin)) == 60
+    finished = PartitionStart(20, 0, replace(window, batches=(StateBatch(10, 11, 2, 1),)))
+    ahead = consumer_group_twin(replace(scenario, topics=(Topic("t", 1, starts=(finished,)),)))
+    assert ahead.timeline.column("start_offset")[0].as_py() == 12
     new = replace(scenario, topics=(Topic("t", 1, starts=(PartitionStart(20),)),))
     assert only(consumer_group_twin(new))["deliveries"] == 0
     from_begin = replace(new, settings=Settings(auto_offset_reset="earliest"))

@@ -113,6 +113,20 @@ def test_surprises_are_what_is_too_far_and_what_is_better_than_its_excuse() -> N
     assert set(compared(experiment, runs, runs).errors) == set(BOUNDS)
 
 
+def test_experiments_that_costs_were_fitted_to_are_marked() -> None:
+    assert {name: one.calibration for name, one in EXPERIMENTS.items() if one.calibration} == {
+        "small-polls": "fetch_ms",
+        "commit-each": "write_ms",
+    }
+    runs = [Run(1000, 100, 0, (100, 50, 0))]
+    result = table([compared(one, runs, runs) for one in EXPERIMENTS.values()])
+    marked = [line.split()[1] for line in result.splitlines() if " (calibration) " in line]
+    assert marked == ["small-polls", "commit-each"]
+    assert "small-polls: calibration, Costs.fetch_ms was fitted to it" in result
+    assert len([line for line in result.splitlines() if "calibration" in line]) == 4
+    assert all(name in result for name in EXPERIMENTS)
+
+
 def test_lag_curves_are_compared_by_their_distance() -> None:
     experiment = EXPERIMENTS["killed"]
     real = [Run(100, 1, 0, lag) for lag in ((100, 60, 0), (100, 50, 0), (100, 40, 0))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +11,14 @@ import pytest
 
 from sharelag import charts
 from sharelag.errors import InputError
-from sharelag.whatif import compare, compared, named, projected, simulate
-from sharelag.whatif.comparison.intervals import MOST_TIMES, curve
+from sharelag.whatif import compare, compared, grid, named, projected, simulate
+from sharelag.whatif.comparison.intervals import (
+    MOST_TIMES,
+    curve,
+    less,
+    mean_interval,
+    mean_intervals,
+)
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 
@@ -66,7 +71,7 @@ def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyP
         made.append(seed)
         return simulate(scenario, seed)
 
-    monkeypatch.setattr(sys.modules["sharelag.whatif.compare"], "simulate", counted)
+    monkeypatch.setattr(grid, "simulate", counted)
     variants = {"as it is": SCENARIO, "the same": SCENARIO, "more": MORE}
     comparison = compare(variants, seeds=[3, 5])
     assert made == [3, 5, 3, 5]  # a run each, also where two variants are equal
@@ -91,3 +96,26 @@ def test_the_figure_says_where_each_curve_ends() -> None:
     assert "&lt;b&gt;more" in figure.data[-1].name
     empty = charts.projection_figure(found.slice(0, 0))
     assert not empty.data
+
+
+# ---- intervals ----
+
+
+def test_differences_of_rounding_are_none() -> None:
+    values = np.array([0.3, 1.0, 5.0, np.nan])
+    others = np.array([0.1 + 0.2, 1.0 + 1e-12, 4.0, 4.0])
+    assert less(values, others)[:3].tolist() == [0.0, 0.0, 1.0]
+    assert np.isnan(less(values, others)[3])
+
+
+def test_intervals_of_many_times_are_those_of_each() -> None:
+    values = np.random.default_rng(7).normal(10, 3, (5, 40))
+    values[:, 3] = 4.0  # the same in all runs
+    found = np.array(mean_intervals(values, 0.9))
+    each = np.array([mean_interval(column, 0.9) for column in values.T], np.float64)
+    assert np.allclose(found.T, each, rtol=1e-12)
+    assert found[:, 3].tolist() == [4.0] * 3
+    mean, low, high = mean_intervals(values[:1], 0.9)
+    assert mean.tolist() == values[0].tolist()
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()

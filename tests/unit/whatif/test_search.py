@@ -20,6 +20,7 @@ from sharelag.whatif import (
     Service,
     Topic,
     fewest_members,
+    grid,
     simulate,
 )
 from sharelag.whatif import search as fewest
@@ -40,11 +41,11 @@ def result(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
     """Searches whose runs come from a function of members and seed instead of a simulation."""
 
     def search(ages: Callable[[int, int], float | None], goal: Goal = UNDER, **more: Any) -> Found:
-        def answer(planned: Any) -> dict[str, Any]:
+        def answer(planned: Any, _: object) -> dict[str, Any]:
             count = len(planned.scenario.each_member())
             return {"run": planned.id, "members": count, goal.measure: ages(count, planned.seed)}
 
-        monkeypatch.setattr(fewest, "run", answer)
+        monkeypatch.setattr(grid, "run", answer)
         return fewest_members(WORK, goal=goal, **more)
 
     return search
@@ -271,5 +272,5 @@ def test_progress_counts_runs(result: Callable[..., Found]) -> None:
         seen.append((done, runs))
 
     found = result(lambda count, _: 1000 * 2 / count, seeds=range(3), progress=progress)
-    assert seen[:4] == [(1, 3), (2, 3), (3, 3), (4, 6)]
+    assert seen[:6] == [(0, 3), (1, 3), (2, 3), (3, 3), (3, 6), (4, 6)]
     assert seen[-1] == (3 * found.probes.num_rows,) * 2

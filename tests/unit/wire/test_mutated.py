@@ -34,6 +34,8 @@ def without_losses(batch: pa.RecordBatch, topic: str, generation: int | None = N
     assert batch.num_rows == records.num_rows + rejects.num_rows + found.skipped
     records.validate(full=True)
     rejects.validate(full=True)
+    for part in (records, rejects):  # in the order of the input
+        assert (np.diff(part.column("offset")) > 0).all()
     offsets = np.concatenate([records.column("offset"), rejects.column("offset")])
     assert len(np.unique(offsets)) == len(offsets)
     of_input = batch.take(rejects.column("offset"))

@@ -218,22 +218,6 @@ def test_states_that_nobody_knows_yet_survive() -> None:
     assert decoded.records.column("state_batches").to_pylist() == [batches]
 
 
-def test_nothing_is_lost_and_order_is_kept() -> None:
-    random = Random(7)
-    records = [generators.record(random) for _ in range(400)]
-    records = [generators.damaged(random, r) if random.random() < 0.4 else r for r in records]
-    topics = [random.choice([STATE_TOPIC, GROUP_TOPIC, "eu.__share_group_state"]) for _ in records]
-    batch = raw(records).set_column(2, "topic", pa.array(topics))
-    for topic in (STATE_TOPIC, GROUP_TOPIC):
-        decoded = decode_arrow(batch, topic)
-        assert decoded.records.num_rows + decoded.rejects.num_rows + decoded.skipped == len(records)
-        assert decoded.records.num_rows
-        assert decoded.rejects.num_rows
-        for table in (decoded.records, decoded.rejects):
-            offsets = table.column("offset").to_pylist()
-            assert offsets == sorted(offsets)
-
-
 def test_slices_chunks_and_large_types_read_the_same() -> None:
     random = Random(8)
     batch = raw([generators.record(random, STATE_KINDS[n % 2]) for n in range(50)])

@@ -15,7 +15,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.reset import delete_command
 from sharelag.whatif.after_reset import Drained, after_reset, drained
-from sharelag.workbench.deletions import deletion_of
+from sharelag.workbench.questions.planned import deletion_of
 from tests.support.command import sharelag as command
 
 RESET = "share.auto.offset.reset"

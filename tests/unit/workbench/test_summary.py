@@ -25,13 +25,14 @@ from sharelag.whatif import (
     Topic,
     compared,
     consumer_group_twin,
+    fewest_members,
+    grid,
     named,
     should_move,
     simulate,
 )
-from sharelag.whatif import search as fewest
 from sharelag.whatif.compare import Comparison
-from sharelag.whatif.comparison.rows import measure_words
+from sharelag.whatif.comparison.rows import for_people, measure_words
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
@@ -140,23 +141,21 @@ def test_every_measure_has_words_with_one_unit(measure: str) -> None:
 
 def test_a_comparison_names_its_winner_and_what_is_unknown() -> None:
     result = sharelag.summarize(AGES)
-    rows = {(row["by"], row["variant"]): row for row in result.table.to_pylist()}
+    rows = {row["variant"]: row for row in result.table.to_pylist()}
     assert set(result.columns.values()) == set(result.table.column_names)
-    assert rows["age_p95_ms", "now"]["verdict"] == "baseline"
-    assert rows["age_p95_ms", "now"]["mean"] == "9 s"
-    assert (rows["age_p95_ms", "more"]["verdict"], rows["age_p95_ms", "more"]["difference"]) == (
-        "better, winner",
-        "-4.97 s",
-    )
-    assert rows["drain_ms", "more"]["mean"] == "unknown in 1 of 3"
-    assert rows["drain_ms", "more"]["difference"] is None
-    assert "3 variants, 3 seeds, compared seed by seed with now" in result.notes[0]
+    assert rows["now"]["verdict"] == "baseline"
+    assert rows["now"]["age_p95_ms"] == "9 s"
+    assert rows["more"]["verdict"] == "best by p95 age"
+    assert rows["more"]["age_p95_difference"].startswith("-4.97 s ± ")
+    assert (rows["more"]["drain_ms"], rows["more"]["drained"]) == (None, "2 of 3")
+    assert result.notes[0] == AGES.verdict()
+    assert "3 variants, 3 seeds, compared seed by seed with now" in result.notes[1]
     assert list(result.charts) == ["age_p95_ms", "drain_ms"]
     assert result.figure("age_p95_ms").layout.meta["title"] == "age p95: more better than now"
     for words in (result.to_html(), result.to_text()):
         assert "simulated" in words
         assert "As of" not in words
-        assert "better, winner" in words
+        assert "best by p95 age" in words
 
 
 def test_amounts_stand_at_the_right_as_numbers_do() -> None:
@@ -173,7 +172,7 @@ def test_what_is_the_same_in_every_run_has_no_interval() -> None:
         now={"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]},
         more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]},
     )
-    rows = sharelag.summarize(found).table.to_pylist()
+    rows = [for_people(row) for row in found.rows()]
     assert [row["by"] for row in rows] == [
         "lag_max",
         "lag_max",
@@ -187,9 +186,8 @@ def test_what_is_the_same_in_every_run_has_no_interval() -> None:
         "-2",
         None,
     )
-    same = sharelag.summarize(
-        comparison(now={"lag_max": [7] * 6}, more={"lag_max": [5] * 6})
-    ).table.to_pylist()[1]
+    equal = comparison(now={"lag_max": [7] * 6}, more={"lag_max": [5] * 6})
+    _, same = (for_people(row) for row in equal.rows())
     assert (same["difference"], same["difference_low"], same["verdict"]) == (
         "-2 in every run",
         None,
@@ -205,14 +203,12 @@ def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         duration_ms=9000,
     )
 
-    def answer(planned: Any) -> dict[str, Any]:
+    def answer(planned: Any, _: object) -> dict[str, Any]:
         count = len(planned.scenario.each_member())
         return {"run": planned.id, "members": count, "age_p95_ms": 6000.0 / count + planned.seed}
 
-    monkeypatch.setattr(fewest, "run", answer)
-    found = fewest.fewest_members(
-        work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9)
-    )
+    monkeypatch.setattr(grid, "run", answer)
+    found = fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
     result = sharelag.summarize(found)
     assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, with 95 % confidence"
     rows = {row["members"]: row for row in result.table.to_pylist()}

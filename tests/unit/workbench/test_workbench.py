@@ -309,6 +309,9 @@ def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     ages = {row["partition"]: row["age_ms"] for row in rows}
     assert ages[0] > 0
     assert ages[1] is None
+    overview = bench.overview()  # the one of unknown age may be the oldest
+    assert overview.table.column("age_ms").to_pylist() == [None]
+    assert overview.unknown[0].startswith("the age in 1 of 2 share partitions (an end offset, or")
 
 
 # ---- how it looks --------------------------------------------------------------------------------

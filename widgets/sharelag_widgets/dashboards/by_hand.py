@@ -31,7 +31,7 @@ class State(NamedTuple):
     as_of: datetime | None
 
     def words(self) -> str:
-        """That it does, for people."""
+        """Return in words what a simulation begins with."""
         return f"Simulated from the state of {text.moment(self.as_of)}."
 
 
@@ -89,7 +89,7 @@ class ByHand(Part):
 
 
 def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
-    """The rows of a lag table whose partitions are simulated, as an editor shows them."""
+    """Return the rows of a lag table whose partitions are simulated, as an editor shows them."""
     places = {
         (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
     }
@@ -98,7 +98,7 @@ def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
 
 
 def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
-    """The current assignment, or that of the scenario's assignor where it is not known.
+    """Return the current assignment, or that of the scenario's assignor where it is not known.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
 
 
 def clients_of(group: str, members: pa.Table) -> dict[str, str]:
-    """The client of each member of a group and where it runs, where that is known."""
+    """Return the client of each member of a group and where it runs, where that is known."""
     rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
     clients = {
         row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"])))

@@ -139,7 +139,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._try(*([self._draw] if self._is_filled else [self._show, self._draw]))
 
     def chosen(self, rows: pa.Table) -> pa.Table:
-        """The rows of the share partitions that are picked; all, where none of these is."""
+        """Return the rows of the share partitions that are picked; all, where none of these is."""
         picked = self._selection.of(rows)
         return picked if len(picked) else rows
 
@@ -169,7 +169,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header.unknown = list(dict.fromkeys(unknown))
 
     def summary(self) -> str:
-        """What is shown, as lines of text."""
+        """Return what is shown, as lines of text."""
         header = self.header
         when = text.moment(
             None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC)
@@ -233,11 +233,11 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.show()
 
     def _top(self) -> Sequence[W.Widget]:
-        """What stands above the parts."""
+        """Return what stands above the parts."""
         return [self.header, self.controls]
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        """Controls and parts."""
+        """Return controls and parts."""
         raise NotImplementedError
 
     def _show(self) -> None:
@@ -352,7 +352,7 @@ class GroupDashboard(Dashboard):
         """The same for the group that is shown."""
 
     def _known_group(self) -> str:
-        """The group to show, with all there are to choose from.
+        """Return the group to show, with all there are to choose from.
 
         Raises
         ------
@@ -383,7 +383,7 @@ class GroupDashboard(Dashboard):
         return f"{self.TITLE}: {text.name(self._asked, None)}"
 
     def _first_group(self) -> str:
-        """The group that is shown where nobody chose one: the one with the most lag."""
+        """Return the group that is shown where nobody chose one: the one with the most lag."""
         sums = self.bench.lag(by="group").table
         lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
         return str(sums.column("group_id")[lags.index(max(lags))])

@@ -30,7 +30,7 @@ COPIED = 20
 
 
 def groups_table(picked: Selection) -> TablePart:
-    """The table of all groups, dense, with the healthy ones folded."""
+    """Return the table of all groups, dense, with the healthy ones folded."""
     return TablePart(
         "Share groups",
         picked,
@@ -60,7 +60,7 @@ def with_trends(groups: pa.Table, sums: pa.Table) -> pa.Table:
 
 
 def in_words(groups: pa.Table) -> pa.Table:
-    """Groups with their causes as words, and rates in as many digits as people compare."""
+    """Return groups with their causes as words, and rates in as many digits as people compare."""
     columns = {"cause": pc.replace_substring(groups.column("cause"), "_", " ")}
     columns |= {name: pc.round(groups.column(name), 2) for name in RATES}
     for name, column in columns.items():
@@ -69,7 +69,7 @@ def in_words(groups: pa.Table) -> pa.Table:
 
 
 def incident_text(bench: Workbench) -> str:
-    """What is wrong where, as of when and since when, and what to do: one line per group."""
+    """Return what is wrong where, as of when and since when, and what to do: one line per group."""
     overview = bench.overview()
     source = input_name(bench.source) or bench.describe()
     lines = [f"{overview.title} ({source}, as of {moment(bench.evidence().as_of)})"]
@@ -91,7 +91,7 @@ def incident_text(bench: Workbench) -> str:
 
 
 def _place_of(cause: Mapping[str, Any]) -> str:
-    """The share partition and the record that a cause is about, where it is about one."""
+    """Return the share partition and the record that a cause is about, where it is about one."""
     if cause["partition"] is None:
         return ""
     offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
@@ -177,7 +177,7 @@ class FleetView(Dashboard):
 
 
 def charts_help() -> dict[str, str]:
-    """What the parts of lag mean."""
+    """Return what the parts of lag mean."""
     return meanings_of(["unread", "window_available", "window_unknown", "window_complete"])
 
 

@@ -95,7 +95,7 @@ class GroupView(GroupDashboard):
         self.members.fill(replace(members, notes=members.notes + nobody))
 
     def _with_forecast(self, lag: pa.Table) -> pa.Table:
-        """The forecast of each share partition beside its lag, in a column each."""
+        """Return the forecast of each share partition beside its lag, in a column each."""
         progress = self.bench.progress(self.group).table
         mine = beside(keys(lag, SHARE_PARTITION), progress, SHARE_PARTITION)
         for name in _FORECAST:

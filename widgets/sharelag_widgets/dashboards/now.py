@@ -125,7 +125,7 @@ class Now(TriedGroup):
         return [self._group_choice(), self.range], parts
 
     def _top(self) -> Sequence[W.Widget]:
-        """A bar that stays in sight."""
+        """Return a bar that stays in sight."""
         bar = W.VBox(super()._top(), layout=W.Layout(width="100%"))
         bar.add_class("sharelag-bar")
         return [bar]
@@ -318,7 +318,7 @@ class Now(TriedGroup):
             self._past_run.start()
 
     def _timeline(self, group: str, bench: Workbench | None = None) -> pa.Table:
-        """The lag of the group over the range that was chosen."""
+        """Return the lag of the group over the range that was chosen."""
         bench = self.bench if bench is None else bench
         if not self.range.value:
             return bench.timeline(group).table
@@ -385,7 +385,7 @@ class Now(TriedGroup):
         self.header.unknown = self.header.own_unknown
 
     def _first_group(self) -> str:
-        """The one that the verdict is about."""
+        """Return the one that the verdict is about."""
         return str(self.bench.overview().table.column("group_id")[0])
 
     def _prepare(self, bench: Workbench) -> None:

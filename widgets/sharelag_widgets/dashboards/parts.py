@@ -177,7 +177,7 @@ class TablePart(Part):
         put(self._slot, view)
 
     def _hints(self) -> dict[str, str]:
-        """The meanings in the heading's help, for who points at a column."""
+        """Return the meanings in the heading's help, for who points at a column."""
         return dict(self.header.help)
 
 
@@ -246,7 +246,7 @@ def put(slot: W.Box, view: W.Widget) -> None:
 def choice(
     words: str, options: Iterable[Any], act: Callable[..., Any], value: Any = None
 ) -> W.Dropdown:
-    """A choice of one; ``act`` is called when it changes."""
+    """Return a choice of one; ``act`` is called when it changes."""
     made = W.Dropdown(
         description=words,
         options=list(options),

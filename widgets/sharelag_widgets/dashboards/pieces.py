@@ -41,7 +41,7 @@ class Piece(Heard):
 
 
 def words_of(error: BaseException) -> str:
-    """What went wrong, in a line and without a stack trace."""
+    """Return what went wrong, in a line and without a stack trace."""
     if isinstance(error, ShareLagError):
         return str(error)
     return f"unexpected {type(error).__name__}: {first_line(error)}; please report it"

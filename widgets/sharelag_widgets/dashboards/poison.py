@@ -99,7 +99,7 @@ def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
 
 
 def _words(reasons: Mapping[str, pa.Array]) -> pa.Array:
-    """The reasons that hold, of each run."""
+    """Return the reasons that hold, of each run."""
     words = list(reasons)
     sets = [
         ", ".join(word for n, word in enumerate(words) if chosen >> n & 1)
@@ -115,7 +115,7 @@ def _words(reasons: Mapping[str, pa.Array]) -> pa.Array:
 def _without_state(
     windows: pa.Table, first: pa.Array, parents: pa.Array, head: pa.Array
 ) -> pa.Table:
-    """The offset at the head of each window where no run begins but runs follow."""
+    """Return the offset at the head of each window where no run begins but runs follow."""
     begun = pc.is_in(
         pa.array(range(len(windows)), pa.int64()),
         parents.filter(pc.equal(first, head.take(parents))),
@@ -208,7 +208,7 @@ class PoisonHunt(GroupDashboard):
             self._follow()
 
     def _first_group(self) -> str:
-        """The group whose offsets were delivered most often, or given up."""
+        """Return the group whose offsets were delivered most often, or given up."""
         found = suspects(self.bench.windows().table, self.least.value, DEFAULT_LIMIT)
         mine = found.filter(pc.match_substring_regex(found.column("why"), f"{OFTEN}|{GIVEN_UP}"))
         return str(mine.column("group_id")[0]) if len(mine) else super()._first_group()
@@ -269,7 +269,7 @@ class PoisonHunt(GroupDashboard):
             )
 
     def _touched(self) -> pa.Table:
-        """The rows that have an offset which is picked."""
+        """Return the rows that have an offset which is picked."""
         if not self.selection.keys or self.selection.offsets is None:
             return SUSPECTS.empty_table()
         first, last = self.selection.offsets

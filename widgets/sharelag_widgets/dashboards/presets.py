@@ -32,7 +32,7 @@ class Change:
     seeds: range
 
     def variants(self, scenario: Scenario) -> dict[str, Scenario]:
-        """The group as it is, and all combinations.
+        """Return the group as it is, and all combinations.
 
         Raises
         ------
@@ -44,7 +44,7 @@ class Change:
         )
 
     def code(self, group: str) -> str:
-        """The Python that gives the same comparison of ``bench``."""
+        """Return the Python that gives the same comparison of ``bench``."""
         given = {
             "assignors": list(self.assignors),
             "members": list(self.members),
@@ -118,7 +118,7 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.seconds.value = self._seconds
 
     def read(self) -> Change | None:
-        """What is chosen; None where a field cannot be read, which says so itself."""
+        """Return what is chosen; None where a field cannot be read, which says so itself."""
         members, locks, limits = self._checked()
         if members is None or locks is None or limits is None:
             return None
@@ -149,7 +149,7 @@ def _members(given: str) -> list[int]:
 
 
 def _read(field: Field, act: Callable[[str], list[Any]]) -> list[Any] | None:
-    """What a field says, or None; then the field says what is wrong."""
+    """Return what a field says, or None; then the field says what is wrong."""
     try:
         found = act(field.value)
     except InputError as error:

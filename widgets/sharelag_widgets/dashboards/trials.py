@@ -15,7 +15,7 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
-from sharelag.tables.views import view
+from sharelag.tables.views import DECISION, view
 from sharelag.tables.words import MISSING, THIN_SPACE
 from sharelag.whatif import Comparison, Scenario, assign, compare, variants
 from sharelag.whatif.comparison import rows as trials
@@ -97,7 +97,7 @@ def simulate_options(
     locks: Iterable[float],
     limits: Iterable[int],
 ) -> dict[str, Scenario]:
-    """The scenario as it is, and every combination of what was chosen.
+    """Return the scenario as it is, and every combination of what was chosen.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def settings_of(locks: Iterable[float], limits: Iterable[int]) -> dict[str, dict
 
 
 def difference_rows(comparison: Comparison) -> pa.Table:
-    """A comparison as `DIFFERENCES`: measures of which nothing is known are left out."""
+    """Return a comparison as `DIFFERENCES`: measures of which nothing is known are left out."""
     numbers = list(comparison.rows())
     bases = {row["measure"]: _mean(row) for row in numbers if not _is_tried(row)}
     known = {row["measure"] for row in numbers if row["n"]}
@@ -151,6 +151,19 @@ def difference_rows(comparison: Comparison) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
 
 
+def decision_rows(comparison: Comparison) -> pa.Table:
+    """Return the table that decides, in words: a row a variant, the baseline first."""
+    rows = [trials.decision_for_people(row) for row in comparison.decision()]
+    amounts = {*trials.DECIDING, "age_p95_difference"}
+    schema = pa.schema(
+        [
+            pa.field(name, pa.string(), metadata=AMOUNT if name in amounts else None)
+            for name in DECISION.names
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
 def first_measure(comparison: Comparison, known: Sequence[str]) -> str | None:
     """The measure to look at first: one in which a variant differs, of those that decide most."""
     wanted = [name for name in (*_FIRST, *known) if name in known]
@@ -167,7 +180,7 @@ def differs(comparison: Comparison, measure: str) -> bool:
 
 
 def described(scenario: Scenario) -> str:
-    """What the baseline is."""
+    """Return what the baseline is."""
     limits, count = scenario.settings.limits, len(scenario.each_member())
     return (
         f"As it is: assignor {scenario.assignor}, {text.counted(count, 'member')}, locks of "
@@ -176,13 +189,13 @@ def described(scenario: Scenario) -> str:
 
 
 def known_measures(comparison: Comparison) -> list[str]:
-    """The measures with a difference that is known of any variant."""
+    """Return the measures with a difference that is known of any variant."""
     rows = comparison.differences.to_pylist()
     return list(dict.fromkeys(row["measure"] for row in rows if row["difference"] is not None))
 
 
 def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list[int]]]:
-    """What an assignor makes of the members of a scenario."""
+    """Return what an assignor makes of the members of a scenario."""
     members = [
         {"id": member.name, "subscribed": list(member.topics), "rack": member.rack}
         for member in scenario.each_member()
@@ -203,7 +216,7 @@ def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list
 
 
 def shorter(scenario: Scenario, seconds: float) -> Scenario:
-    """The scenario for so long."""
+    """Return the scenario for so long."""
     return replace(scenario, duration_ms=round(seconds * 1000))
 
 
@@ -234,7 +247,7 @@ def watched_comparison(
 
 
 def notes_of(comparison: Comparison) -> tuple[str, ...]:
-    """The seeds of a comparison, what its baseline is, and whether runs failed."""
+    """Return the seeds of a comparison, what its baseline is, and whether runs failed."""
     runs = comparison.runs
     seeds = sorted(set(runs.column("seed").to_pylist()))
     errors = pc.drop_null(runs.column("error")).to_pylist()
@@ -272,12 +285,12 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _mean(row: Mapping[str, Any]) -> str:
-    """The mean over the runs in words, or in how many of them it is not known."""
+    """Return the mean over the runs in words, or in how many of them it is not known."""
     return trials.for_people(row)["mean"] if row["unknown"] else _amount(row, "mean")
 
 
 def _signed(row: Mapping[str, Any], name: str) -> str:
-    """An amount in words, with its sign also where it is more."""
+    """Return an amount in words, with its sign also where it is more."""
     return f"{'+' if (row[name] or 0) > 0 else ''}{_amount(row, name)}"
 
 
@@ -312,7 +325,7 @@ class TriedGroup(GroupDashboard):
     _trial: Run | None = None
 
     def _make_trials(self) -> Verdict:
-        """The buttons, and what the last what-if found."""
+        """Return the buttons, and what the last what-if found."""
         self._tried: tuple[str, str] | None = None
         self._assumed: tuple[str, ...] = ()
         self.comparison: Comparison | None = None
@@ -398,7 +411,7 @@ class TriedGroup(GroupDashboard):
         return bool(self.comparison and self._tried and self._tried[0] == self.group)
 
     def _code(self, group: str, name: str) -> str:
-        """The Python that gives the comparison again."""
+        """Return the Python that gives the comparison again."""
         simulated_ms = cut_short(self.bench.scenario(group)).duration_ms
         return "\n".join(
             [

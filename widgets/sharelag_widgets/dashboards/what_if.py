@@ -10,6 +10,7 @@ import traitlets
 
 from sharelag.charts import compared_figure, compared_records, projection_figure, text
 from sharelag.errors import InputError
+from sharelag.tables import report_views
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.comparison.rows import measure_words
 
@@ -24,6 +25,7 @@ from .trials import (
     MEANS,
     OF_MEASURES,
     CancelledError,
+    decision_rows,
     described,
     difference_rows,
     first_measure,
@@ -82,6 +84,10 @@ class WhatIfLab(GroupDashboard):
             "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
         )
         self.projection.layout.display = "none"
+        self.decision = TablePart(
+            "What decides", Selection(columns=["variant"]), report_views.DECISION.means
+        )
+        self.decision.layout.display = "none"
         self.measure = choice("Measure", [], self._measured)
         self.chart = ChartPart(
             "Difference to the group as it is",
@@ -103,7 +109,8 @@ class WhatIfLab(GroupDashboard):
             [self.start, self.stop, self.bar],
             layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px", width="100%"),
         )
-        parts = [self.verdict, self.projection, self.advanced, self.assumed, self.editor]
+        shown = [self.verdict, self.decision, self.projection]
+        parts = [*shown, self.advanced, self.assumed, self.editor]
         return [self._group_choice(), of, go], parts
 
     def _show(self) -> None:
@@ -168,7 +175,7 @@ class WhatIfLab(GroupDashboard):
         self._trial.start()
 
     def _variants(self, change: Change, group: str) -> dict[str, Scenario] | None:
-        """What is simulated; None where that is nothing else, which the chips say."""
+        """Return what is simulated; None where that is nothing else, which the chips say."""
         try:
             return change.variants(self.bench.scenario(group))
         except InputError as error:
@@ -246,11 +253,12 @@ class WhatIfLab(GroupDashboard):
 
     def _draw(self) -> None:
         mine = self.comparison is not None and self._is_of_this_group()
-        for part in (self.results, self.projection):
+        for part in (self.results, self.decision, self.projection):
             part.layout.display = None if mine else "none"
         self._say()
         if self.comparison is None or not mine:
             return
+        self.decision.show(decision_rows(self.comparison), report_views.DECISION.means)
         self.projection.draw(projection_figure(self.comparison.projected, self.theme))
         self.projection.header.notes = [self._begins()]
         known = known_measures(self.comparison)

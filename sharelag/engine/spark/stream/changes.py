@@ -65,7 +65,7 @@ def windows(
     generation: int | None = None,
     kafka_version: Told = None,
 ) -> DataFrame:
-    """The state of every share partition that a micro-batch changed.
+    """Return the state of every share partition that a micro-batch changed.
 
     Records may come out of order and more than once: each counts once, at its place in the log. Of
     those that come out of order, a few thousand of each partition of the state topic may wait for
@@ -132,7 +132,7 @@ def windows(
 
 
 def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
-    """The lag of every share partition that a micro-batch changed.
+    """Return the lag of every share partition that a micro-batch changed.
 
     Of share partitions that did not change only the end offset can be another: `sharelag.lag` of
     the windows kept so far tells it, and `watch` and `to_delta` keep it current.

@@ -42,7 +42,7 @@ class Live(Kept, Displayable):
         return "it was stopped" if self._stopped.is_set() else self._why
 
     def updates(self, seconds: float | None = None) -> Iterator[pa.Table]:
-        """The lag as it is, and then each time that it has moved or that `stale` has changed.
+        """Yield the lag as it is, and then each time that it has moved or that `stale` has changed.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Live(Kept, Displayable):
         return render.as_text(self.presented())
 
     def presented(self) -> Presentation:
-        """The lag as it is, and whether it is still current."""
+        """Return the lag as it is, and whether it is still current."""
         lag, stale = self._lag, self.stale
         return Presentation(
             title=f"Lag of {counted(len(lag), 'share partition')}, live",
@@ -111,6 +111,13 @@ class Live(Kept, Displayable):
 
     def wait(self, number: int = 0, until: float | None = None) -> int:
         """Wait for a newer lag or until a monotonic time; return the new number, or 0.
+
+        Parameters
+        ----------
+        number : int
+            Of the lag that is known: what the last call returned.
+        until : float, optional
+            Seconds of `time.monotonic`; by default for as long as it takes.
 
         Raises
         ------

@@ -1,14 +1,20 @@
-"""Find the records of older generations among raw ones, and decode them.
+"""Older designs of durable share state: their layouts, and how to find and decode their records.
+
+G0 and G1 are control records in the user's topic, G2 are checkpoints and deltas in
+``__share_group_state``, G3 is what Kafka 4.0 writes there. G0 to G2 are as the drafts of KIP-932
+describe them; no broker writes them. What those leave open, the framing, is as in Kafka's other
+records: an int16 version before the value, classic strings and arrays.
 
 A record is of an older generation when a layout of that reads it to its last byte and today's does
 not: Kafka ignores what is left over behind a record's fields, so today's format alone would take
 some of them for something else. What may as well be the beginning of one of today's records is a
-reject, unless the records around it show otherwise: `evidence`.
+reject, unless the records around it show otherwise: `supported`.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +23,159 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, one_batch
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, smallest_size
-from sharelag.wire.generations.layouts import (
-    LAYOUTS,
-    SHARE_CHECKPOINT,
-    SHARE_DELTA,
-    SNAPSHOT,
-    Layout,
+from sharelag.wire.fields import (
+    BATCHES,
+    GROUP_TOPIC,
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    STATE_TOPIC,
+    Field,
+    RecordKind,
+    smallest_size,
 )
 from sharelag.wire.interpreter import Rows, records_of, topic_mask
-from sharelag.wire.program import Slot, program_of
+from sharelag.wire.program import program_of
+
+#: The number of today's generation.
+TODAY = 4
+#: What each generation is, for people.
+NAMES = {
+    0: "control records with back offsets",
+    1: "control records",
+    2: "checkpoints and deltas",
+    3: "snapshots without timestamps (Kafka 4.0)",
+    4: "snapshots and updates",
+}
+#: Types of control records in a user's topic.
+SHARE_CHECKPOINT, SHARE_DELTA = 5, 6
+
+SNAPSHOT, _UPDATE = SHARE_SNAPSHOT.type, SHARE_UPDATE.type
+
+
+def require_generation(generation: object) -> None:
+    """Refuse what is neither None nor the number of a generation.
+
+    Raises
+    ------
+    InputError
+        With those that there are.
+    """
+    if generation is not None and (type(generation) is not int or generation not in NAMES):
+        known = ", ".join(map(str, NAMES))
+        raise InputError(
+            f"unknown generation {generation!r}: choose one of {known}, or leave it out"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One record of one generation.
+
+    ``kind.type`` is the first int16 of the key, which here need not tell a snapshot from an update;
+    ``record_type`` is what the replay takes the record for.
+    """
+
+    generation: int
+    record_type: int
+    kind: RecordKind
+    control: int | None = None  # the type of a control record
+
+
+def _states(name: str, prefix: str, state: str) -> Field:
+    fields = (
+        Field(f"{prefix}Offset", "int64", called="first_offset"),
+        Field("LastOffset", "int64"),
+        Field(state, "int8", called="delivery_state"),
+        Field("DeliveryCount", "int16"),
+    )
+    return Field(name, "[]struct", fields, called="state_batches")
+
+
+_OLD_STATES = _states("States", "Base", "State")
+_BATCHES = _states("StateBatches", "First", "DeliveryState")
+_START = Field("StartOffset", "int64", unknown=-1)
+_CHECKPOINT_EPOCH = Field("CheckpointEpoch", "uint16", called="snapshot_epoch")
+_GROUP = Field("GroupId", "string")
+_PARTITION = (_GROUP, Field("TopicId", "uuid"), Field("Partition", "int32"))
+
+#: Of Kafka's control record key, and then the topic's id: only the log directory knows it, and
+#: the reader of the record appends it.
+_CONTROL_KEY = (Field("ControlType", "int16"), Field("TopicId", "uuid"))
+
+
+def _control(name: str, *fields: Field) -> RecordKind:
+    return RecordKind(0, name, _CONTROL_KEY, (_GROUP, _CHECKPOINT_EPOCH, *fields), flexible=False)
+
+
+_CHECKPOINT = _control("ShareCheckpoint", _START, Field("EndOffset", "int64"), _OLD_STATES)
+_DELTA_0 = _control("ShareDelta", Field("BackOffset", "int64"), _OLD_STATES)
+_DELTA_1 = _control("ShareDelta", _OLD_STATES)
+
+_VALUE_2 = (_CHECKPOINT_EPOCH, _START, _OLD_STATES)
+_DELTA_KEY = (*_PARTITION, Field("DeltaIndex", "uint8"))
+
+
+def _delta(key_type: int) -> RecordKind:
+    """A delta's key: the draft prints version 0 for both kinds, and says that versions differ."""
+    return RecordKind(key_type, "ShareDelta", _DELTA_KEY, _VALUE_2, flexible=False)
+
+
+def _snapshots(epoch: str) -> RecordKind:
+    """Snapshots of Kafka 4.0 have an epoch of two bytes; later tables, of four."""
+    fields = (
+        Field("SnapshotEpoch", epoch),
+        Field("StateEpoch", "int32"),
+        Field("LeaderEpoch", "int32"),
+        _START,
+        _BATCHES,
+    )
+    return RecordKind(SNAPSHOT, "ShareSnapshot", _PARTITION, fields)
+
+
+_UPDATE_3 = RecordKind(
+    _UPDATE,
+    "ShareUpdate",
+    _PARTITION,
+    (Field("SnapshotEpoch", "uint16"), Field("LeaderEpoch", "int32"), _START, _BATCHES),
+)
+
+#: In the order in which they are tried. An update of G3 with an epoch of four bytes is today's
+#: without a count.
+LAYOUTS = (
+    Layout(3, SNAPSHOT, _snapshots("uint16")),
+    Layout(3, SNAPSHOT, _snapshots("int32")),
+    Layout(3, _UPDATE, _UPDATE_3),
+    Layout(
+        2, SNAPSHOT, RecordKind(SNAPSHOT, "ShareCheckpoint", _PARTITION, _VALUE_2, flexible=False)
+    ),
+    Layout(2, _UPDATE, _delta(_UPDATE)),
+    Layout(2, _UPDATE, _delta(SNAPSHOT)),
+    Layout(1, SNAPSHOT, _CHECKPOINT, SHARE_CHECKPOINT),
+    Layout(1, _UPDATE, _DELTA_1, SHARE_DELTA),
+    Layout(0, SNAPSHOT, _CHECKPOINT, SHARE_CHECKPOINT),
+    Layout(0, _UPDATE, _DELTA_0, SHARE_DELTA),
+)
+
+
+def layout_of(generation: int, record_type: int) -> Layout:
+    """Return the layout in which a record of a generation is written.
+
+    Raises
+    ------
+    ValueError
+        When that generation is not an older one, or has no such record.
+    """
+    for layout in LAYOUTS:
+        if (layout.generation, layout.record_type) == (generation, record_type):
+            return layout
+    raise ValueError(f"generation {generation} has no record of type {record_type}")
+
+
+# ---- older records among raw ones ----------------------------------------------------------------
+
 
 #: Fields that today's records do not have.
 OLDER_FIELDS = ("end_offset", "back_offset", "delta_index")
@@ -111,22 +258,22 @@ def read_older(
     raw = one_batch(batch.take(pa.array(candidates)))
     control = control_mask(raw, generation)
     raw = _with_topic_ids(raw, control)
-    layout_of = np.full(raw.num_rows, -1)
+    chosen = np.full(raw.num_rows, -1)
     sure = np.full(raw.num_rows, generation is not None)
     for number, layout in enumerate(LAYOUTS):
         if generation in (None, layout.generation):
-            wanted = (layout_of < 0) & (control == (layout.control is not None))
+            wanted = (chosen < 0) & (control == (layout.control is not None))
             good, alone = _fitting(layout, raw, wanted)
-            layout_of[good] = number
+            chosen[good] = number
             sure[good] |= alone
-    if (unsure := (layout_of >= 0) & ~sure).any():
-        numbers = np.array([*_SHOWN, -1])[layout_of]
-        layout_of[unsure & ~supported(batch, candidates, numbers, sure, today)] = -1
-    used = np.unique(layout_of[layout_of >= 0])
+    if (unsure := (chosen >= 0) & ~sure).any():
+        numbers = np.array([*_SHOWN, -1])[chosen]
+        chosen[unsure & ~supported(batch, candidates, numbers, sure, today)] = -1
+    used = np.unique(chosen[chosen >= 0])
     if not len(used):
         return None
-    places = [candidates[np.flatnonzero(layout_of == number)] for number in used]
-    found = [_records(LAYOUTS[number], raw, layout_of == number) for number in used]
+    places = [candidates[np.flatnonzero(chosen == number)] for number in used]
+    found = [_records(LAYOUTS[number], raw, chosen == number) for number in used]
     return Older(np.concatenate(places), one_batch(pa.Table.from_batches(found)))
 
 
@@ -137,16 +284,14 @@ def _fitting(
     if not wanted.any():
         return np.zeros(0, np.int64), np.zeros(0, bool)
     rows = Rows(program_of((layout.kind,)), raw, wanted=wanted)
-    counts = np.where(rows.value_null[rows.good], 0, rows.slot(_batches(rows), rows.good))
+    counts = np.where(
+        rows.value_null[rows.good], 0, rows.slot(rows.program.slots[BATCHES], rows.good)
+    )
     fits = (rows.left[rows.good] == 0) & plausible(layout, rows, counts)
     if layout.control is not None:
         kind = rows.slot(rows.program.slots["control_type"], rows.good)
         fits &= (kind == layout.control) & ~rows.value_null[rows.good]
     return rows.good[fits], unmistakable(layout, rows, counts)[fits]
-
-
-def _batches(rows: Rows) -> Slot:
-    return rows.program.slots[BATCHES]
 
 
 def _records(layout: Layout, raw: pa.RecordBatch, fits: NDArray[np.bool_]) -> pa.RecordBatch:
@@ -205,8 +350,6 @@ def _with_topic_ids(raw: pa.RecordBatch, control: NDArray[np.bool_]) -> pa.Recor
 # ---- what tells older records from today's -------------------------------------------------------
 
 
-#: The array of every record of an older generation.
-BATCHES = "state_batches"
 #: Delivery states that are ever written.
 _WRITTEN = (0, 2, 4)
 _BATCH = ("first_offset", "last_offset", "delivery_state", "delivery_count")
