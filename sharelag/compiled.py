@@ -58,6 +58,7 @@ _options: dict[Any, dict[str, Any]] = {}
 _plain: dict[Any, Any] = {}
 _compiled: dict[Any, Any] = {}
 _complete: dict[Any, Any] = {}
+_parts_only: set[Any] = set()
 _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
@@ -85,6 +86,20 @@ def kernel(function: Any = None, /, *, views: bool = False, **options: Any) -> A
         return partial(kernel, views=views, **options)
     _plain[function] = _in_python(function, views)
     _options[function] = {"cache": True, "nogil": True} | options
+    return function
+
+
+def part(function: Callable[_P, _T], /) -> Callable[_P, _T]:
+    """Register a kernel that only kernels call; return it as it is.
+
+    It is compiled as a part of those, for whole numbers of 64 bits whatever a call names: without
+    what Python needs to call it, a separate cache, and a form for each number that is written into
+    a call. That takes a fraction of the time.
+    """
+    _plain[function] = _in_python(function, views=False)
+    _options[function] = {"cache": False, "nogil": True, "no_cpython_wrapper": True}
+    _options[function] |= {"no_cfunc_wrapper": True}
+    _parts_only.add(function)
     return function
 
 
@@ -170,11 +185,45 @@ def _compile(function: Any) -> None:
     if function not in _compiled:  # else it was made with the others of its module
         again = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
         again.__qualname__ = f"{function.__qualname__}_{digest(function)}"
+        if function in _parts_only:
+            _compiled[function] = _as_part(numba.njit(**_options[function])(again))
+            return
         try:
             _compiled[function] = numba.njit(**_options[function])(again)
             _remove_stale(again, _compiled[function].stats.cache_path)
         except (RuntimeError, OSError):  # numba finds no source to keep a cache beside
             _compiled[function] = numba.njit(**_options[function] | {"cache": False})(again)
+
+
+def _as_part(dispatcher: Any) -> Any:
+    """Let a dispatcher make one form, and no machine code but in its callers."""
+    from numba import types
+
+    template, customize = dispatcher.get_call_template, dispatcher._compiler._customize_flags
+
+    def widened(kind: Any) -> Any:
+        kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
+        return types.int64 if isinstance(kind, types.Integer | types.Boolean) else kind
+
+    def for_longs(arguments: Any, named: Any) -> Any:
+        return template(tuple(map(widened, arguments)), named)
+
+    def for_callers(flags: Any) -> Any:
+        flags = customize(flags)
+        flags.no_compile = True
+        return flags
+
+    def add(compiled_: Any) -> None:
+        name = object()  # what numba would know its machine code by
+        context, parts = dispatcher.targetctx, [compiled_.library]
+        context.insert_user_function(name, compiled_.fndesc, parts)
+        kinds = tuple(compiled_.signature.args)
+        dispatcher.overloads[kinds] = compiled_._replace(entry_point=name)
+
+    dispatcher.add_overload = add
+    dispatcher.get_call_template = for_longs
+    dispatcher._compiler._customize_flags = for_callers
+    return dispatcher
 
 
 def _remove_stale(function: FunctionType, folder: str | None) -> None:

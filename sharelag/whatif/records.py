@@ -384,6 +384,10 @@ class StateLog:
         self.begins[place] = write.start_offset, write.delivery_complete_count
         self._calls.append((self._topic.write, (self.keys[place], write)))
 
+    def written(self, place: int) -> tuple[int, int] | None:
+        """Return the start offset and the delivery complete count as written last."""
+        return self.begins.get(place)
+
     def snapshot_cold(self, now: int) -> None:
         """The share coordinator's timer."""
         self._calls.append((self._topic.snapshot_cold, (now,)))

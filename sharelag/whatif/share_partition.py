@@ -10,40 +10,40 @@ acknowledgement is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import numpy as np
 
 from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, Window
-from sharelag.whatif.partition.acknowledge import (
-    acknowledge,
-    advance,
-    check_held,
-    next_end,
-    release_session,
+from sharelag.whatif.compiled import (
+    acknowledging,
+    acquiring,
+    batches,
+    in_flight,
+    requests,
+    serving,
+    states,
 )
-from sharelag.whatif.partition.acquire import acquire, in_flight_span, next_fetch_offset
-from sharelag.whatif.partition.movement import move_log_start, take_over
-from sharelag.whatif.partition.state import ACQUIRED, State
+from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.in_flight import Batch, InFlight
+from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.partition.values import (
+    AcknowledgeError,
     Acknowledgement,
+    AcknowledgeType,
     Acquired,
     AcquireMode,
+    InvalidAcknowledgementError,
+    InvalidRecordStateError,
     Limits,
     LogBatch,
     Persist,
+    StateNotWrittenError,
     Write,
+    WrittenRun,
 )
-
-
-class InFlight(NamedTuple):
-    """Offsets ``first_offset..last_offset`` that are in flight in one state."""
-
-    first_offset: int
-    last_offset: int
-    delivery_state: DeliveryState
-    delivery_count: int
-    member: str | None  # who has acquired them
-    lock_ends_ms: int | None  # when they are taken back
+from sharelag.whatif.scenario import Member, Scenario, Settings, Topic
+from sharelag.whatif.simulation.logs import Log
 
 
 def _accept(_: Write) -> bool:
@@ -77,9 +77,13 @@ class SharePartition:
         state_epoch: int = 0,
         persist: Persist = _accept,
     ) -> None:
-        self._state = State(
-            start_offset, start_offset, limits or Limits(), leader_epoch, state_epoch, persist
-        )
+        self._limits, self._persist, self._state_epoch = limits or Limits(), persist, state_epoch
+        self._core = _memory(self._limits)
+        (self._p,) = self._core.places
+        self._members: dict[str, int] = {}
+        self._now = 0
+        self._core.hold(self._p, start_offset, (), 0)
+        self._core[self._p + at.WRITE_EPOCH] = leader_epoch
 
     @classmethod
     def load(
@@ -121,26 +125,23 @@ class SharePartition:
                 "give reset_to, what share.auto.offset.reset says"
             )
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)
-        loaded._state.now = now
-        take_over(loaded._state, window.batches)
+        loaded._now = now
+        loaded._core.hold(loaded._p, start, window.batches, now)
+        loaded._core.call("move_start", loaded._p)
         return loaded
 
     # ---- fetching ----
 
     def next_fetch_offset(self) -> int:
         """Where the next fetch of the log begins: what is to be delivered again comes first."""
-        return next_fetch_offset(self._state)
+        return int(acquiring.next_fetch_offset(self._core, self._p))
 
     def can_fetch(self) -> bool:
         """Whether a fetch may go on: there is something to deliver again, or room for new records.
 
         The room is a span: finished offsets and holes after the start offset take room, too.
         """
-        state = self._state
-        return (
-            next_fetch_offset(state) != state.end_offset + 1
-            or self.in_flight_span < state.limits.max_record_locks
-        )
+        return acquiring.can_fetch(self._core, self._p)
 
     def acquire(
         self,
@@ -183,11 +184,25 @@ class SharePartition:
             What is delivered, ascending; empty when there is nothing to deliver or no room.
         """
         self._advance(now)
-        size = max_records if batch_size is None else batch_size
         offset = self.next_fetch_offset() if fetch_offset is None else fetch_offset
-        return acquire(
-            self._state, member, batches, offset, max_records, size, mode == "record_limit", aborted
-        )
+        if not batches:
+            return []
+        core, p, m = self._core, self._p, self._number(member)
+        core[m + at.MAX_POLL] = max_records if batch_size is None else batch_size
+        core[m + at.RECORD_LIMIT] = int(mode == "record_limit")
+        core.fetched(p, batches, aborted)
+        core[at.SLOT], core[at.TAKEN] = -1, 0
+        acquiring.acquire(core, m, p, offset, max_records, 0, core[p + at.BATCHES] - 1)
+        slot = core[at.SLOT]
+        if slot < 0:
+            return []
+        first = slot + at.SLOT_HEAD
+        entries = range(first, first + core[slot + at.ENTRIES] * at.ENTRY_SIZE, at.ENTRY_SIZE)
+        serving.free(core, slot)
+        return [
+            Acquired(core[one + at.E_FIRST], core[one + at.E_LAST], core[one + at.E_COUNT])
+            for one in entries
+        ]
 
     # ---- what members say, or fail to say ----
 
@@ -208,7 +223,14 @@ class SharePartition:
             The share coordinator refused the write.
         """
         self._advance(now)
-        acknowledge(self._state, member, acknowledgements)
+        core, p, complete = self._core, self._p, self._core[self._p + at.COMPLETE]
+        ask, number = self._ask(member, acknowledgements), self._owner(member)
+        rows = len(acknowledgements)
+        trouble = acknowledging.acknowledge(core, p, ask, 0, rows, number)
+        requests.free_ask(core, ask)
+        if trouble:
+            raise self._error(trouble, member, acknowledgements[core[at.FOUND]])
+        self._write(complete)
 
     def check_held(
         self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
@@ -221,7 +243,12 @@ class SharePartition:
             As for `acknowledge`.
         """
         self._advance(now)
-        check_held(self._state, member, acknowledgements)
+        core, ask = self._core, self._ask(member, acknowledgements)
+        rows, number = len(acknowledgements), self._owner(member)
+        trouble = acknowledging.check_rows(core, self._p, ask, 0, rows, number)
+        requests.free_ask(core, ask)
+        if trouble:
+            raise self._error(trouble, member, acknowledgements[core[at.FOUND]])
 
     def release_session(self, member: str, now: int) -> None:
         """End a share session: what it acquired is available, or archived at the last attempt.
@@ -233,7 +260,9 @@ class SharePartition:
             expire.
         """
         self._advance(now)
-        release_session(self._state, member)
+        complete = self._core[self._p + at.COMPLETE]
+        states.release_all(self._core, self._p, self._owner(member))
+        self._write(complete)
 
     def expire_locks(self, now: int) -> int | None:
         """Take back what was acquired too long ago, and write so, whatever the coordinator answers.
@@ -247,7 +276,7 @@ class SharePartition:
             When the next lock ends, in ms; None while nothing is acquired.
         """
         self._advance(now)
-        return next_end(self._state)
+        return self.next_lock_ends_ms
 
     def log_start_moved(self, offset: int, now: int) -> None:
         """Follow the log start offset after a fetch found its records deleted; nothing is written.
@@ -257,94 +286,203 @@ class SharePartition:
         expire.
         """
         self._advance(now)
-        move_log_start(self._state, offset)
+        states.move_log_start(self._core, self._p, offset)
 
     # ---- what is in memory ----
 
     @property
     def limits(self) -> Limits:
         """The group's settings in force."""
-        return self._state.limits
+        return self._limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._state.limits = limits
+        self._limits = limits
+        self._core.limit(limits)
 
     @property
     def start_offset(self) -> int:
         """SPSO: the first offset that may still be delivered."""
-        return self._state.start_offset
+        return self._core[self._p + at.START]
 
     @property
     def end_offset(self) -> int:
         """Exclusive end of what was acquired so far (SPEO + 1)."""
-        return self._state.end_offset + 1 if self._state.batches else self._state.end_offset
+        return self._core[self._p + at.END] + self._core[self._p + at.IN_MEMORY]
 
     @property
     def delivery_complete_count(self) -> int:
         """Finished offsets at or after the start offset."""
-        return self._state.delivery_complete_count
+        return self._core[self._p + at.COMPLETE]
 
     @property
     def in_flight_span(self) -> int:
         """Offsets from start to end, finished ones and holes included, as the lock limit has it."""
-        return in_flight_span(self._state)
+        return int(batches.span(self._core, self._p))
 
     @property
     def next_lock_ends_ms(self) -> int | None:
         """When the next lock ends; None while nothing is acquired."""
-        return next_end(self._state)
+        ends = int(states.next_end(self._core, self._p))
+        return None if ends < 0 else ends
 
     def in_flight(self) -> list[InFlight]:
         """The offsets in flight from the start offset on, equal neighbours together."""
-        found: list[InFlight] = []
-        start = self.start_offset
-        for run in (run for batch in self._state.batches for run in batch.runs):
-            if run.last >= start:
-                held = (run.member, run.deadline) if run.state == ACQUIRED else (None, None)
-                state = DeliveryState(run.state)
-                part = InFlight(max(run.first, start), run.last, state, run.deliveries, *held)
-                last = found[-1] if found else None
-                if last and (last.last_offset, *last[2:]) == (part.first_offset - 1, *part[2:]):
-                    part = part._replace(first_offset=found.pop().first_offset)
-                found.append(part)
-        return found
+        return in_flight.in_flight(self._core, self._p, list(self._members))
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The batches in memory, those before the start offset included."""
+        return in_flight.batches_in(self._core, self._p, list(self._members))
+
+    @property
+    def looks_for_available(self) -> bool:
+        """Whether the next fetch looks for what is to be delivered again."""
+        return self._core[self._p + at.FIND] == 1
 
     @property
     def epochs(self) -> tuple[int, int]:
         """The leader epoch and the state epoch."""
-        return self._state.leader_epoch, self._state.state_epoch
+        return self._core[self._p + at.WRITE_EPOCH], self._state_epoch
 
     @property
     def acquired_count(self) -> int:
         """Acquired offsets from the start offset on."""
-        start = self.start_offset
-        return sum(
-            run.last - max(run.first, start) + 1
-            for batch in self._state.batches
-            for run in batch.runs
-            if run.state == ACQUIRED and run.last >= start
-        )
+        return int(batches.held_in(self._core, self._p))
 
     def state_of(self, offset: int) -> DeliveryState:
         """The state of any offset: archived before the start offset, available after the end.
 
         An offset between batches in flight that the log does not have counts as archived.
         """
-        state = self._state
-        if offset < state.start_offset:
+        core, p = self._core, self._p
+        if offset < core[p + at.START]:
             return DeliveryState.ARCHIVED
-        at = state.floor(offset)
-        if at >= 0 and state.batches[at].last >= offset:
-            runs = state.batches[at].runs
-            return next(DeliveryState(run.state) for run in runs if run.first <= offset <= run.last)
-        beyond = not state.batches or offset > state.end_offset
-        unknown = state.gap_window_active and offset >= state.gap_window_start
+        for first, last, state, *_ in self.in_flight():
+            if first <= offset <= last:
+                return state
+        beyond = not core[p + at.IN_MEMORY] or offset > core[p + at.END]
+        unknown = batches.has_gap(core, p) and offset >= core[p + at.GAP_START]
         return DeliveryState.AVAILABLE if beyond or unknown else DeliveryState.ARCHIVED
 
+    # ---- between its memory and the caller ----
+
+    def _number(self, member: str) -> int:
+        """The memory of a member."""
+        if member not in self._members:
+            self._members[member] = self._core.member()
+        return self._members[member]
+
+    def _owner(self, member: str) -> int:
+        return self._core[self._number(member) + at.MEMBER_INDEX]
+
     def _advance(self, now: int) -> None:
-        if now < self._state.now:
+        """Let locks expire, whatever the share coordinator answers."""
+        if now < self._now:
             raise InputError(
-                f"time goes from {self._state.now} ms back to {now} ms; pass times that ascend"
+                f"time goes from {self._now} ms back to {now} ms; pass times that ascend"
             )
-        advance(self._state, now)
+        core, self._now = self._core, now
+        core.grow()
+        core[at.CAUSE], core[at.CAUSE_NUMBER] = at.EXPIRES, at.NOBODY
+        states.advance(core, self._p, now)
+        writes, runs = core.take_writes()
+        begin = 0
+        for _, _, time, start, complete, epoch, end in writes.tolist():
+            self._persist(self._made(time, start, complete, epoch, runs[begin:end].tolist()))
+            begin = end
+
+    def _made(
+        self, time: int, start: int, complete: int, epoch: int, runs: Sequence[Sequence[int]]
+    ) -> Write:
+        made = tuple(
+            WrittenRun(first, last, state, count, bool(split))
+            for first, last, state, count, split in runs
+        )
+        return Write(time, start, complete, epoch, self._state_epoch, made)
+
+    def _write(self, complete: int) -> None:
+        """Write what is changed; the delivery complete count was ``complete`` before."""
+        core, p = self._core, self._p
+        begin, count = core[at.RUNS_AT] + core[at.OPEN] * at.RUN, core[at.RUNS] - core[at.OPEN]
+        if not count:
+            return
+        runs = core.a[begin : begin + count * at.RUN].reshape(count, at.RUN).tolist()
+        fields = (at.STATE_MS, at.START, at.COMPLETE, at.WRITE_EPOCH)
+        time, start, done, epoch = (core[p + field] for field in fields)
+        if not self._persist(self._made(time, start, done, epoch, runs)):
+            states.undo(core, p, complete)
+            raise StateNotWrittenError(
+                f"the share coordinator refused the write at {time} ms; "
+                "acknowledge again, or load the share partition anew"
+            )
+        states.finish(core, p)
+        core.take_writes()
+
+    def _ask(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> int:
+        """What a member says, as a request in memory."""
+        _check(acknowledgements)
+        core = self._core
+        ask = int(requests.new_ask(core, self._number(member)))
+        listed = [
+            (types,) if isinstance(types, int) else tuple(types) for _, _, types in acknowledgements
+        ]
+        types_at = core.types(sum(map(len, listed)))
+        core[ask + at.A_ROWS] = len(listed)
+        row = ask + at.ASK_HEAD
+        for (first, last, _), types in zip(acknowledgements, listed, strict=True):
+            one = types[0] if len(types) == 1 else -1
+            core.a[row : row + at.ROW] = self._p, first, last, one, types_at, 0
+            core.a[types_at : types_at + len(types)] = types
+            row, types_at = row + at.ROW, types_at + len(types)
+        return ask
+
+    def _error(self, trouble: int, member: str, given: Acknowledgement) -> AcknowledgeError:
+        first, last, _ = given
+        if trouble == at.NOT_IN_FLIGHT:
+            return InvalidRecordStateError(
+                f"{first}..{last} is not in flight; fetch it again before it is acknowledged"
+            )
+        if trouble == at.BEYOND:
+            core, p = self._core, self._p
+            before = batches.slot_of(core, p, batches.floor(core, p, last))
+            return InvalidAcknowledgementError(
+                f"{first}..{last} goes past {core[before + at.BATCH_LAST]}, the last acquired "
+                "offset; acknowledge what was delivered"
+            )
+        if trouble == at.NOT_RENEWED:
+            return InvalidRecordStateError(
+                "renewing locks is not enabled; set share.renew.acknowledge.enable of the group"
+            )
+        return InvalidRecordStateError(
+            f"{first}..{last} is not acquired by {member} any more; "
+            "what was not finished will be delivered again"
+        )
+
+
+def _memory(limits: Limits) -> Core:
+    """The memory of one share partition."""
+    most = Member(max_poll_records=limits.max_record_locks)
+    scenario = Scenario((Topic("t", 1),), (most,), settings=Settings(limits))
+    log = Log(np.zeros(1, np.int64), np.zeros(0, np.int64))
+    return Core(scenario, [log], requests=False, is_compiled=False)
+
+
+def _check(acknowledgements: Sequence[Acknowledgement]) -> None:
+    """Check what the broker checks first (``KafkaApis.validateAcknowledgementBatches``)."""
+    before = -1
+    for first, last, types in acknowledgements:
+        listed = (types,) if isinstance(types, int) else types
+        if first > last or first < before:
+            raise InvalidAcknowledgementError(
+                f"{first}..{last} ends before it begins, or before {before}: sort them"
+            )
+        if len(listed) != 1 and len(listed) != last - first + 1:
+            raise InvalidAcknowledgementError(
+                f"{len(listed)} types for {first}..{last}: give one, or one an offset"
+            )
+        if min(listed) < AcknowledgeType.GAP or max(listed) > AcknowledgeType.RENEW:
+            raise InvalidAcknowledgementError(
+                f"a type of {first}..{last} is not one of 0..{AcknowledgeType.RENEW:d}"
+            )
+        before = last

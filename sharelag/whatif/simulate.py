@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.whatif.compiled.support import RecordsLostError, use_compiled
+from sharelag.whatif.compiled.run import Simulation
+from sharelag.whatif.compiled.support import use_compiled
 from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.loop import Simulation, SimulationTables
+from sharelag.whatif.simulation.loop import SimulationTables
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class SimulationResult(SimulationTables):
         """Return the state of every offset in flight at a moment, equal neighbours in one row.
 
         Leaders know this and write only a part of it: who has acquired what is nowhere in
-        `records`. The simulation runs once more until then, in the loop that can be asked.
+        `records`. The simulation runs once more until then.
 
         Parameters
         ----------
@@ -74,20 +75,20 @@ class SimulationResult(SimulationTables):
         at_ms = lasts if at_ms is None else at_ms
         if not 0 <= at_ms <= lasts:
             raise InputError(f"{at_ms} ms is not within the simulation: give 0 to {lasts}")
-        run = Simulation(self.scenario, self.seed, requests=False)
+        run = Simulation(self.scenario, self.seed, False, use_compiled(self.scenario))
         run.clock.run(at_ms * MS)
         members = {life.id: life.member.name for life in run.lives}
         rows = [
             (
-                *run.names[served.place],
+                *name,
                 *part[:2],
                 part.delivery_state.name.lower(),
                 part.delivery_count,
                 None if part.member is None else members[part.member],
                 None if part.lock_ends_ms is None else part.lock_ends_ms - self.scenario.begins_ms,
             )
-            for served in run.brokers.served
-            for part in served.share.in_flight()
+            for name, parts in zip(run.names, run.in_flight(), strict=True)
+            for part in parts
         ]
         return tables.table(rows, tables.IN_FLIGHT)
 
@@ -135,15 +136,11 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
             "sharelag.whatif.named('uneven') or bench.scenario('billing')"
         )
     seed = require_seed(seed)
-    run = _run(scenario, seed, requests)
-    try:
-        ended = run.end()
-    except RecordsLostError:
-        run = Simulation(scenario, seed, requests)
-        ended = run.end()
+    run = Simulation(scenario, seed, requests, use_compiled(scenario))
+    ended = run.end()
     return SimulationResult(
         **vars(ended),
-        requests=tables.requests(run.requests or (), run.lives),
+        requests=tables.requests(run.requests, run.lives),
         _states=run.states,
         _logs=tuple(run.logs),
     )
@@ -160,13 +157,3 @@ def require_seed(seed: object) -> int:
     if not isinstance(seed, Integral) or int(seed) < 0:
         raise InputError(f"{seed!r} cannot be a seed: give a whole number from 0 on")
     return int(seed)
-
-
-def _run(scenario: Scenario, seed: int, requests: bool) -> Simulation:
-    """The loop for a scenario: both give the same, to the last byte."""
-    if not use_compiled(scenario):
-        return Simulation(scenario, seed, requests)
-    # Only here: numba takes its time to load.
-    from sharelag.whatif.compiled.run import CompiledRun
-
-    return CompiledRun(scenario, seed, requests)

@@ -25,7 +25,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow
-from sharelag.whatif.simulation.clients import Client
+from sharelag.whatif.compiled.clients import Client
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support import readings

@@ -25,6 +25,7 @@ from sharelag.inputs.spark import is_connect
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
+from sharelag.whatif.compiled import support
 from sharelag.whatif.scenario import Producer
 from tests.support.connect import no_session
 from tests.support.spark.gated import gated
@@ -68,14 +69,12 @@ def test_every_layout_gives_the_same_bytes_as_this_process(spark: SparkSession) 
         assert as_bytes(received) == as_bytes(expected), partitions
 
 
-def test_workers_use_the_compiled_loop_for_many_records(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_workers_use_compiled_kernels_for_many_records(spark: SparkSession, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "tests.support.compiled", "simulations"], check=True)
 
     def noting(group: Any) -> dict[str, dict[str, list[int]]]:
-        loop = "compiled" if "sharelag.whatif.compiled.run" in sys.modules else "readable"
-        (tmp_path / loop).touch()
+        form = "compiled" if support._is_loaded else "plain"
+        (tmp_path / form).touch()
         return {group.members[0].id: {"orders": [0, 1, 2, 3]}}
 
     register("noting", noting)

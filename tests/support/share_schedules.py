@@ -14,7 +14,7 @@ from typing import Any
 
 from sharelag.model import SharePartition as Key
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.partition.state import ACQUIRED
+from sharelag.whatif.compiled.in_flight import InFlight
 from sharelag.whatif.partition.values import (
     AcknowledgeError,
     Acknowledgement,
@@ -247,15 +247,14 @@ def lives(random: Random, steps: int = 60, steady: bool = False) -> Iterator[tup
 
 def state_of(share: SharePartition) -> dict[str, Any]:
     """What is in memory, in the form of the oracle."""
-    state = share._state
+    batches = share.batches
     return {
-        "startOffset": state.start_offset,
-        "endOffset": state.end_offset,
-        "dcc": state.delivery_complete_count,
-        "findNext": state.find_next_fetch_offset,
-        "inFlight": [
-            [batch.first, batch.last, batch.split, _runs(batch.runs)] for batch in state.batches
-        ],
+        "startOffset": share.start_offset,
+        # Kafka's is that of the last record while there is any.
+        "endOffset": share.end_offset - bool(batches),
+        "dcc": share.delivery_complete_count,
+        "findNext": share.looks_for_available,
+        "inFlight": [[*batch[:3], _runs(batch.runs)] for batch in batches],
     }
 
 
@@ -264,13 +263,5 @@ def written(writes: list[Write]) -> list[list[Any]]:
     return [[*write[:5], [list(StateBatch(*batch)) for batch in write.batches]] for write in writes]
 
 
-def _runs(runs: Any) -> list[list[Any]]:
-    received: list[list[Any]] = []
-    for run in runs:
-        held = run.state == ACQUIRED
-        one = [*run[:4], run.member if held else "", run.deadline if held else 0]
-        if received and received[-1][2:] == one[2:]:
-            received[-1][1] = one[1]
-        else:
-            received.append(one)
-    return received
+def _runs(runs: list[InFlight]) -> list[list[Any]]:
+    return [[*run[:4], run.member or "", run.lock_ends_ms or 0] for run in runs]

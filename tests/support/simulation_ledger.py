@@ -1,28 +1,32 @@
 """What members were given and what they said, kept apart from the simulation, to check it.
 
-`audited` runs a scenario and follows every call of every share partition. The ledger knows Kafka's
+`audited` runs a scenario and follows every change of every share partition. The ledger knows Kafka's
 rules for single offsets and nothing of batches, windows or writes; whatever breaks a promise fails
 at once.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
 from sharelag.model import DeliveryState
+from sharelag.whatif.compiled import acknowledging, acquiring, requests, serving, states
+from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.in_flight import InFlight, in_flight
+from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.partition.values import (
-    AcknowledgeError,
     Acknowledgement,
     AcknowledgeType,
     Acquired,
     Limits,
 )
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulate import SimulationResult, simulate
-from sharelag.whatif.simulation.served import Loader
 
 TERMINAL = (2, 4)
 
@@ -104,21 +108,29 @@ class Ledger:
         self.unwritten.clear()
 
 
-class Watched(SharePartition):
-    """A share partition whose calls are recorded. ``may_go_back``: the log start moves."""
+class Watched:
+    """A share partition whose changes are recorded. ``may_go_back``: the log start moves."""
 
-    ledger: Ledger
-    may_go_back: bool
-    passed: int
+    def __init__(self, core: Core, p: int, ledger: Ledger, may_go_back: bool) -> None:
+        self._core, self._p = core, p
+        self.ledger, self.may_go_back = ledger, may_go_back
+        self.passed = self.start_offset
 
-    def acquire(self, member: str, now: int, *found: Any, **more: Any) -> list[Acquired]:
-        self.ledger.expire(now)
-        acquired = super().acquire(member, now, *found, **more)
-        self.ledger.acquired(member, now, acquired or self._acquired_for_nobody())
-        self.check()
-        return acquired
+    @property
+    def start_offset(self) -> int:
+        return self._core[self._p + at.START]
 
-    def _acquired_for_nobody(self) -> list[Acquired]:
+    @property
+    def delivery_complete_count(self) -> int:
+        return self._core[self._p + at.COMPLETE]
+
+    def in_flight(self) -> list[InFlight]:
+        return in_flight(self._core, self._p, [str(n) for n in range(len(self._core.members))])
+
+    def can_fetch(self) -> bool:
+        return acquiring.can_fetch(self._core, self._p)
+
+    def acquired_for_nobody(self) -> list[Acquired]:
         """Find what a fetch that failed acquired: it stays so until its lock ends."""
         return [
             Acquired(offset, offset, count)
@@ -127,46 +139,6 @@ class Watched(SharePartition):
             for offset in range(first, last + 1)
             if offset not in self.ledger.held
         ]
-
-    def acknowledge(
-        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
-    ) -> None:
-        self.ledger.expire(now)
-        start = self.start_offset
-        super().acknowledge(member, now, acknowledgements)
-        self.ledger.acknowledged(member, now, acknowledgements, start)
-        self.check()
-
-    def check_held(
-        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
-    ) -> None:
-        """All that is said about is held by who says so, or else it is refused."""
-        start, held = self.start_offset, self.ledger.held
-        self.ledger.expire(now)
-        offsets = [
-            n
-            for one in acknowledgements
-            for n in range(max(one.first_offset, start), one.last_offset + 1)
-        ]
-        mine = all(offset in held and held[offset][0] == member for offset in offsets)
-        try:
-            super().check_held(member, now, acknowledgements)
-        except AcknowledgeError:
-            assert not mine or self.may_go_back
-            raise
-        assert mine or self.may_go_back
-
-    def release_session(self, member: str, now: int) -> None:
-        self.ledger.expire(now)
-        super().release_session(member, now)
-        self.ledger.released(member)
-        self.check()
-
-    def expire_locks(self, now: int) -> int | None:
-        self.ledger.expire(now)
-        ends = super().expire_locks(now)
-        self.check()
-        return ends
 
     def check(self) -> None:
         """The start never goes back, and the count is that of the finished offsets after it."""
@@ -186,11 +158,101 @@ class Watched(SharePartition):
             }
             assert held == {offset: member for offset, (member, _, _) in self.ledger.held.items()}
             # What is left of what was there: neither finished nor passed.
-            left = self.end_offset - self.start_offset - self.delivery_complete_count
-            unfinished = sum(
-                n not in self.ledger.finished for n in range(self.start_offset, self.end_offset)
-            )
+            end = self._core[self._p + at.END] + self._core[self._p + at.IN_MEMORY]
+            left = end - self.start_offset - self.delivery_complete_count
+            unfinished = sum(n not in self.ledger.finished for n in range(self.start_offset, end))
             assert left == unfinished
+
+
+class _Auditor:
+    """The kernels that change share partitions, with a ledger beside each."""
+
+    def __init__(self, limits: Limits, plain: bool) -> None:
+        self.limits, self.plain = limits, plain
+        self.ledgers: dict[int, Ledger] = {}
+
+    def ledger(self, a: Any, p: int) -> Ledger:
+        """Return the ledger of a place, with the locks that end until now over."""
+        known = self.ledgers[a[p + at.INDEX]]
+        known.expire(states.now_ms(a))
+        return known
+
+    def load(self, brokers: Brokers, place: int, *found: Any) -> None:
+        LOAD(brokers, place, *found)
+        known = self.ledgers.get(place)
+        if known:
+            known.loaded()
+        ledger = known or self.ledgers.setdefault(place, Ledger(self.limits))
+        core = brokers._core
+        ledger.share = Watched(core, core.places[place], ledger, not self.plain)
+
+    def acquire(self, a: Any, m: int, p: int, *more: int) -> None:
+        ledger = self.ledger(a, p)
+        before = a[a[at.SLOT] + at.ENTRIES] if a[at.SLOT] >= 0 else 0
+        acquiring.acquire(a, m, p, *more)
+        slot, first = a[at.SLOT], a[at.SLOT] + at.SLOT_HEAD
+        runs = [
+            Acquired(a[one + at.E_FIRST], a[one + at.E_LAST], a[one + at.E_COUNT])
+            for entry in range(before, a[slot + at.ENTRIES] if slot >= 0 else 0)
+            for one in (first + entry * at.ENTRY_SIZE,)
+        ]
+        member = str(a[m + at.MEMBER_INDEX])
+        runs = runs or ledger.share.acquired_for_nobody()
+        ledger.acquired(member, states.now_ms(a), runs)
+        ledger.share.check()
+
+    def check_rows(self, a: Any, p: int, ask: int, begin: int, end: int, member: int) -> int:
+        """All that is said about is held by who says so, or else it is refused."""
+        ledger, start = self.ledger(a, p), a[p + at.START]
+        offsets = [
+            n
+            for one in _given(a, ask, begin, end)
+            for n in range(max(one.first_offset, start), one.last_offset + 1)
+        ]
+        held = ledger.held
+        mine = all(offset in held and held[offset][0] == str(member) for offset in offsets)
+        refused = int(acknowledging.check_rows(a, p, ask, begin, end, member))
+        assert mine != bool(refused) or ledger.share.may_go_back
+        return refused
+
+    def acknowledge(self, a: Any, p: int, ask: int, begin: int, end: int, member: int) -> int:
+        ledger, start = self.ledger(a, p), a[p + at.START]
+        refused = int(acknowledging.acknowledge(a, p, ask, begin, end, member))
+        if not refused:
+            given = _given(a, ask, begin, end)
+            ledger.acknowledged(str(member), states.now_ms(a), given, start)
+        return refused
+
+    def release_all(self, a: Any, p: int, member: int) -> None:
+        ledger = self.ledger(a, p)
+        states.release_all(a, p, member)
+        ledger.released(str(member))
+
+    def finish(self, a: Any, p: int) -> None:
+        states.finish(a, p)
+        self.ledgers[a[p + at.INDEX]].share.check()
+
+    def expire(self, a: Any, p: int) -> bool:
+        is_due = 0 <= a[p + at.EXPIRY_DUE] <= a[at.NOW]
+        expired = states.expire(a, p)
+        if is_due:
+            self.ledger(a, p).share.check()
+        return expired
+
+
+LOAD = Brokers._load
+
+
+def _given(a: Any, ask: int, begin: int, end: int) -> list[Acknowledgement]:
+    """Rows of a request, as a member's acknowledgements."""
+    given = []
+    for row in range(begin, end):
+        one = ask + at.ASK_HEAD + row * at.ROW
+        first, last, type_ = a[one + at.R_FIRST], a[one + at.R_LAST], a[one + at.R_TYPE]
+        types = a[one + at.R_TYPES]
+        listed = tuple(a[n] for n in range(types, types + last - first + 1))
+        given.append(Acknowledgement(first, last, type_ if type_ >= 0 else listed))
+    return given
 
 
 def audited(scenario: Scenario, seed: int, plain: bool) -> tuple[SimulationResult, list[Ledger]]:
@@ -199,22 +261,20 @@ def audited(scenario: Scenario, seed: int, plain: bool) -> tuple[SimulationResul
     ``plain``: no record is deleted, compacted or aborted, so that the start offset never goes back,
     and what is left can be counted offset by offset.
     """
-    ledgers: dict[int, Ledger] = {}
-    load = Loader.loaded
-
-    def watched(self: Loader, place: int, *found: Any) -> SharePartition:
-        share = load(self, place, *found)
-        share.__class__ = Watched
-        assert isinstance(share, Watched)
-        known = ledgers.get(place)
-        if known:
-            known.loaded()
-        share.ledger = known or ledgers.setdefault(place, Ledger(scenario.settings.limits))
-        share.ledger.share = share
-        share.may_go_back = not plain
-        share.passed = share.start_offset
-        return share
-
-    with patch.object(Loader, "loaded", watched):
+    auditor = _Auditor(scenario.settings.limits, plain)
+    with ExitStack() as patches:
+        for owner, name, value in (
+            (sys.modules[simulate.__module__], "use_compiled", lambda _: False),
+            (Brokers, "_load", lambda *given: auditor.load(*given)),
+            (Core, "release", lambda _: None),  # the ledgers look into it later
+            (serving, "acquire", auditor.acquire),
+            (serving, "expire", auditor.expire),
+            (requests, "expire", auditor.expire),
+            (requests, "check_rows", auditor.check_rows),
+            (requests, "acknowledge", auditor.acknowledge),
+            (requests, "release_all", auditor.release_all),
+            (requests, "finish", auditor.finish),
+        ):
+            patches.enter_context(patch.object(owner, name, value))
         result = simulate(scenario, seed, requests=True)
-    return result, [ledgers[place] for place in sorted(ledgers)]
+    return result, [auditor.ledgers[place] for place in sorted(auditor.ledgers)]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
+from sharelag.whatif.compiled.batches import (
+    after_hole,
+    floor,
+    from_batch,
+    has_gap,
+    is_hole,
+    put_batch,
+    slot_of,
+    span,
+)
 from sharelag.whatif.compiled.layout import (
     ATTEMPTS,
     AVAILABLE,
@@ -12,9 +22,7 @@ from sharelag.whatif.compiled.layout import (
     BASES_AT,
     BATCH,
     BATCH_LAST,
-    BY_POLL,
     COUNT,
-    E_ACCEPTED,
     E_COUNT,
     E_FIRST,
     E_LAST,
@@ -24,18 +32,22 @@ from sharelag.whatif.compiled.layout import (
     ENTRY_SIZE,
     FIND,
     FIRST,
+    FLAGS_AT,
     FREE,
     FREE_SLOTS,
+    GAP_END,
+    GAP_START,
     IN_MEMORY,
+    IS_ABORTED,
+    IS_REMOVED,
+    LAST,
     LOCKS,
     MAX_POLL,
     MEMBER_INDEX,
     NEXT_FREE,
-    OF,
-    READABLE,
     RECORD_LIMIT,
+    S_ACQUIRED,
     S_AVAILABLE,
-    SAYS_BY,
     SLOT,
     SLOT_HEAD,
     SPLIT,
@@ -44,46 +56,73 @@ from sharelag.whatif.compiled.layout import (
     TAKEN,
     THROTTLED,
 )
-from sharelag.whatif.compiled.locks import acquire_offsets, batch_of, slot_of, split
+from sharelag.whatif.compiled.locks import acquire_offsets, split
+from sharelag.whatif.compiled.states import archive
 
 
-@kernel
+@part
 def next_fetch_offset(a: Any, p: Any) -> Any:
     """Where the next fetch begins; the search may find that nothing is to be redelivered."""
-    if a[p + FIND] and a[p + AVAILABLE]:
-        at = max(a[p + AVAILABLE_FROM], a[p + FIRST])
-        while at <= a[p + END]:
-            batch = batch_of(a, p, at)
-            if a[batch + SPLIT]:
-                if a[slot_of(a, p, at) + STATE] == S_AVAILABLE:
-                    break
-                at += 1
-            elif a[batch + STATE] == S_AVAILABLE:
-                at = a[batch + BATCH]
-                break
-            else:
-                at = a[batch + BATCH_LAST] + 1
-        a[p + AVAILABLE_FROM] = at
-        if at <= a[p + END]:
-            return at
-    a[p + FIND], a[p + AVAILABLE_FROM] = 0, a[p + END] + 1
-    return a[p + END] + a[p + IN_MEMORY]
+    nothing = not a[p + IN_MEMORY] or a[p + START] > a[p + LAST]
+    if a[p + FIND] and not nothing:
+        offset = _from_gap(a, p) if has_gap(a, p) else _available_from(a, p)
+        if offset >= 0:
+            return offset
+    a[p + FIND] = 0
+    return a[p + END] if nothing else a[p + END] + 1
 
 
-@kernel
-def span(a: Any, p: Any) -> Any:
-    """Offsets from start to end, finished ones included."""
-    return a[p + END] - a[p + START] + 1 if a[p + IN_MEMORY] else 0
+@part
+def _available_from(a: Any, p: Any) -> Any:
+    """The first available offset; -1: there is none."""
+    if a[p + AVAILABLE]:
+        at = from_batch(a, p, a[p + AVAILABLE_FROM])
+        while at <= a[p + LAST]:
+            found = _available_in(a, p, at)
+            if found >= 0:
+                a[p + AVAILABLE_FROM] = found
+                return found
+            at = after_hole(a, p, a[slot_of(a, p, at) + BATCH_LAST] + 1)
+    a[p + AVAILABLE_FROM] = a[p + LAST] + 1
+    return -1
 
 
-@kernel
+@part
+def _available_in(a: Any, p: Any, first: Any) -> Any:
+    """The first available offset of a batch that begins at one; -1: there is none."""
+    batch = slot_of(a, p, first)
+    if not a[batch + SPLIT]:
+        return first if a[batch + STATE] == S_AVAILABLE else -1
+    for offset in range(max(first, a[p + AVAILABLE_FROM]), a[batch + BATCH_LAST] + 1):
+        if a[slot_of(a, p, offset) + STATE] == S_AVAILABLE:
+            return offset
+    return -1
+
+
+@part
+def _from_gap(a: Any, p: Any) -> Any:
+    """The first offset that is available or in a hole of unknown state; -1: there is none."""
+    at, gap = a[p + FIRST], a[p + GAP_START]
+    while at <= a[p + LAST]:
+        if at > gap:
+            return gap
+        found = _available_in(a, p, at)
+        if found >= 0:
+            a[p + AVAILABLE_FROM] = found
+            return found
+        end = a[slot_of(a, p, at) + BATCH_LAST]
+        gap, at = max(gap, end + 1), after_hole(a, p, end + 1)
+    return -1
+
+
+@part
 def can_fetch(a: Any, p: Any) -> bool:
     """Whether a fetch may go on: there is something to deliver again, or room for new records."""
     again = next_fetch_offset(a, p) != a[p + END] + 1
     return bool(again or span(a, p) < a[LOCKS])
 
 
-@kernel
+@part
 def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """The last record batch of ``low..high`` that begins at or before an offset; else low - 1."""
     bases = a[p + BASES_AT]
@@ -97,23 +136,36 @@ def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     return low - 1
 
 
-@kernel
-def _taken(a: Any, m: Any, p: Any, first: Any, last: Any, count: Any) -> None:
+@part
+def _has(a: Any, p: Any, batch: Any, flag: Any) -> bool:
+    """Whether a record batch of the log is removed, or aborted."""
+    return bool(a[p + FLAGS_AT] and a[a[p + FLAGS_AT] + batch] & flag)
+
+
+@part
+def _aligned(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
+    """The end of the fetched record batch that holds an offset; the offset itself in a hole."""
+    at = batch_at(a, p, offset, low, high)
+    while at >= low and _has(a, p, at, IS_REMOVED):
+        at -= 1
+    return max(a[a[p + BASES_AT] + at + 1] - 1, offset) if at >= low else offset
+
+
+@part
+def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     """Note what a fetch acquired; the slot is there from the first time on."""
     if a[SLOT] < 0:
         a[SLOT] = a[FREE]
         a[FREE], a[FREE_SLOTS] = a[a[SLOT] + NEXT_FREE], a[FREE_SLOTS] - 1
-        a[a[SLOT] + ENTRIES], a[a[SLOT] + OF] = 0, m
-        a[a[SLOT] + SAYS_BY] = BY_POLL
+        a[a[SLOT] + ENTRIES] = 0
     slot = a[SLOT]
-    at = SLOT_HEAD + a[slot + ENTRIES] * ENTRY_SIZE
+    at = slot + SLOT_HEAD + a[slot + ENTRIES] * ENTRY_SIZE
     a[slot + ENTRIES] += 1
-    a[slot + at + E_PLACE], a[slot + at + E_FIRST], a[slot + at + E_LAST] = p, first, last
-    a[slot + at + E_COUNT], a[slot + at + E_ACCEPTED] = count, 0
+    a[at + E_PLACE], a[at + E_FIRST], a[at + E_LAST], a[at + E_COUNT] = p, first, last, count
     a[TAKEN] += last - first + 1
 
 
-@kernel
+@part
 def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     """Whether anything is available (1), and failed too often to come with others (2)."""
     if not a[batch + SPLIT]:
@@ -130,7 +182,7 @@ def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     return found
 
 
-@kernel
+@part
 def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, limit: Any) -> None:
     """Acquire available offsets of a split batch; no limit is -1."""
     attempts, size = a[ATTEMPTS], a[batch + BATCH_LAST] - a[batch + BATCH] + 1
@@ -156,6 +208,8 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
         number, most = end - begin + 1, -1
         if is_last:
             most = 1
+        # Kafka compares for equality: more taken before the first record that failed often means
+        # no ceiling.
         for one in (limit, ceiling):
             if one > taken and (most < 0 or one - taken < most):
                 most = one - taken
@@ -163,14 +217,14 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
             number = most
         acquire_offsets(a, p, begin, begin + number - 1, count + 1, a[m + MEMBER_INDEX], True)
         a[p + AVAILABLE] -= number
-        _taken(a, m, p, begin, begin + number - 1, count + 1)
+        _take(a, p, begin, begin + number - 1, count + 1)
         taken += number
         if number == most:
             break
         begin += number
 
 
-@kernel
+@part
 def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any) -> None:
     """Acquire what is available of a batch in flight."""
     begin, end = a[batch + BATCH], a[batch + BATCH_LAST]
@@ -182,70 +236,70 @@ def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any,
         return
     acquire_offsets(a, p, begin, end, a[batch + COUNT] + 1, a[m + MEMBER_INDEX], False)
     a[p + AVAILABLE] -= end - begin + 1
-    _taken(a, m, p, begin, end, a[batch + COUNT])
+    _take(a, p, begin, end, a[batch + COUNT])
 
 
-@kernel
-def _put(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
-    """Put a new batch in flight, after all others."""
-    batch = slot_of(a, p, first)
-    for offset in range(first, last + 1):
-        a[slot_of(a, p, offset) + BATCH] = first
-    a[batch + BATCH_LAST], a[batch + SPLIT] = last, is_split
-
-
-@kernel
+@part
 def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any) -> None:
-    """Acquire new offsets, up to the end of a record batch of ``low..high``."""
-    bases, member = a[p + BASES_AT], a[m + MEMBER_INDEX]
+    """Acquire new offsets, up to the end of a record batch (``acquireNewBatchRecords``)."""
+    bases, member, until = a[p + BASES_AT], a[m + MEMBER_INDEX], last
     if room < last - first + 1:
-        aligned = first + room - 1
-        at = batch_at(a, p, aligned, low, high)
-        last = max(a[bases + at + 1] - 1, aligned) if at >= low else aligned
-    if not a[p + IN_MEMORY]:
-        a[p + IN_MEMORY], a[p + FIRST], a[p + START], a[p + END] = 1, first, first, last
-    a[p + END] = max(a[p + END], last)
-    if a[m + RECORD_LIMIT] and last - first + 1 > room:
-        _put(a, p, first, last, 1)
+        until = _aligned(a, p, first + room - 1, low, high)
+        if has_gap(a, p) and until > last:
+            until = last  # not into the batch after the hole
+    if a[m + RECORD_LIMIT] and until - first + 1 > room:
+        put_batch(a, p, first, until, 1)
         acquire_offsets(a, p, first, first + room - 1, 1, member, True)
-        for offset in range(first + room, last + 1):
+        for offset in range(first + room, until + 1):
             at = slot_of(a, p, offset)
             a[at + STATE], a[at + COUNT] = S_AVAILABLE, 0
-        a[p + AVAILABLE] += last - first - room + 1
+        a[p + AVAILABLE] += until - first - room + 1
         a[p + FIND], a[p + AVAILABLE_FROM] = 1, min(a[p + AVAILABLE_FROM], first + room)
-        _taken(a, m, p, first, first + room - 1, 1)
-        return
-    size, begin = a[m + MAX_POLL], first
-    if not a[m + RECORD_LIMIT] and last - first + 1 > size:
-        for at in range(low, high + 1):
-            base = a[bases + at]
-            if base > last:
-                break
-            if base - begin >= size:
-                _whole(a, m, p, begin, base - 1)
-                begin = base
-    _whole(a, m, p, begin, last)
+        _take(a, p, first, first + room - 1, 1)
+    else:
+        size, begin = a[m + MAX_POLL], first
+        if not a[m + RECORD_LIMIT] and until - first + 1 > size:
+            for at in range(low, high + 1):
+                base = a[bases + at]
+                if base > until:
+                    break
+                if base - begin >= size and not _has(a, p, at, IS_REMOVED):
+                    _whole(a, p, begin, base - 1, member)
+                    begin = base
+        _whole(a, p, begin, until, member)
+    if a[p + FIRST] == first:
+        a[p + START] = first
+    a[p + END] = max(a[p + END], until)
+    if a[p + GAP_END] >= 0:
+        _shrink_gap(a, p)
 
 
-@kernel
-def _whole(a: Any, m: Any, p: Any, first: Any, last: Any) -> None:
-    _put(a, p, first, last, 0)
-    acquire_offsets(a, p, first, last, 1, a[m + MEMBER_INDEX], False)
-    _taken(a, m, p, first, last, 1)
+@part
+def _whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
+    put_batch(a, p, first, last, 0)
+    acquire_offsets(a, p, first, last, 1, member, False)
+    _take(a, p, first, last, 1)
 
 
-@kernel
-def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
-    """Acquire from the record batches that hold any of the offsets up to ``most``."""
+@part
+def _shrink_gap(a: Any, p: Any) -> None:
+    """The holes before what was acquired last are known; there are none after what was loaded."""
+    slot = a[SLOT]
+    offset = a[slot + SLOT_HEAD + (a[slot + ENTRIES] - 1) * ENTRY_SIZE + E_LAST] + 1
+    if has_gap(a, p) and offset <= a[p + GAP_END]:
+        a[p + GAP_START] = offset
+    else:
+        a[p + GAP_END] = -1
+
+
+@part
+def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any) -> None:
+    """Acquire from the record batches ``low..high`` of the log, which a fetch brought."""
+    while low <= high and _has(a, p, low, IS_REMOVED):
+        low += 1
+    while low <= high and _has(a, p, high, IS_REMOVED):
+        high -= 1
     bases = a[p + BASES_AT]
-    # What is fetched is near the end of the log more often than not.
-    low = high = end = a[p + READABLE]
-    while low > 0 and a[bases + low] > offset:
-        low, high = max(2 * low - end - 1, 0), low
-    low = max(batch_at(a, p, offset, low, high), 0)
-    high = end - 1
-    if a[bases + end] > most:
-        high = batch_at(a, p, most, low, end)
     if room <= 0 or high < low or a[bases + high + 1] - 1 < a[p + START]:
         return
     base, last = a[bases + low], a[bases + high + 1] - 1
@@ -254,30 +308,101 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
         room, last = min(wanted, a[p + END] - offset + 1), min(last, a[p + END])
     if room <= 0:
         return
+    if a[p + IN_MEMORY] and offset < base:
+        # The log lost what was available before.
+        begin = from_batch(a, p, offset)
+        if archive(a, p, begin, offset, base - 1, S_AVAILABLE, True):
+            a[p + FIND] = 1
     begin = base
     if not a[p + IN_MEMORY] or base < a[p + FIRST]:
         begin = max(base, a[p + START])
+    elif base <= a[p + LAST] and not is_hole(a, p, base):
+        begin = a[slot_of(a, p, base) + BATCH]
     if min(base, begin) > last:
         return
-    at, taken = begin, a[TAKEN]
-    if a[p + IN_MEMORY] and a[p + FIRST] <= last and begin <= a[p + END]:
-        at = max(begin, a[p + FIRST])
-        while at <= min(last, a[p + END]):
-            if a[TAKEN] - taken >= room:
-                return
-            if not a[p + AVAILABLE]:
-                at = a[p + END] + 1
+    entry, taken = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0, a[TAKEN]
+    if a[p + IN_MEMORY] and from_batch(a, p, min(base, begin)) <= min(last, a[p + LAST]):
+        _known_and_new(a, m, p, base, last, begin, room, low, high)
+    else:
+        _new(a, m, p, begin, last, room, low, high)
+    if a[p + FLAGS_AT] and a[TAKEN] > taken:
+        _leave_aborted_out(a, p, entry, taken, low, high)
+
+
+@part
+def _known_and_new(
+    a: Any, m: Any, p: Any, base: Any, last: Any, begin: Any, room: Any, low: Any, high: Any
+) -> None:
+    """Acquire from batches in flight, from unknown holes between them, and after them."""
+    taken, at = a[TAKEN], from_batch(a, p, min(base, begin))
+    end = floor(a, p, last)
+    end = a[slot_of(a, p, end) + BATCH_LAST]
+    while (a[p + AVAILABLE] or has_gap(a, p)) and at <= min(last, end):
+        count, first = a[TAKEN] - taken, at
+        if count >= room:
+            break
+        batch = slot_of(a, p, first)
+        at = after_hole(a, p, a[batch + BATCH_LAST] + 1)
+        if has_gap(a, p):
+            if begin < first:
+                _new(a, m, p, begin, first - 1, room - count, low, high)
+                count = a[TAKEN] - taken
+            begin = a[batch + BATCH_LAST] + 1
+            if count >= room:
                 break
-            batch = batch_of(a, p, at)
-            found = _throttled(a, p, batch, base, last)
-            at = a[batch + BATCH_LAST] + 1
-            if found == 2 and a[TAKEN] > taken:
+        found = _throttled(a, p, batch, base, last)
+        if found == 2 and count:
+            room = 0  # what failed often waits for a separate fetch
+            break
+        if found:
+            _known(a, m, p, batch, base, last, room - count, found == 2)
+            if found == 2 and a[TAKEN] - taken > count:
+                room = 0
+                break
+    count = a[TAKEN] - taken
+    if count < room and end < last:
+        _new(a, m, p, end + 1, last, room - count, low, high)
+    if a[p + GAP_END] >= 0 and a[TAKEN] > taken:
+        _shrink_gap(a, p)
+
+
+@part
+def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -> None:
+    """Archive aborted record batches as they are acquired, and leave them out of what is delivered.
+
+    Who holds them: records that another member has acquired are archived as well.
+    """
+    slot, bases, is_any = a[SLOT], a[p + BASES_AT], False
+    for batch in range(low, high + 1):
+        if _has(a, p, batch, IS_ABORTED) and not _has(a, p, batch, IS_REMOVED):
+            base, last = a[bases + batch], a[bases + batch + 1] - 1
+            begin, is_any = floor(a, p, base), True
+            if begin < 0:
+                # Kafka fails this fetch: they stay acquired until their locks expire.
+                a[slot + ENTRIES], a[TAKEN] = entry, taken
                 return
-            if found:
-                before = a[TAKEN]
-                _known(a, m, p, batch, base, last, room - a[TAKEN] + taken, found == 2)
-                if found == 2 and a[TAKEN] > before:
-                    return
-    room -= a[TAKEN] - taken
-    if room > 0 and at <= last:
-        _new(a, m, p, at, last, room, low, high)
+            archive(a, p, begin, base, last, S_ACQUIRED, True)
+    if not is_any:
+        return
+    count = a[slot + ENTRIES]
+    a[TAKEN] = taken
+    for one in range(entry, count):
+        at = slot + SLOT_HEAD + one * ENTRY_SIZE
+        begin, end, times = a[at + E_FIRST], a[at + E_LAST], a[at + E_COUNT]
+        for batch in range(low, high + 1):
+            base, last = a[bases + batch], a[bases + batch + 1] - 1
+            if last < begin or base > end or not _has(a, p, batch, IS_ABORTED):
+                continue
+            if _has(a, p, batch, IS_REMOVED):
+                continue
+            if base > begin:
+                _take(a, p, begin, base - 1, times)
+            begin = last + 1
+        if begin <= end:
+            _take(a, p, begin, end, times)
+    # What is left was put after all that was acquired.
+    for one in range(count, a[slot + ENTRIES]):
+        for field in range(ENTRY_SIZE):
+            to = slot + SLOT_HEAD + (entry + one - count) * ENTRY_SIZE + field
+            a[to] = a[slot + SLOT_HEAD + one * ENTRY_SIZE + field]
+    a[slot + ENTRIES] -= count - entry

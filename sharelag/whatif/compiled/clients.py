@@ -1,24 +1,39 @@
-"""Members of a compiled run: what of them stays in Python."""
+"""Share consumers: they join, get partitions, leave and fail.
+
+How they poll, work and acknowledge is in the kernels beside.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from sharelag.compiled import compiled
-from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.scenario import Member
-from sharelag.whatif.simulation.clients import Client, World
 from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.coordinator import Coordinator, Target
+from sharelag.whatif.simulation.life import Life, Surroundings
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, Work
 
 #: Polls whose accidents are drawn together.
 _ACCIDENTS = 64
 
 
-class CompiledClient(Client):
-    """One life of a share consumer whose polls and work are compiled."""
+@dataclass(frozen=True)
+class World(Surroundings):
+    """What all members of a share group have in common."""
+
+    brokers: Brokers
+    coordinator: Coordinator
+    first: dict[str, int]  # the first place of each topic
+    core: Core
+
+
+class Client(Life):
+    """One life of a share consumer."""
 
     def __init__(
         self,
@@ -28,10 +43,11 @@ class CompiledClient(Client):
         life: int,
         which: int,
         work: dict[int, Work],
-        core: Core,
         work_at: int,
     ) -> None:
-        self._core, self._m = core, core.member()
+        self._world, self._core = world, world.core
+        self.address = world.core.member()
+        self._is_counted: tuple[int, int] | None = None
         fields = {
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
@@ -41,14 +57,77 @@ class CompiledClient(Client):
             at.IS_FIXED: int(work[0].is_fixed),
         }
         for field, value in fields.items():
-            core[self._m + field] = value
-        core.behave(self._m, member.behaviour)
+            self._core[self.address + field] = value
+        self._core.behave(self.address, member.behaviour)
         super().__init__(world, member, number, life, which, work)
+        self._begin()
+
+    # ---- membership ----
 
     @property
-    def address(self) -> int:
-        """Where its memory is."""
-        return self._m
+    def _interval(self) -> int:
+        return self._world.scenario.settings.heartbeat_interval_ms * MS
+
+    def _send_beat(self) -> None:
+        self._clock.after(self._network, self._beat_arrives)
+
+    def _beat_arrives(self) -> None:
+        if self.ended is not None or not self._is_member():
+            return
+        answer = self._world.coordinator.heartbeat(
+            self.id, self._topics, self.member.rack, not self._known
+        )
+        if answer is not None or not self._known:  # else nothing is new to it
+            self._clock.after(self._network, self._heartbeat_answered, answer)
+
+    def _heartbeat_answered(self, answer: Target | bool | None) -> None:
+        if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():
+            return
+        self._known = answer is not False
+        if answer is True:
+            self._end("refused")
+        if answer is None or answer is True:
+            return
+        target = answer if isinstance(answer, dict) else {}
+        self.places = [
+            self._world.first[topic] + one for topic, numbers in target.items() for one in numbers
+        ]
+        self._count_unassigned()
+        self._beat(self._beats)  # it says what it has, or joins again
+        if self.places and not self._is_at_work():
+            self._core.call("poll", self.address)
+
+    def _depart(self) -> None:
+        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._known, self.places = False, []
+        self._count_unassigned()
+
+    def _cut_off(self) -> None:
+        """The brokers notice that its connections are gone."""
+        self._clock.after(self._network, self._world.brokers.close, self.number)
+
+    def leave(self) -> None:
+        """Close the consumer when the records at hand are done."""
+        self._core[self.address + at.LEAVING] = 1
+        super().leave()
+
+    def close(self) -> None:
+        """Close the consumer instead of polling again."""
+        self._close()
+
+    def _close(self) -> None:
+        sent = self._core.call("close_sessions", self.address)
+        # A moment later, so that what it has acknowledged is written when its sessions end.
+        written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0
+        self._clock.after(self._network + written, self._world.brokers.close, self.number)
+        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._end("left")
+
+    def _end(self, how: str) -> None:
+        super()._end(how)
+        self._core[self.address + at.ENDED] = 1
+
+    # ---- what the memory has of it ----
 
     @property
     def places(self) -> list[int]:
@@ -57,25 +136,34 @@ class CompiledClient(Client):
 
     @places.setter
     def places(self, places: list[int]) -> None:
-        core, m = self._core, self._m
+        core, m = self._core, self.address
         self._places = places
         begin = core[m + at.WANTED_AT]
         core.a[begin : begin + len(places)] = [core.places[place] for place in places]
         core[m + at.WANTED], core[m + at.CHANGED] = len(places), 1
 
-    def leave(self) -> None:
-        """Close the consumer when the records at hand are done."""
-        self._core[self._m + at.LEAVING] = 1
-        super().leave()
+    @property
+    def busy(self) -> int:
+        """Microseconds of processing records."""
+        return self._is_counted[0] if self._is_counted else self._core[self.address + at.BUSY]
 
-    def close(self) -> None:
-        """Close the consumer instead of polling again."""
-        self._close()
+    @busy.setter
+    def busy(self, busy: int) -> None:
+        """A life begins with none; the memory has them."""
+
+    @property
+    def polls(self) -> int:
+        """How many polls brought records."""
+        return self._is_counted[1] if self._is_counted else self._core[self.address + at.POLLS]
+
+    @polls.setter
+    def polls(self, polls: int) -> None:
+        """A life begins with none; the memory has them."""
 
     def hang(self, for_ms: int | None) -> None:
         """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
         super().hang(for_ms)
-        self._core[self._m + at.HUNG_UNTIL] = self._hung_until
+        self._core[self.address + at.HUNG_UNTIL] = self._hung_until
 
     def accidents(self) -> Longs:
         """Draw random numbers for the accidents of many polls, as whole numbers."""
@@ -85,29 +173,14 @@ class CompiledClient(Client):
     def finish(self) -> None:
         """Count what is going on when the simulation ends."""
         super().finish()
-        self.busy, self.polls = self._core[self._m + at.BUSY], self._core[self._m + at.POLLS]
+        self._is_counted = self.busy, self.polls
 
     def _stop_work(self) -> None:
-        core, m = self._core, self._m
+        core, m = self._core, self.address
         since = core[m + at.BUSY_SINCE]
         if since >= 0:
             core[m + at.BUSY] = core[m + at.BUSY] + self._clock.now - since
             core[m + at.BUSY_SINCE] = -1
 
     def _is_at_work(self) -> bool:
-        return bool(self._core[self._m + at.ACTIVE])
-
-    def _poll(self) -> None:
-        compiled(calls.poll)(self._core.a, self._m)
-
-    def _end(self, how: str) -> None:
-        super()._end(how)
-        self._core[self._m + at.ENDED] = 1
-
-    def _send_last(self) -> bool:
-        a, m = self._core.a, self._m
-        sent = compiled(calls.send_pending)(a, m)
-        if self._core[m + at.HAS_SESSION]:
-            self._core[m + at.EPOCH] = -1
-            compiled(calls.note_request)(a, m, at.ASKS_CLOSE)
-        return bool(sent)
+        return bool(self._core[self.address + at.ACTIVE])

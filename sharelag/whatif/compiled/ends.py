@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     AT,
     BASES_AT,
@@ -17,13 +17,14 @@ from sharelag.whatif.compiled.layout import (
     PLACES,
     PLACES_AT,
     READABLE,
+    READS_AT,
     START,
     STEP,
     TIMES_AT,
 )
 
 
-@kernel
+@part
 def log_end(a: Any, p: Any) -> Any:
     """The end offset now."""
     at, times = a[p + AT], a[p + TIMES_AT]
@@ -33,15 +34,21 @@ def log_end(a: Any, p: Any) -> Any:
     return a[a[p + BASES_AT] + at]
 
 
-@kernel
+@part
 def fetch_end(a: Any, p: Any) -> Any:
-    """Up to where fetches read."""
-    end = log_end(a, p)
-    a[p + READABLE] = a[p + AT]
-    return end
+    """Up to where fetches read: the last stable offset, if the group reads committed only."""
+    if a[p + READS_AT] == a[p + TIMES_AT]:
+        end = log_end(a, p)
+        a[p + READABLE] = a[p + AT]
+        return end
+    at, reads = a[p + READABLE], a[p + READS_AT]
+    while at < a[p + BATCHES] and a[reads + at] <= a[NOW]:
+        at += 1
+    a[p + READABLE] = at
+    return a[a[p + BASES_AT] + at]
 
 
-@kernel
+@part
 def note_drained(a: Any, p: Any) -> None:
     """Note the time if nothing is left to finish, neither there nor elsewhere."""
     if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:

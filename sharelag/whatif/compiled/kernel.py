@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     ACCEPTS_ALL,
     ACKNOWLEDGED_NOW,
@@ -12,6 +12,7 @@ from sharelag.whatif.compiled.layout import (
     APPENDED,
     ASKED,
     ASKED_ROOM,
+    BROKERS,
     CALLED,
     CALLS,
     CHANCES_AT,
@@ -36,6 +37,7 @@ from sharelag.whatif.compiled.layout import (
     EVENTS_ROOM,
     FETCHES,
     FIRST_CHUNK,
+    FREE_ASKS,
     FREE_SLOTS,
     GIVES_UP,
     GROW,
@@ -52,12 +54,11 @@ from sharelag.whatif.compiled.layout import (
     MISSING_CHUNK,
     MISSING_OF,
     MISSING_PLACE,
-    NETWORK,
     NOW,
-    NUMBER,
     PLACE,
     PLACES,
     PLACES_AT,
+    RENEWED,
     RESUMES,
     RUNS,
     RUNS_ROOM,
@@ -70,13 +71,20 @@ from sharelag.whatif.compiled.layout import (
     WRITES,
     WRITES_ROOM,
 )
-from sharelag.whatif.compiled.queue import drop, first, push
-from sharelag.whatif.compiled.requests import acknowledged, check
-from sharelag.whatif.compiled.serving import appended, fetches, gives_up, locks_end, unlocked
-from sharelag.whatif.compiled.working import answered, call, resumes, worked
+from sharelag.whatif.compiled.queue import drop, first
+from sharelag.whatif.compiled.requests import acknowledged, check, refuse_all, says
+from sharelag.whatif.compiled.serving import (
+    appended,
+    fetches,
+    fetches_in_vain,
+    gives_up,
+    locks_end,
+    unlocked,
+)
+from sharelag.whatif.compiled.working import answered, call, renews, resumes, worked
 
 
-@kernel
+@part
 def _misses(a: Any, m: Any, slot: Any) -> Any:
     """Which random numbers are to be drawn before a member can work on a slot; 0: none."""
     for entry in range(a[slot + ENTRIES]):
@@ -100,7 +108,7 @@ def _misses(a: Any, m: Any, slot: Any) -> Any:
     return 0
 
 
-@kernel
+@part
 def _is_full(a: Any) -> bool:
     """Whether the next event might need more room than there is."""
     members, places = a[MEMBERS], a[PLACES]
@@ -109,19 +117,23 @@ def _is_full(a: Any) -> bool:
         a[IS_CRAMPED]
         or a[EVENTS] + 2 * members + 4 * places + 8 > a[EVENTS_ROOM]
         or a[FREE_SLOTS] < members + 1
+        or a[FREE_ASKS] < a[BROKERS] + 2
         or a[RUNS] + changes > a[RUNS_ROOM]
         or a[WRITES] + changes > a[WRITES_ROOM]
-        or a[ASKED] + 8 > a[ASKED_ROOM]
+        or a[ASKED] + 2 * a[BROKERS] + 8 > a[ASKED_ROOM]
     )
 
 
-@kernel
+@part
 def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     """Do an event."""
     if kind == WORKED:
         worked(a, subject)
     elif kind == FETCHES:
-        fetches(a, subject, check(a, subject, more))
+        if not fetches_in_vain(a, subject):
+            fetches(a, subject, check(a, more))
+        elif more >= 0:
+            refuse_all(a, more)
     elif kind == ANSWERED:
         answered(a, subject, more)
     elif kind == ACKNOWLEDGED_NOW:
@@ -131,7 +143,7 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     elif kind == APPENDED:
         appended(a, a[PLACES_AT] + subject * PLACE)
     elif kind == LOCKS_END:
-        locks_end(a, a[PLACES_AT] + subject * PLACE)
+        locks_end(a, a[PLACES_AT] + subject * PLACE, more)
     elif kind == GIVES_UP:
         gives_up(a, subject, more)
     elif kind == CRASHED:
@@ -141,13 +153,14 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     elif kind == RESUMES:
         resumes(a, subject)
     elif kind == SAYS_AND_WAITS:
-        push(a, max(a[NOW], check(a, subject, more)) + a[NETWORK], RESUMES, subject, 0)
+        says(a, subject, more, True)
     elif kind == SAYS:
-        check(a, subject, more)
-        a[NUMBER] += 1  # an answer that nobody waits for
+        says(a, subject, more, False)
+    elif kind == RENEWED:
+        renews(a, subject, more)
 
 
-@kernel
+@part
 def run(a: Any, until: Any, number: Any) -> Any:
     """Do the events before a time and the number of an action there; say what Python has to do.
 

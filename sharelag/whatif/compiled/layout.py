@@ -32,8 +32,11 @@ CHUNK = 4096
     ATTEMPTS,
     LOCK_MS,
     THROTTLED,
-    MASK,
-    LOCK_ROOM,
+    RENEWS,
+    BROKERS,
+    BROKERS_AT,
+    BROKERS_FAIL,
+    COMPACTIONS,
     CAUSE,
     CAUSE_NUMBER,
     GIVEN_BACK,
@@ -45,9 +48,10 @@ CHUNK = 4096
     READY_AT,
     TAKEN,
     SLOT,
-    ROWS,
-    ROWS_AT,
-    TYPES_AT,
+    FREE_ASK,
+    FREE_ASKS,
+    ASK_ROWS,
+    FOUND,
     COUNTS_AT,
     NODES_AT,
     CHANCES_AT,
@@ -73,11 +77,9 @@ CHUNK = 4096
     BUCKETS_AT,
     FREE_NODE,
     SAMPLE_AT,
-    SPARE,
     IS_CRAMPED,
-    IS_LOST,
     GLOBALS,
-) = range(64)
+) = range(66)
 
 # ---- a place ----
 (
@@ -94,8 +96,8 @@ CHUNK = 4096
     LOCKS_FROM,
     LOCKS_TO,
     LOCKS_AT,
-    SPLIT_LOCKS,
-    SPLIT_LOCKS_AT,
+    EARLY_LOCKS,
+    EARLY_LOCKS_AT,
     WINDOW_AT,
     HELD,
     LOCKED_UNTIL,
@@ -117,12 +119,36 @@ CHUNK = 4096
     AVAILABLE,
     POISONS,
     POISONS_AT,
+    MASK,
+    LOCK_ROOM,
+    SPARE,
+    LAST,
+    GAP_END,
+    GAP_START,
+    IS_BEHIND,
+    LOST,
+    READS_AT,
+    FLAGS_AT,
+    MISSING,
+    MISSING_AT,
+    LEADER,
+    LEADER_EPOCH,
+    WRITE_EPOCH,
+    LIFE,
+    WRITTEN_START,
+    WRITTEN_COMPLETE,
     PLACE,
-) = range(37)
+) = range(55)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
 OFFSET_BITS = 3
+# ---- where no batch is between two: its batch is -1, and it ends and begins there ----
+HOLE_LAST, HOLE_FIRST = BATCH_LAST, DEADLINE
+# ---- a record batch of the log that has no record left, or belongs to an aborted transaction ----
+IS_REMOVED, IS_ABORTED = 1, 2
+# ---- an offset without a record, and how many compactions there were when it lost it ----
+M_OFFSET, M_SINCE, MISS = range(3)
 # ---- a lock: the two last are -1 and the first offset of a whole batch ----
 LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
 
@@ -142,12 +168,10 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
     BELOW_REJECT,
     WORK_AT,
     IS_FIXED,
-    EPOCH,
-    HAS_SESSION,
+    TURN,
     WANTED,
     WANTED_AT,
-    SESSION,
-    SESSION_AT,
+    SESSIONS_AT,
     FETCHED,
     FETCHED_AT,
     CHANGED,
@@ -175,31 +199,31 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
     PART_ENTRY,
     PART_LAST,
     CRASHES,
-    MEMBER,
-) = range(48)
-
-# ---- a slot: what was delivered to a member, or is acknowledged by it ----
-(
-    NEXT_FREE,
-    ENTRIES,
-    OF,
-    SAYS_BY,
-    SAYS_PLACE,
-    SAYS_OFFSET,
-    SAYS_TYPE,
     SAYS_ENTRY,
+    SAYS_OFFSET,
     SAYS_TO_ENTRY,
     SAYS_TO,
-    IS_LAST,
-    SLOT_HEAD,
-) = range(12)
-# When members acknowledge: what a slot says is all of it, a record, or what led to an error.
+    RENEW,
+    MEMBER,
+) = range(51)
+
+# ---- a share session of a member with a broker, followed by its places; a broker ----
+S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES, SESSION = range(5)
+IS_DEAD, BROKER_EPOCH, BROKER = range(3)
+
+# ---- a slot: what was delivered to a member ----
+# `COMPACTED`: how many compactions there were when it was answered; `ONE_BY_ONE`: whether its
+# acknowledgements are put together record by record.
+NEXT_FREE, ENTRIES, COMPACTED, ONE_BY_ONE, SLOT_HEAD = range(5)
+E_PLACE, E_FIRST, E_LAST, E_COUNT, E_EPOCH, ENTRY_SIZE = range(6)
+# When members acknowledge: with the next poll, after each record, or what led to an error.
 BY_POLL, BY_RECORD, BY_ERROR = range(3)
 # ---- a record that goes wrong: in so many deliveries ----
 P_OFFSET, P_TYPE, P_ATTEMPTS, POISON = range(4)
-E_PLACE, E_FIRST, E_LAST, E_COUNT, E_ACCEPTED, ENTRY_SIZE = range(6)
+# ---- what a member asks: its acknowledgements in rows, and after them types by offset ----
+A_NEXT_FREE, A_OF, A_ROWS, A_TYPES, ASK_HEAD = range(5)
 # ---- a row of acknowledgements: a type, or -1 and where the types of its offsets are ----
-R_FIRST, R_LAST, R_TYPE, R_TYPES, ROW = range(5)
+R_PLACE, R_FIRST, R_LAST, R_TYPE, R_TYPES, R_TAKEN, ROW = range(7)
 # ---- counts of a place and a member, as `tally.COUNTS`, and whether there are any ----
 DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = range(8)
 
@@ -210,12 +234,12 @@ NODE_OF_PLACE = 3
 EVENT = 4
 #: Buckets of near events, a power of 2; a node of their lists, and where it names the next one.
 BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
-# place, time, time in ms, start offset, delivery complete count, end of its runs
-WROTE = 6
+# place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs
+WROTE = 7
 # first, last, state, delivery count, per offset
 RUN = 5
-# time, member, session epoch, what
-REQUEST = 4
+# time, member, broker, session epoch, what
+REQUEST = 5
 
 # ---- kinds of events; a subject below 1 << KIND_BITS ----
 KIND_BITS = 40
@@ -233,7 +257,8 @@ KIND_BITS = 40
     LOCKS_END,
     CRASHED,
     HUNG,
-) = range(13)
+    RENEWED,
+) = range(14)
 # ---- what Python answers ----
 ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
 # ---- a row of the timeline: as its columns from the log start offset to the age ----
@@ -242,9 +267,16 @@ SAMPLE = 8
 EXPIRES, ACKNOWLEDGES, CLOSES_SESSION = 1, 2, 3
 ASKS_FETCH, ASKS_ACKNOWLEDGE, ASKS_CLOSE = 0, 1, 2
 
+# ---- what is wrong with acknowledgements ----
+NOT_IN_FLIGHT, BEYOND, NOT_HELD, NOT_RENEWED = 1, 2, 3, 4
+
 NOBODY = -1
 # Delivery states and acknowledgement types, as Kafka numbers them.
 S_AVAILABLE, S_ACQUIRED, S_ACKNOWLEDGED, S_ARCHIVED = 0, 1, 2, 4
-ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
+GAP, ACCEPT, RELEASE, REJECT, RENEWAL, CRASH, SILENT = 0, 1, 2, 3, 4, 98, 99
+#: When what follows an open transaction can be read.
+NEVER = (1 << 63) - 1
+#: Microseconds after which a client tries again (``reconnect.backoff.ms``).
+RECONNECT = 50_000
 #: Who hangs for longer never goes on, in microseconds.
 EVER = 1 << 59

@@ -1,4 +1,4 @@
-"""Acquisition locks of a place, and the window that they lock.
+"""Acquisition locks of a place.
 
 All locks of a place last for the same time, so they end in the order in which they were taken. The
 exception are those of batches that were split: they keep the end of the batch, in a heap.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
+from sharelag.whatif.compiled.batches import slot_of
 from sharelag.whatif.compiled.layout import (
     BATCH,
     BATCH_LAST,
     COUNT,
     DEADLINE,
+    EARLY_LOCKS,
+    EARLY_LOCKS_AT,
     HELD,
     HELD_BY_ALL,
     LOCK,
@@ -28,32 +31,15 @@ from sharelag.whatif.compiled.layout import (
     LOCKS_AT,
     LOCKS_FROM,
     LOCKS_TO,
-    MASK,
-    OFFSET_BITS,
     OWNER,
     S_ACQUIRED,
     SPLIT,
-    SPLIT_LOCKS,
-    SPLIT_LOCKS_AT,
     STATE,
     STATE_MS,
-    WINDOW_AT,
 )
 
 
-@kernel
-def slot_of(a: Any, p: Any, offset: Any) -> Any:
-    """Where an offset lies."""
-    return a[p + WINDOW_AT] + ((offset & a[MASK]) << OFFSET_BITS)
-
-
-@kernel
-def batch_of(a: Any, p: Any, offset: Any) -> Any:
-    """Where the first offset of its batch lies."""
-    return slot_of(a, p, a[slot_of(a, p, offset) + BATCH])
-
-
-@kernel
+@part
 def is_held(a: Any, p: Any, lock: Any) -> bool:
     """Whether a lock still holds an offset: not acknowledged, split, or locked anew since."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
@@ -68,36 +54,41 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
     return False
 
 
-@kernel
+@part
 def _write(a: Any, lock: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     a[lock + LOCK_ENDS], a[lock + LOCK_NO] = ends, number
     a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
 
 
-@kernel
+@part
 def _copy(a: Any, lock: Any, to: Any) -> None:
     _write(a, to, a[lock + LOCK_ENDS], a[lock + LOCK_NO], a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
 
 
-@kernel
+@part
 def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
     return bool(
         a[one + LOCK_ENDS] < ends or (a[one + LOCK_ENDS] == ends and a[one + LOCK_NO] < number)
     )
 
 
-@kernel
-def _lock(a: Any, p: Any, first: Any, last: Any) -> None:
-    """Lock offsets from now on, after all locks before; ``last`` is -1 for a whole batch."""
-    if a[p + LOCKS_TO] == a[LOCK_ROOM]:
-        _clear(a, p)
-    lock = a[p + LOCKS_AT] + a[p + LOCKS_TO] * LOCK_SIZE
-    a[p + LOCKS_TO] += 1
-    _write(a, lock, a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER], first, last)
+@part
+def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
+    """Lock offsets until a time; ``last`` is -1 for a whole batch."""
+    number, to = a[p + LOCK_NUMBER], a[p + LOCKS_TO]
     a[p + LOCK_NUMBER] += last - first + 1 if last >= 0 else 1
+    before = a[p + LOCKS_AT] + (to - 1) * LOCK_SIZE
+    if a[p + LOCKS_FROM] < to and a[before + LOCK_ENDS] > ends:
+        _lock_early(a, p, ends, number, first, last)
+        return
+    if to == a[p + LOCK_ROOM]:
+        _clear(a, p)
+        to = a[p + LOCKS_TO]
+    a[p + LOCKS_TO] = to + 1
+    _write(a, a[p + LOCKS_AT] + to * LOCK_SIZE, ends, number, first, last)
 
 
-@kernel
+@part
 def _clear(a: Any, p: Any) -> None:
     """Forget locks that hold nothing any more."""
     base, kept = a[p + LOCKS_AT], 0
@@ -109,21 +100,19 @@ def _clear(a: Any, p: Any) -> None:
     a[p + LOCKS_FROM], a[p + LOCKS_TO] = 0, kept
 
 
-@kernel
-def _lock_split(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
-    """Lock the offsets of a batch one by one, for as long as the batch was."""
-    if a[p + SPLIT_LOCKS] == a[LOCK_ROOM]:
-        _clear_split(a, p)
-    number = a[p + LOCK_NUMBER]
-    a[p + LOCK_NUMBER] += last - first + 1
-    a[p + SPLIT_LOCKS] += 1
-    _put(a, p, a[p + SPLIT_LOCKS] - 1, ends, number, first, last)
+@part
+def _lock_early(a: Any, p: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
+    """Lock offsets for less long than what was locked before."""
+    if a[p + EARLY_LOCKS] == a[p + LOCK_ROOM]:
+        _clear_early(a, p)
+    a[p + EARLY_LOCKS] += 1
+    _put(a, p, a[p + EARLY_LOCKS] - 1, ends, number, first, last)
 
 
-@kernel
+@part
 def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     """Sift a lock up from a place in the heap."""
-    base = a[p + SPLIT_LOCKS_AT]
+    base = a[p + EARLY_LOCKS_AT]
     while at > 0:
         up = base + ((at - 1) >> 1) * LOCK_SIZE
         if _is_before(a, up, ends, number):
@@ -133,46 +122,46 @@ def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any)
     _write(a, base + at * LOCK_SIZE, ends, number, first, last)
 
 
-@kernel
-def _clear_split(a: Any, p: Any) -> None:
-    base, count, kept = a[p + SPLIT_LOCKS_AT], a[p + SPLIT_LOCKS], 0
+@part
+def _clear_early(a: Any, p: Any) -> None:
+    base, count, kept = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS], 0
     for one in range(count):
         lock = base + one * LOCK_SIZE
         if is_held(a, p, lock):
             ends, number = a[lock + LOCK_ENDS], a[lock + LOCK_NO]
             _put(a, p, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
             kept += 1
-    a[p + SPLIT_LOCKS] = kept
+    a[p + EARLY_LOCKS] = kept
 
 
-@kernel
+@part
 def first_lock(a: Any, p: Any) -> Any:
     """Where the lock lies that ends first, held or not; 0: there is none."""
     lock = 0
     if a[p + LOCKS_FROM] < a[p + LOCKS_TO]:
         lock = a[p + LOCKS_AT] + a[p + LOCKS_FROM] * LOCK_SIZE
-    if a[p + SPLIT_LOCKS]:
-        split_lock = a[p + SPLIT_LOCKS_AT]
-        if not lock or _is_before(a, split_lock, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
-            return split_lock
+    if a[p + EARLY_LOCKS]:
+        early = a[p + EARLY_LOCKS_AT]
+        if not lock or _is_before(a, early, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
+            return early
     return lock
 
 
-@kernel
+@part
 def drop_lock(a: Any, p: Any, lock: Any) -> None:
     """Take the lock that ends first away."""
-    if lock == a[p + SPLIT_LOCKS_AT]:
-        _drop_split(a, p)
+    if lock == a[p + EARLY_LOCKS_AT]:
+        _drop_early(a, p)
         return
     a[p + LOCKS_FROM] += 1
     if a[p + LOCKS_FROM] == a[p + LOCKS_TO]:
         a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
 
 
-@kernel
-def _drop_split(a: Any, p: Any) -> None:
-    base, size = a[p + SPLIT_LOCKS_AT], a[p + SPLIT_LOCKS] - 1
-    a[p + SPLIT_LOCKS] = size
+@part
+def _drop_early(a: Any, p: Any) -> None:
+    base, size = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS] - 1
+    a[p + EARLY_LOCKS] = size
     moved = base + size * LOCK_SIZE
     ends, number, at = a[moved + LOCK_ENDS], a[moved + LOCK_NO], 0
     while 2 * at + 1 < size:
@@ -187,7 +176,7 @@ def _drop_split(a: Any, p: Any) -> None:
     _copy(a, moved, base + at * LOCK_SIZE)
 
 
-@kernel
+@part
 def acquire_offsets(
     a: Any, p: Any, first: Any, last: Any, count: Any, owner: Any, is_split: bool
 ) -> None:
@@ -197,12 +186,12 @@ def acquire_offsets(
         at = slot_of(a, p, offset)
         a[at + STATE], a[at + COUNT], a[at + OWNER] = S_ACQUIRED, count, owner
         a[at + DEADLINE], a[at + LOCK] = ends, number + offset - first
-    _lock(a, p, first, last if is_split else -1)
+    lock_offsets(a, p, first, last if is_split else -1, ends)
     a[p + HELD] += last - first + 1
     a[HELD_BY_ALL] += last - first + 1
 
 
-@kernel
+@part
 def split(a: Any, p: Any, batch: Any) -> None:
     """Give every offset of a batch its own state and lock; there is no way back."""
     if a[batch + SPLIT]:
@@ -218,4 +207,15 @@ def split(a: Any, p: Any, batch: Any) -> None:
         )
         a[at + DEADLINE], a[at + LOCK] = a[batch + DEADLINE], number + offset - first
     if a[batch + STATE] == S_ACQUIRED:
-        _lock_split(a, p, first, last, a[batch + DEADLINE])
+        lock_offsets(a, p, first, last, a[batch + DEADLINE])
+
+
+@part
+def renew(a: Any, p: Any, at: Any, first: Any, last: Any) -> None:
+    """Lock acquired offsets anew: single ones, or a whole batch where ``last`` is -1."""
+    ends, number = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]
+    a[at + DEADLINE], a[at + LOCK] = ends, number
+    for offset in range(first + 1, last + 1):
+        at = slot_of(a, p, offset)
+        a[at + DEADLINE], a[at + LOCK] = ends, number + offset - first
+    lock_offsets(a, p, first, last, ends)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from sharelag.model import Window
+from sharelag.errors import InputError
+from sharelag.model import TERMINAL_STATES, StateBatch
 from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.calls import CALLS
 from sharelag.whatif.compiled.sizes import Sizes
-from sharelag.whatif.compiled.support import RecordsLostError
 from sharelag.whatif.consumers import Behaviour
+from sharelag.whatif.partition.values import Limits, LogBatch
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
@@ -49,7 +52,15 @@ class Core:
         Addresses of share partitions, and of members by the number of their life.
     """
 
-    def __init__(self, scenario: Scenario, logs: Sequence[Log], requests: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, logs: Sequence[Log], requests: bool, is_compiled: bool
+    ) -> None:
+        self._forms: Mapping[str, Callable[..., Any]] | None = None
+        if is_compiled:
+            # Only here: numba takes its time to load.
+            from sharelag.whatif.compiled.ready import forms
+
+            self._forms = forms()
         self._sizes, self._scenario = Sizes.of(scenario), scenario
         chunks = [_chunks(log) for log in logs]
         self._chunks = sum(chunks)
@@ -58,8 +69,8 @@ class Core:
         known = sum(len(log.bases) + len(log.times) for log in logs)
         self._end = at.GLOBALS
         # Without a cost of fetches, several may come at once.
-        most = self._sizes.window
-        self._window = min(self._sizes.usual, most) if scenario.costs.fetch_ms else most
+        self._is_slow = round(scenario.costs.fetch_ms * MS) > 0
+        self._window = self._sizes.usual if self._is_slow else 2 * self._sizes.window
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
         self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
@@ -67,7 +78,9 @@ class Core:
         self.runs: list[Longs] = []
         self._finished: list[Longs] = []
         self._asked: list[Longs] = []
-        self._written = self._ran = 0
+        self._written = self._ran = self._took = 0
+        self._types = 0, 0
+        self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
         self.places = [
             self._place(number, log, sum(chunks[:number])) for number, log in enumerate(logs)
@@ -83,6 +96,12 @@ class Core:
 
     def _hold(self, a: Longs) -> None:
         self.a, self._view = a, memoryview(a)  # type: ignore[arg-type]
+
+    def call(self, name: str, *numbers: int) -> Any:
+        """Call a kernel, in the form of this run, one of `calls.CALLS`."""
+        if self._forms is None:
+            return CALLS[name](self._view, *numbers)
+        return self._forms[name](self.a, *numbers)
 
     @property
     def written(self) -> int:
@@ -100,13 +119,15 @@ class Core:
 
     def _globals(self, requests: bool) -> None:
         scenario, sizes = self._scenario, self._sizes
-        costs, limits = scenario.costs, scenario.settings.limits
+        costs = scenario.costs
         values = {
             at.PLACES: sizes.places,
             at.PLACES_AT: self._room(sizes.places * at.PLACE),
             at.READY_AT: self._room(2 * sizes.places),
-            at.ROWS_AT: self._room(sizes.scratch * at.ROW),
-            at.TYPES_AT: self._room(sizes.scratch),
+            at.ASK_ROWS: sizes.scratch,
+            at.BROKERS: scenario.brokers,
+            at.BROKERS_AT: self._room(scenario.brokers * at.BROKER),
+            at.BROKERS_FAIL: int(sizes.leaders_change),
             at.DRAINED_AT: self._room(sizes.steps),
             at.SAMPLE_AT: self._room(sizes.places * at.SAMPLE),
             at.BUCKETS_AT: self._room(at.BUCKETS),
@@ -119,22 +140,23 @@ class Core:
             at.RECORDS_A_FETCH: max(costs.fetch_max_bytes // max(costs.record_bytes, 1), 1),
             at.BEGINS_MS: scenario.begins_ms,
             at.STEP: scenario.step_ms * MS,
-            at.LOCKS: limits.max_record_locks,
-            at.ATTEMPTS: limits.delivery_count_limit,
-            at.LOCK_MS: limits.lock_duration_ms,
-            at.THROTTLED: limits.throttled_from,
-            at.MASK: self._window - 1,
-            at.LOCK_ROOM: 2 * self._window,
-            at.SPARE: sizes.spare,
             at.CAUSE_NUMBER: at.NOBODY,
             at.FREE: -1,
+            at.FREE_ASK: -1,
             at.NOTES_REQUESTS: int(requests),
         }
         self.a[list(values)] = list(values.values())
+        self.limit(scenario.settings.limits)
         self.a[self[at.CHANCES_AT] : self._end] = -1
         for _ in range(4 * (sizes.members + sizes.places) + 64):
             node = self._room(at.NODE)
             self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
+
+    def limit(self, limits: Limits) -> None:
+        """Put in the settings in force."""
+        self[at.LOCKS], self[at.ATTEMPTS] = limits.max_record_locks, limits.delivery_count_limit
+        self[at.LOCK_MS], self[at.THROTTLED] = limits.lock_duration_ms, limits.throttled_from
+        self[at.RENEWS] = limits.renew_enabled
 
     def _place(self, number: int, log: Log, chunk: int) -> int:
         p = self[at.PLACES_AT] + number * at.PLACE
@@ -142,7 +164,7 @@ class Core:
             at.INDEX: number,
             at.EXPIRY_DUE: -1,
             at.LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
-            at.SPLIT_LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
+            at.EARLY_LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
             at.WINDOW_AT: self._room(self._window * at.OFFSET),
             at.BASES_AT: self._room(len(log.bases)),
             at.TIMES_AT: self._room(len(log.times)),
@@ -150,13 +172,53 @@ class Core:
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
             at.LOG_START: log.start,
+            at.MASK: self._window - 1,
+            at.LOCK_ROOM: 2 * self._window,
+            at.SPARE: self._sizes.spare if self._is_slow else self._sizes.window,
+            at.GAP_END: -1,
+            at.WRITTEN_START: -1,
         }
+        fields[at.READS_AT] = fields[at.TIMES_AT]
+        if log.readable is not log.times:
+            fields[at.READS_AT] = self._room(len(log.readable))
         a = self.a
         for field, value in fields.items():
             a[p + field] = value
         a[fields[at.BASES_AT] :][: len(log.bases)] = log.bases
         a[fields[at.TIMES_AT] :][: len(log.times)] = log.times
+        a[fields[at.READS_AT] :][: len(log.readable)] = log.readable
+        if log.removed or log.missing or log.aborted:
+            self.remove(number, log)
         return p
+
+    def remove(self, number: int, log: Log) -> None:
+        """Put in which offsets of a log have no record now, and which record batches that leaves.
+
+        Those that had one at the last time lose it now.
+        """
+        p, since = self[at.PLACES_AT] + number * at.PLACE, self[at.COMPACTIONS]
+        known = self._missing.get(number, np.zeros((0, at.MISS), np.int64))
+        new = np.setdiff1d(np.array(log.missing, np.int64), known[:, at.M_OFFSET])
+        rows = np.concatenate([known, np.column_stack([new, np.full(len(new), since)])])
+        self._missing[number] = rows = rows[np.argsort(rows[:, at.M_OFFSET])]
+        if len(new):
+            begin = self._room(rows.size)
+            self.a[begin : self._end] = rows.reshape(-1)
+            self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), begin
+        bases = np.array(log.bases)
+        removed = np.diff(np.searchsorted(np.array(log.removed, np.int64), bases))
+        is_removed = removed == np.diff(bases)
+        flags = at.IS_REMOVED * is_removed
+        flags |= at.IS_ABORTED * np.isin(bases[:-1], np.array(list(log.aborted), np.int64))
+        if flags.any():
+            if not self[p + at.FLAGS_AT]:
+                self[p + at.FLAGS_AT] = self._room(len(flags))
+            self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
+        # The next fetch may begin behind a hole.
+        ends = np.flatnonzero(~is_removed)
+        hole = np.diff(bases[np.concatenate([[0], ends + 1])]).max() if len(ends) else 0
+        self[p + at.SPARE] = max(self[p + at.SPARE], self._sizes.spare + int(hole))
+        self.have_window(p)
 
     def poison(self, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
         """Put in which records of a place go wrong, how, and in how many deliveries."""
@@ -165,30 +227,55 @@ class Core:
         self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
         self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
 
-    def hold(self, p: int, start: int, window: Window | None, complete: int) -> None:
-        """Put in the state that a place begins with, from a start offset on."""
-        known = window.batches if window is not None else ()
-        batches = [one for one in known if one.last_offset >= start]
+    def hold(self, p: int, start: int, batches: Iterable[StateBatch], now_ms: int) -> None:
+        """Put in the state that a leader begins with, without owners (``maybeInitialize``).
+
+        Raises
+        ------
+        InputError
+            Batches that Kafka cannot load: before the start offset, overlapping, or in a state it
+            does not write.
+        """
+        self[at.HELD_BY_ALL] = self[at.HELD_BY_ALL] - self[p + at.HELD]
+        for field in _FORGOTTEN:
+            self[p + field] = 0
+        self[p + at.GAP_END] = self[p + at.EXPIRY_DUE] = -1
         self[p + at.START] = self[p + at.END] = start
-        if not batches:
-            return
+        self[p + at.STATE_MS], self[p + at.LIFE] = now_ms, self[p + at.LIFE] + 1
+        before, gap, last = start - 1, -1, -1
         for first, last, state, count in batches:
-            rows = _rows_at(self.a, self[p + at.WINDOW_AT], self._window, at.OFFSET)
-            rows[np.arange(first, last + 1) % self._window, at.BATCH] = first
-            batch = rows[first % self._window]
+            if first <= before or last < first or state not in _LOADED:
+                raise InputError(
+                    f"Kafka cannot load the state batch {first}..{last} in state {state} "
+                    f"after offset {before}; take the batches as replay gives them"
+                )
+            if not self[p + at.IN_MEMORY]:
+                self[p + at.FIRST], self[p + at.LAST] = first, first - 1
+            if gap < 0 and first > before + 1:
+                gap = before + 1
+            self[p + at.IN_MEMORY] = self[p + at.FIND] = 1
+            self.have_window(p, last)
+            rows = _rows_at(self.a, self[p + at.WINDOW_AT], self[p + at.MASK] + 1, at.OFFSET)
+            hole = np.arange(max(before + 1, self[p + at.FIRST]), first) % len(rows)
+            rows[hole, at.BATCH] = -1
+            rows[hole, at.HOLE_FIRST], rows[hole, at.HOLE_LAST] = before + 1, first - 1
+            rows[np.arange(first, last + 1) % len(rows), at.BATCH] = first
+            batch = rows[first % len(rows)]
             batch[at.BATCH_LAST], batch[at.STATE], batch[at.COUNT] = last, state, count
-            if state == at.S_AVAILABLE:
-                self[p + at.AVAILABLE] = self[p + at.AVAILABLE] + last - first + 1
-        self[p + at.IN_MEMORY] = self[p + at.FIND] = 1
-        self[p + at.FIRST], self[p + at.END] = start, batches[-1].last_offset
-        self[p + at.COMPLETE] = complete
+            batch[at.SPLIT] = 0
+            field = at.COMPLETE if state in TERMINAL_STATES else at.AVAILABLE
+            self[p + field] = self[p + field] + last - first + 1
+            before = self[p + at.LAST] = self[p + at.END] = last
+        if gap >= 0:
+            self[p + at.GAP_END], self[p + at.GAP_START] = before, gap
 
     def member(self) -> int:
         """Return memory of one more life."""
         number, places = len(self.members), self._sizes.places
         if number == self._capacity:
             # Of all lives together: a place and a life find theirs by multiplying.
-            before, self._capacity = self._capacity, max(2 * number, self._sizes.members)
+            before = self._capacity
+            self._capacity = max(2 * number, self._sizes.members, 1)
             for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
                 old, begin = self[where], self._room(self._capacity * places * size)
                 self.a[begin:][: before * places * size] = self.a[old:][: before * places * size]
@@ -196,10 +283,11 @@ class Core:
         m = self._room(at.MEMBER)
         self.members.append(m)
         self[at.MEMBERS] = self[at.MEMBERS] + 1
-        for field in (at.WANTED_AT, at.SESSION_AT, at.FETCHED_AT):
+        for field in (at.WANTED_AT, at.FETCHED_AT):
             self[m + field] = self._room(places)
+        self[m + at.SESSIONS_AT] = self._room(self[at.BROKERS] * (at.SESSION + places))
         self[m + at.MEMBER_INDEX] = number
-        self[m + at.PENDING] = self[m + at.BUSY_SINCE] = -1
+        self[m + at.PENDING] = self[m + at.BUSY_SINCE] = self[m + at.WORKING_ON] = -1
         return m
 
     def forget(self) -> None:
@@ -213,6 +301,7 @@ class Core:
             self[m + at.BELOW_ACCEPT + field] = math.ceil(bound * 2.0**WHOLE_BITS)
         self[m + at.ACCEPTS_ALL] = int(behaviour.accept == 1)
         self[m + at.COMMIT] = _COMMITS[behaviour.commit]
+        self[m + at.RENEW] = (behaviour.renew_ms or 0) * MS
         self[m + at.HAS_ACCIDENTS] = int(behaviour.crash > 0 or behaviour.hang > 0)
         self[m + at.BELOW_CRASH] = math.ceil(behaviour.crash * 2.0**WHOLE_BITS)
         self[m + at.BELOW_HANG] = math.ceil(behaviour.hang * 2.0**WHOLE_BITS)
@@ -239,23 +328,16 @@ class Core:
         self[m + at.DRAWN], self[m + at.DRAWS] = 0, len(drawn)
 
     def grow(self) -> None:
-        """Make room for the events to come.
-
-        Raises
-        ------
-        RecordsLostError
-            Records were deleted before the group had finished them.
-        """
-        if self[at.IS_LOST]:
-            raise RecordsLostError
+        """Make room for the events to come."""
         sizes, changes = self._sizes, self[at.HELD_BY_ALL] + 16
         members = max(self[at.MEMBERS], sizes.members)
         self._flush()
-        if self[at.IS_CRAMPED]:
-            self._widen()
+        self[at.IS_CRAMPED] = 0
+        for p in self.places:
+            self.have_window(p)
         self._have_room(at.WRITES_AT, at.WRITES_ROOM, at.WROTE, changes)
         self._have_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
-        self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 16)
+        self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 4 * self[at.BROKERS] + 16)
         before, count = self[at.EVENTS_AT], self[at.EVENTS]
         needed = count + 4 * members + 8 * sizes.places + 64
         if self._have_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
@@ -266,6 +348,11 @@ class Core:
                 slot = self._room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
                 self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
                 self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1
+        if self[at.FREE_ASKS] < self[at.BROKERS] + 2:
+            for _ in range(members + 2 * self[at.BROKERS] + 2):
+                ask = self._room(at.ASK_HEAD + sizes.scratch * (at.ROW + 1))
+                self[ask + at.A_NEXT_FREE], self[at.FREE_ASK] = self[at.FREE_ASK], ask
+                self[at.FREE_ASKS] = self[at.FREE_ASKS] + 1
 
     def release(self) -> None:
         """Leave the memory to another run."""
@@ -274,38 +361,80 @@ class Core:
             _KEPT.append(self.a)
         self._hold(np.zeros(0, np.int64))
 
-    def _widen(self) -> None:
-        """Make the windows of all places twice as large, if they may be."""
-        self[at.IS_CRAMPED] = 0
-        if self._window == self._sizes.window:
-            self[at.SPARE] = -1 << 40  # enough in any case
-            return
-        before, self._window = self._window, 2 * self._window
-        self[at.MASK], self[at.LOCK_ROOM] = self._window - 1, 2 * self._window
-        for p in self.places:
-            window, locks, splits = (
-                self[p + at.WINDOW_AT],
-                self[p + at.LOCKS_AT],
-                self[p + at.SPLIT_LOCKS_AT],
-            )
-            self[p + at.WINDOW_AT] = self._room(self._window * at.OFFSET)
-            first, last = self[p + at.FIRST], self[p + at.END]
-            offsets = np.arange(first, last + 1 if self[p + at.IN_MEMORY] else first)
-            old = _rows_at(self.a, window, before, at.OFFSET)
-            new = _rows_at(self.a, self[p + at.WINDOW_AT], self._window, at.OFFSET)
-            new[offsets % self._window] = old[offsets % before]
-            for field, begin, count in (
-                (at.LOCKS_AT, locks, self[p + at.LOCKS_TO]),
-                (at.SPLIT_LOCKS_AT, splits, self[p + at.SPLIT_LOCKS]),
-            ):
-                self[p + field] = self._room(2 * self._window * at.LOCK_SIZE)
-                size = count * at.LOCK_SIZE
-                self.a[self[p + field] :][:size] = self.a[begin:][:size]
+    def fetched(self, p: int, batches: Sequence[LogBatch], aborted: Sequence[LogBatch]) -> None:
+        """Put in what a fetch of the log brought, instead of the log."""
+        bases, flags = [batches[0].base_offset], []
+        bad = {one.base_offset for one in aborted}
+        for base, last in batches:
+            if base > bases[-1]:
+                bases.append(base)
+                flags.append(at.IS_REMOVED)
+            bases.append(last + 1)
+            flags.append(at.IS_ABORTED if base in bad else 0)
+        if self[p + at.READABLE] < len(bases):
+            self[p + at.READABLE] = 2 * len(bases)
+            self[p + at.BASES_AT] = self._room(2 * len(bases))
+            self[p + at.FLAGS_AT] = self._room(2 * len(bases))
+        self.a[self[p + at.BASES_AT] :][: len(bases)] = bases
+        self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
+        self[p + at.BATCHES] = len(flags)
+        if not self[p + at.IN_MEMORY]:
+            self[p + at.FIRST], self[p + at.LAST] = self[p + at.START], self[p + at.START] - 1
+        self.have_window(p, bases[-1])
 
-    def left(self) -> tuple[Longs, Longs]:
-        """What was finished, as rows of `Tally.finished`, and all requests."""
+    def types(self, count: int) -> int:
+        """Return room for types of acknowledgements, until the next time."""
+        if count > self._types[1]:
+            self._types = self._room(2 * count), 2 * count
+        return self._types[0]
+
+    def have_window(self, p: int, until: int | None = None) -> None:
+        """Make the window of a place larger if a fetch may need more, now or from an offset on."""
+        if not self[p + at.IN_MEMORY] and until is None:
+            return
+        ends = max(self[p + at.END], self[p + at.LOG_START], until or 0)
+        before = larger = self[p + at.MASK] + 1
+        while ends - self[p + at.FIRST] + self[p + at.SPARE] >= larger:
+            larger *= 2
+        if larger > before:
+            self._widen(p, before, larger)
+
+    def _widen(self, p: int, before: int, larger: int) -> None:
+        window = self[p + at.WINDOW_AT]
+        self[p + at.MASK] = larger - 1
+        self[p + at.WINDOW_AT] = self._room(larger * at.OFFSET)
+        offsets = np.arange(self[p + at.FIRST], self[p + at.LAST] + 1)
+        old = _rows_at(self.a, window, before, at.OFFSET)
+        new = _rows_at(self.a, self[p + at.WINDOW_AT], larger, at.OFFSET)
+        new[offsets % larger] = old[offsets % before]
+        # Behind deleted records a window may be wide, and hold no more than others.
+        locked = self[p + at.HELD] + self[at.LOCKS] + 2 * self[p + at.SPARE]
+        self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
+        for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
+            begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
+            self[p + field] = self._room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
+            self.a[self[p + field] :][:size] = self.a[begin:][:size]
+
+    def finished(self) -> Longs:
+        """What was finished so far, as rows of `Tally.finished`."""
         self._flush()
-        return np.concatenate(self._finished), np.concatenate(self._asked)
+        self._finished = [np.concatenate(self._finished)]
+        return self._finished[0]
+
+    def asked(self) -> Longs:
+        """All requests so far, as rows of the layout."""
+        self._flush()
+        return np.concatenate(self._asked)
+
+    def take_writes(self) -> tuple[Longs, Longs]:
+        """What was written since the last time, and the runs of all that."""
+        self._flush()
+        writes, runs = np.concatenate(self.writes), np.concatenate(self.runs)
+        writes[:, at.WROTE - 1] -= self._took
+        self._took += len(runs)
+        self.writes.clear()
+        self.runs.clear()
+        return writes, runs
 
     def _have_room(self, where: int, room: int, size: int, needed: int) -> bool:
         """Find a larger place for rows; whether there was need to."""
@@ -336,6 +465,25 @@ class Core:
     def _rows(self, where: int, count: int, size: int) -> Longs:
         begin = self[where]
         return self.a[begin : begin + self[count] * size].reshape(-1, size).copy()
+
+
+#: What is zero when a leader begins.
+_FORGOTTEN = (
+    at.IN_MEMORY,
+    at.COMPLETE,
+    at.FIND,
+    at.AVAILABLE_FROM,
+    at.AVAILABLE,
+    at.LOCKS_FROM,
+    at.LOCKS_TO,
+    at.EARLY_LOCKS,
+    at.HELD,
+    at.LOCKED_UNTIL,
+    at.UNLOCK_DUE,
+    at.APPEND_DUE,
+    at.IS_BEHIND,
+)
+_LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))
 
 
 def _chunks(log: Log) -> int:

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
-from sharelag.whatif.compiled.acknowledging import type_of
+from sharelag.compiled import part
+from sharelag.whatif.compiled.acknowledging import (
+    is_gap,
+    rows_one_by_one,
+    rows_together,
+    type_at,
+    type_of,
+)
 from sharelag.whatif.compiled.layout import (
+    A_ROWS,
     ACCEPT,
+    ASK_HEAD,
     BY_ERROR,
+    BY_POLL,
+    BY_RECORD,
     CHUNK,
     CHUNK_AT,
     COMMIT,
+    COMPACTED,
     CRASH,
     CRASHES,
     E_COUNT,
+    E_EPOCH,
     E_FIRST,
     E_LAST,
     E_PLACE,
@@ -22,13 +34,26 @@ from sharelag.whatif.compiled.layout import (
     ENTRY,
     ENTRY_SIZE,
     FIRST_CHUNK,
+    FOUND,
     INDEX,
     IS_FIXED,
+    LEADER,
+    LEADER_EPOCH,
+    MISSING,
+    ONE_BY_ONE,
+    P_ATTEMPTS,
+    P_OFFSET,
+    P_TYPE,
     PART_ENTRY,
     PART_LAST,
     PLACES,
+    POISON,
     POISONS,
+    POISONS_AT,
+    R_TYPE,
     RECORD,
+    RENEWAL,
+    ROW,
     SAYS_ENTRY,
     SAYS_OFFSET,
     SAYS_TO,
@@ -37,9 +62,10 @@ from sharelag.whatif.compiled.layout import (
     SLOT_HEAD,
     WORK_AT,
 )
+from sharelag.whatif.compiled.requests import free_ask, new_ask, refuse
 
 
-@kernel
+@part
 def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     """Microseconds that records take together."""
     total = 0
@@ -51,25 +77,30 @@ def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     return total
 
 
-@kernel
+@part
 def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     """Work from the record at hand to the end of a part, or of all; notes where that is."""
     entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
+    commit = a[m + COMMIT] if is_part else BY_POLL
     a[m + CRASHES] = 0
-    stops = is_part and a[m + COMMIT] == BY_ERROR
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p, count, last = a[at + E_PLACE], a[at + E_COUNT], a[at + E_LAST]
         a[m + PART_ENTRY], a[m + PART_LAST] = entry, last
-        if not stops and not a[p + POISONS]:
+        if commit == BY_POLL and not a[p + POISONS] and not a[p + MISSING]:
             total += work_in(a, m, p, offset, last)
             offset = last + 1
         while offset <= last:
-            total += work_in(a, m, p, offset, offset)
-            type_ = type_of(a, m, p, count, offset)
-            if type_ == CRASH or (stops and type_ != ACCEPT and type_ != SILENT):
-                a[m + PART_LAST], a[m + CRASHES] = offset, type_ == CRASH
-                return total
+            if not (a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED])):
+                total += work_in(a, m, p, offset, offset)
+                type_ = type_of(a, m, p, count, offset)
+                if (
+                    commit == BY_RECORD
+                    or type_ == CRASH
+                    or (commit == BY_ERROR and type_ != ACCEPT and type_ != SILENT)
+                ):
+                    a[m + PART_LAST], a[m + CRASHES] = offset, type_ == CRASH
+                    return total
             offset += 1
         entry += 1
         if entry < a[slot + ENTRIES]:
@@ -77,14 +108,28 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     return total
 
 
-@kernel
+@part
+def may_crash(a: Any, slot: Any) -> bool:
+    """Whether a record lets the process crash in this delivery."""
+    for entry in range(a[slot + ENTRIES]):
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p = a[at + E_PLACE]
+        for one in range(a[p + POISONS]):
+            poison = a[p + POISONS_AT] + one * POISON
+            within = a[at + E_FIRST] <= a[poison + P_OFFSET] <= a[at + E_LAST]
+            if a[poison + P_TYPE] == CRASH and within and a[at + E_COUNT] <= a[poison + P_ATTEMPTS]:
+                return True
+    return False
+
+
+@part
 def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
-    """Whether all records from one on are silent and take no time."""
+    """Whether all offsets from one on are silent records that take no time."""
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p = a[at + E_PLACE]
         while offset <= a[at + E_LAST]:
-            if type_of(a, m, p, a[at + E_COUNT], offset) != SILENT:
+            if type_at(a, m, slot, p, a[at + E_COUNT], offset) != SILENT:
                 return False
             if work_in(a, m, p, offset, offset):
                 return False
@@ -95,14 +140,90 @@ def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
     return True
 
 
-@kernel
-def is_silent(a: Any, m: Any, slot: Any) -> bool:
-    """Whether nothing is said of the records of a part."""
-    for entry in range(a[slot + SAYS_ENTRY], a[slot + SAYS_TO_ENTRY] + 1):
-        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
-        first = a[slot + SAYS_OFFSET] if entry == a[slot + SAYS_ENTRY] else a[at + E_FIRST]
-        last = a[slot + SAYS_TO] if entry == a[slot + SAYS_TO_ENTRY] else a[at + E_LAST]
-        for offset in range(first, last + 1):
-            if type_of(a, m, a[at + E_PLACE], a[at + E_COUNT], offset) != SILENT:
-                return False
-    return True
+@part
+def ask_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
+    """The request that acknowledges a part, as far as a broker leads; -1: it says nothing.
+
+    The part is that of the member's ``SAYS``. Counts in ``FOUND`` the places that the part is about
+    and the broker leads; of those with another leader than the one that delivered, the client fails
+    all already.
+    """
+    ask, entry, offset = new_ask(a, m), a[m + SAYS_ENTRY], a[m + SAYS_OFFSET]
+    a[FOUND] = 0
+    while entry <= a[m + SAYS_TO_ENTRY]:
+        begin, at = a[ask + A_ROWS], slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p, epoch = a[at + E_PLACE], a[at + E_EPOCH]
+        if a[slot + ONE_BY_ONE]:
+            to_entry, to = a[m + SAYS_TO_ENTRY], a[m + SAYS_TO]
+            entry = rows_one_by_one(a, m, slot, ask, entry, offset, to_entry, to)
+            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+        else:
+            entry = rows_together(a, m, slot, ask, entry)
+        _keep(a, ask, p, epoch, begin, broker)
+    return _some(a, ask)
+
+
+@part
+def _keep(a: Any, ask: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
+    """Keep new rows about a place if a broker leads it that has delivered its records."""
+    if a[ask + A_ROWS] == begin:
+        return
+    if broker >= 0 and a[p + LEADER] != broker:
+        a[ask + A_ROWS] = begin
+        return
+    a[FOUND] += 1
+    if a[p + LEADER_EPOCH] != epoch:
+        refuse(a, ask, begin, a[ask + A_ROWS])
+        a[ask + A_ROWS] = begin
+
+
+@part
+def _some(a: Any, ask: Any) -> Any:
+    if a[ask + A_ROWS]:
+        return ask
+    free_ask(a, ask)
+    return -1
+
+
+@part
+def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
+    """The request that renews the locks of all that is still to be acknowledged, as `ask_of`."""
+    entry, record = a[m + ENTRY], a[m + RECORD]
+    part_entry, part_last, crashes = a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES]
+    ask, is_over = new_ask(a, m), False
+    a[FOUND] = 0
+    begin, p, epoch = 0, 0, 0
+    while not is_over and a[m + ENTRY] < a[slot + ENTRIES]:
+        until(a, m, slot, True)
+        is_over = a[m + CRASHES] == 1
+        one, offset = a[m + ENTRY], a[m + RECORD]
+        while one <= a[m + PART_ENTRY]:
+            at = slot + SLOT_HEAD + one * ENTRY_SIZE
+            if a[at + E_PLACE] != p:
+                if p:
+                    _keep(a, ask, p, epoch, begin, broker)
+                begin, p, epoch = a[ask + A_ROWS], a[at + E_PLACE], a[at + E_EPOCH]
+            if a[slot + ONE_BY_ONE]:
+                to_entry, to = a[m + PART_ENTRY], a[m + PART_LAST]
+                one = rows_one_by_one(a, m, slot, ask, one, offset, to_entry, to)
+                offset = a[slot + SLOT_HEAD + one * ENTRY_SIZE + E_FIRST]
+            else:
+                one = rows_together(a, m, slot, ask, one)
+            for row in range(begin, a[ask + A_ROWS]):
+                a[ask + ASK_HEAD + row * ROW + R_TYPE] = RENEWAL
+        after_part(a, m, slot)
+    if p:
+        _keep(a, ask, p, epoch, begin, broker)
+    a[m + ENTRY], a[m + RECORD] = entry, record
+    a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES] = part_entry, part_last, crashes
+    return _some(a, ask)
+
+
+@part
+def after_part(a: Any, m: Any, slot: Any) -> None:
+    """Let a member begin what follows a part."""
+    entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
+    if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
+        entry += 1
+        last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
+    a[m + ENTRY], a[m + RECORD] = entry, last + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     BUCKET_BITS,
     BUCKETS,
@@ -29,14 +29,14 @@ from sharelag.whatif.compiled.layout import (
 _MOST_PASSED = 12
 
 
-@kernel
+@part
 def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
     """Schedule an event; what is past already is done next."""
     a[NUMBER] += 1
     insert(a, max(time, a[NOW]), a[NUMBER], kind, subject, more)
 
 
-@kernel
+@part
 def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
     """Put an event in its place among those of its time."""
     what = (kind << KIND_BITS) + subject
@@ -64,7 +64,7 @@ def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -
     a[NEAR] += 1
 
 
-@kernel
+@part
 def first(a: Any) -> Any:
     """Where the first event lies; 0: there is none."""
     far = a[EVENTS_AT] if a[EVENTS] else 0
@@ -80,7 +80,7 @@ def first(a: Any) -> Any:
     return near
 
 
-@kernel
+@part
 def drop(a: Any, event: Any) -> None:
     """Take the first event away."""
     if event == a[EVENTS_AT]:
@@ -91,7 +91,7 @@ def drop(a: Any, event: Any) -> None:
     a[NEAR] -= 1
 
 
-@kernel
+@part
 def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     at, heap = a[EVENTS], a[EVENTS_AT]
     a[EVENTS] = at + 1
@@ -107,7 +107,7 @@ def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     a[event], a[event + 1], a[event + 2], a[event + 3] = time, number, what, more
 
 
-@kernel
+@part
 def _drop_far(a: Any) -> None:
     size, heap = a[EVENTS] - 1, a[EVENTS_AT]
     a[EVENTS] = size

@@ -1,170 +1,140 @@
-"""Acknowledgements, as they arrive and when they are written; the ends of share sessions."""
+"""Requests of members: their acknowledgements, as they arrive and when they are written."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
-from sharelag.whatif.compiled.acknowledging import (
-    acknowledge,
-    are_held,
-    records_in,
-    release_all,
-    rows_of,
-)
+from sharelag.compiled import part
+from sharelag.whatif.compiled.acknowledging import acknowledge, check_rows, records_in, rows_end
 from sharelag.whatif.compiled.layout import (
+    A_NEXT_FREE,
+    A_OF,
+    A_ROWS,
+    A_TYPES,
     ACKNOWLEDGED_NOW,
     ACKNOWLEDGES,
-    BY_ERROR,
-    BY_RECORD,
+    ASK_HEAD,
+    ASK_ROWS,
+    BROKERS_FAIL,
     CAUSE,
     CAUSE_NUMBER,
     CLOSES_SESSION,
     COUNTED,
-    E_ACCEPTED,
-    E_PLACE,
-    ENTRIES,
-    ENTRY_SIZE,
-    FREE,
-    FREE_SLOTS,
+    FREE_ASK,
+    FREE_ASKS,
     INDEX,
-    IS_LAST,
     MEMBER_INDEX,
-    NEXT_FREE,
+    NETWORK,
     NOW,
-    OF,
+    NUMBER,
     PLACE,
     PLACES,
     PLACES_AT,
+    R_PLACE,
+    R_TAKEN,
+    RECONNECT,
     REFUSED,
-    ROWS,
-    SAYS_BY,
-    SAYS_ENTRY,
-    SAYS_PLACE,
-    SAYS_TO_ENTRY,
-    SLOT_HEAD,
+    RESUMES,
+    ROW,
     START,
     WRITE,
 )
 from sharelag.whatif.compiled.queue import push
-from sharelag.whatif.compiled.serving import after_write, wake
-from sharelag.whatif.compiled.states import counts_of, expire, see_time
+from sharelag.whatif.compiled.serving import after_write, is_dead, wake
+from sharelag.whatif.compiled.states import counts_of, expire, finish, release_all, see_time
 from sharelag.whatif.compiled.waiting import forget, node_of
 
 
-@kernel
-def free(a: Any, slot: Any) -> None:
-    """A slot is needed no more."""
-    a[slot + NEXT_FREE] = a[FREE]
-    a[FREE] = slot
-    a[FREE_SLOTS] += 1
+@part
+def new_ask(a: Any, m: Any) -> Any:
+    """An empty request of a member."""
+    ask = a[FREE_ASK]
+    a[FREE_ASK] = a[ask + A_NEXT_FREE]
+    a[FREE_ASKS] -= 1
+    a[ask + A_OF], a[ask + A_ROWS] = m, 0
+    a[ask + A_TYPES] = ask + ASK_HEAD + a[ASK_ROWS] * ROW
+    return ask
 
 
-@kernel
-def _refuse(a: Any, p: Any, member: Any) -> None:
-    counts = counts_of(a, a[p + INDEX], member)
-    a[counts + REFUSED] += records_in(a)
+@part
+def free_ask(a: Any, ask: Any) -> None:
+    """A request is over."""
+    a[ask + A_NEXT_FREE] = a[FREE_ASK]
+    a[FREE_ASK] = ask
+    a[FREE_ASKS] += 1
+
+
+@part
+def refuse(a: Any, ask: Any, begin: Any, end: Any) -> None:
+    """Count acknowledgements in rows about one place that no leader takes."""
+    p, m = a[ask + ASK_HEAD + begin * ROW + R_PLACE], a[ask + A_OF]
+    counts = counts_of(a, a[p + INDEX], a[m + MEMBER_INDEX])
+    a[counts + REFUSED] += records_in(a, ask, begin, end)
     a[counts + COUNTED] = 1
 
 
-@kernel
-def _place_of(a: Any, slot: Any, entry: Any) -> Any:
-    if a[slot + SAYS_BY] == BY_RECORD:
-        return a[slot + SAYS_PLACE]
-    return a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
+@part
+def refuse_all(a: Any, ask: Any) -> None:
+    """Take nothing of a request: its broker cannot be reached."""
+    row = 0
+    while row < a[ask + A_ROWS]:
+        end = rows_end(a, ask, row)
+        refuse(a, ask, row, end)
+        row = end
+    free_ask(a, ask)
 
 
-@kernel
-def _first(a: Any, slot: Any) -> Any:
-    """The first entry that a slot says anything of."""
-    return a[slot + SAYS_ENTRY] if a[slot + SAYS_BY] == BY_ERROR else 0
-
-
-@kernel
-def _end(a: Any, slot: Any) -> Any:
-    """After the last entry that a slot says anything of."""
-    return a[slot + SAYS_TO_ENTRY] + 1 if a[slot + SAYS_BY] == BY_ERROR else a[slot + ENTRIES]
-
-
-@kernel
-def check(a: Any, m: Any, slot: Any) -> Any:
+@part
+def check(a: Any, ask: Any) -> Any:
     """Take acknowledgements that are to be written; from when on there is an answer."""
-    if slot < 0:
+    if ask < 0:
         return 0
-    entry, end, some = _first(a, slot), _end(a, slot), False
-    while entry < end:
-        p = _place_of(a, slot, entry)
-        after = rows_of(a, slot, entry)
-        a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = 0
-        if not a[ROWS] and a[slot + SAYS_BY] == BY_ERROR:
-            entry = after  # nothing is said of this place
-            continue
+    row, some, member = 0, False, a[a[ask + A_OF] + MEMBER_INDEX]
+    while row < a[ask + A_ROWS]:
+        p, end = a[ask + ASK_HEAD + row * ROW + R_PLACE], rows_end(a, ask, row)
         expire(a, p)
         see_time(a, p)
-        held = are_held(a, p, a[m + MEMBER_INDEX], False)
-        a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = held
-        if held:
-            some = True
+        if check_rows(a, p, ask, row, end, member):
+            refuse(a, ask, row, end)
         else:
-            _refuse(a, p, a[m + MEMBER_INDEX])
-        entry = after
+            a[ask + ASK_HEAD + row * ROW + R_TAKEN] = some = True
+        row = end
     if not some:
-        if a[slot + IS_LAST]:
-            free(a, slot)
+        free_ask(a, ask)
         return 0
-    push(a, a[NOW] + a[WRITE], ACKNOWLEDGED_NOW, slot, 0)
-    entry = _first(a, slot)
-    while entry < end:
-        p, taken = (
-            _place_of(a, slot, entry),
-            a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
-        )
-        entry = _next_place(a, slot, entry)
-        if taken:
-            wake(a, p)
+    push(a, a[NOW] + a[WRITE], ACKNOWLEDGED_NOW, ask, 0)
+    for one in range(a[ask + A_ROWS]):
+        at = ask + ASK_HEAD + one * ROW
+        if a[at + R_TAKEN]:
+            wake(a, a[at + R_PLACE])
     return a[NOW] + a[WRITE]
 
 
-@kernel
-def _next_place(a: Any, slot: Any, entry: Any) -> Any:
-    if a[slot + SAYS_BY] == BY_RECORD:
-        return a[slot + ENTRIES]
-    p, end = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], _end(a, slot)
-    while entry < end:
-        if a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] != p:
-            break
-        entry += 1
-    return entry
-
-
-@kernel
-def acknowledged(a: Any, slot: Any) -> None:
+@part
+def acknowledged(a: Any, ask: Any) -> None:
     """The share coordinator has accepted a write."""
-    entry, end = _first(a, slot), _end(a, slot)
-    member = a[a[slot + OF] + MEMBER_INDEX]
-    while entry < end:
-        p, taken = (
-            _place_of(a, slot, entry),
-            a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
-        )
-        if taken:
+    row, member = 0, a[a[ask + A_OF] + MEMBER_INDEX]
+    while row < a[ask + A_ROWS]:
+        at, end = ask + ASK_HEAD + row * ROW, rows_end(a, ask, row)
+        if a[at + R_TAKEN]:
+            p = a[at + R_PLACE]
             if expire(a, p):
                 wake(a, p)
             start = a[p + START]
             a[CAUSE], a[CAUSE_NUMBER] = ACKNOWLEDGES, member
-            rows_of(a, slot, entry)
             see_time(a, p)
-            if not acknowledge(a, p, member):
-                _refuse(a, p, member)
+            if acknowledge(a, p, ask, row, end, member):
+                refuse(a, ask, row, end)
+            else:
+                finish(a, p)
             after_write(a, p, start)
-        entry = _next_place(a, slot, entry)
-    if a[slot + IS_LAST]:
-        free(a, slot)
+        row = end
+    free_ask(a, ask)
 
 
-@kernel
+@part
 def closes(a: Any, m: Any) -> None:
-    """End the share session of a member: release what it holds, forget what it waits for."""
+    """End the share sessions of a member: release what it holds, forget what it waits for."""
     for number in range(a[PLACES]):
         p = a[PLACES_AT] + number * PLACE
         if a[node_of(a, m, p)]:
@@ -175,4 +145,29 @@ def closes(a: Any, m: Any) -> None:
         a[CAUSE], a[CAUSE_NUMBER] = CLOSES_SESSION, a[m + MEMBER_INDEX]
         see_time(a, p)
         release_all(a, p, a[m + MEMBER_INDEX])
+        finish(a, p)
         after_write(a, p, start)
+
+
+@part
+def says(a: Any, m: Any, ask: Any, waits: bool) -> None:
+    """Take a request that only acknowledges; nobody may wait for the answer."""
+    if _is_unreachable(a, ask):
+        refuse_all(a, ask)
+        at = a[NOW] + RECONNECT
+    else:
+        at = max(a[NOW], check(a, ask)) + a[NETWORK]
+    if waits:
+        push(a, at, RESUMES, m, 0)
+    else:
+        a[NUMBER] += 1
+
+
+@part
+def _is_unreachable(a: Any, ask: Any) -> bool:
+    """Whether a request is about a place whose leader is down."""
+    if a[BROKERS_FAIL] and ask >= 0:
+        for row in range(a[ask + A_ROWS]):
+            if is_dead(a, a[ask + ASK_HEAD + row * ROW + R_PLACE]):
+                return True
+    return False

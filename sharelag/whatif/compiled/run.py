@@ -1,6 +1,7 @@
-"""One simulation whose hot events are compiled: polls, fetches, acknowledgements and locks.
+"""One simulation of a share group.
 
-Members join, are assigned and leave in Python, as in the readable loop, between the same events.
+Polls, fetches, acknowledgements and locks are events of kernels; members join, are assigned and
+leave in Python, between them.
 """
 
 from __future__ import annotations
@@ -9,32 +10,29 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from sharelag.compiled import compiled
 from sharelag.model import SharePartition
-from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.clients import CompiledClient
+from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.clients import Client, World
+from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.compiled.outcome import CompiledStates, CompiledTally
-from sharelag.whatif.compiled.support import RecordsLostError
+from sharelag.whatif.compiled.outcome import Counted, Writes
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
-from sharelag.whatif.simulation.brokers import Brokers
-from sharelag.whatif.simulation.clients import Client
 from sharelag.whatif.simulation.clock import MS, Clock, check
-from sharelag.whatif.simulation.coordinator import Coordinator
-from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.loop import Loop, Progress, Simulation, SimulationTables, Works
-from sharelag.whatif.simulation.served import Served
-from sharelag.whatif.simulation.streams import Longs
-from sharelag.whatif.simulation.tables import Tally
+from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
+from sharelag.whatif.simulation.loop import Loop, Progress, SimulationTables, Works
+from sharelag.whatif.simulation.scaling import Observed
+from sharelag.whatif.simulation.streams import Longs, member_id
+from sharelag.whatif.simulation.tables import Assigned
+from sharelag.whatif.simulation.watch import Watch
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
 _WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLOSE: "close"}
 
 
-class CompiledClock(Clock):
-    """Virtual time that compiled events and actions of Python share."""
+class LoopClock(Clock):
+    """Virtual time that events of kernels and actions of Python share."""
 
     __slots__ = ("_core", "call", "draw")
 
@@ -66,9 +64,9 @@ class CompiledClock(Clock):
         self.now = core[at.NOW] = until
 
     def _has_run(self, time: int, number: int) -> bool:
-        """Do compiled events; whether nothing else comes before a time and a number there."""
+        """Do events of kernels; whether nothing else comes before a time and a number there."""
         core = self._core
-        code, subject = compiled(calls.run)(core.a, time, number)
+        code, subject = core.call("run", time, number)
         if at.CLOSE <= code <= at.HANG_NOW:
             self.now = core[at.NOW]
             self.call(code, subject)
@@ -79,82 +77,44 @@ class CompiledClock(Clock):
         return bool(code == at.ENDED_RUN)
 
 
-class CompiledServed(Served):
-    """A share partition that lies in the memory of a compiled run."""
-
-    __slots__ = ("core", "p")
-
-    core: Core
-    p: int
-
-    @property
-    def lag(self) -> int:
-        """Unfinished offsets, by what is in memory."""
-        core, p = self.core, self.p
-        return self.log.known_end - core[p + at.START] - core[p + at.COMPLETE]
+#: ``share.coordinator.cold.partition.snapshot.interval.ms``
+_COLD_MS = 300_000
 
 
-class CompiledBrokers(Brokers):
-    """The brokers' side of a compiled run."""
+class Simulation(Loop[Client]):
+    """One simulation of a share group, which notes every request if asked to."""
 
     def __init__(
-        self,
-        scenario: Scenario,
-        clock: Clock,
-        logs: Sequence[Log],
-        states: CompiledStates,
-        tally: Tally,
-        core: Core,
+        self, scenario: Scenario, seed: int, requests: bool = False, is_compiled: bool = False
     ) -> None:
-        super().__init__(scenario, clock, logs, states, tally)
-        self._core = core
-        self._starts = [start.window for topic in scenario.topics for start in topic.starts]
-        self.served = [self._moved(served) for served in self.served]
-        states.epochs = [served.share.epochs for served in self.served]
-
-    def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
-        """End the share sessions of a member: release what it holds, forget what it waits for."""
-        compiled(calls.closes)(self._core.a, self._core.members[number])
-        self._core.forget()
-
-    def _moved(self, served: Served) -> Served:
-        """The same share partition, its state in the memory."""
-        moved = CompiledServed(served.place, served.log, served.share, served.leader)
-        core, p = self._core, self._core.places[served.place]
-        moved.core, moved.p = core, p
-        window = self._starts[served.place]
-        share = served.share
-        core.hold(p, share.start_offset, window, share.delivery_complete_count)
-        core[p + at.STATE_MS] = self._clock.now_ms
-        core[p + at.AT], core[p + at.READABLE] = served.log.asked
-        return moved
-
-
-class CompiledRun(Simulation):
-    """One simulation of a share group, compiled; see `sharelag.whatif.compiled.support`."""
-
-    def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
-        Loop.__init__(self, scenario, seed)
-        self.core = Core(scenario, self.logs, requests)
-        self.clock = self._clock = CompiledClock(scenario.begins_ms, self.core)
+        super().__init__(scenario, seed)
+        core = self.core = Core(scenario, self.logs, requests, is_compiled)
+        self.clock = self._clock = LoopClock(scenario.begins_ms, core)
         self._clock.call, self._clock.draw = self._call, self._draw
         for place, outcomes in enumerate(self.outcomes):
             if outcomes.poison:
-                self.core.poison(place, outcomes.poison)
-        self.tally = self._counts = CompiledTally(len(self.names), scenario.step_ms * MS)
+                core.poison(place, outcomes.poison)
+        self.tally = self._counted = Counted(len(self.names), scenario.step_ms * MS, core)
         ids = {topic.name: topic.id for topic in scenario.topics}
-        self.states = self._written = CompiledStates(
+        self.states = Writes(
             [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names],
-            self.core,
+            core,
         )
-        self.brokers = CompiledBrokers(
-            scenario, self.clock, self.logs, self.states, self.tally, self.core
-        )
+        self.brokers = Brokers(scenario, self.clock, self.logs, self.states, core)
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
-        self.requests = [] if requests else None
-        self.world = self._world(seed, None)
+        self.requests: list[tuple[int, int, int, int, str]] = []
+        self.world = World(
+            scenario,
+            seed,
+            self.clock,
+            self._spawn,
+            self.brokers,
+            self.coordinator,
+            self.first,
+            core,
+        )
         self._work_at: dict[Service, int] = {}
-        self._clients: dict[int, CompiledClient] = {}
+        self._clients: dict[int, Client] = {}
         self._begin()
 
     def end(self) -> SimulationTables:
@@ -163,53 +123,107 @@ class CompiledRun(Simulation):
         self.core.release()
         return ended
 
+    def in_flight(self) -> list[list[InFlight]]:
+        """Return the offsets in flight now, by place, with the ids of members."""
+        members = [life.id for life in self.lives]
+        return [in_flight(self.core, p, members) for p in self.core.places]
+
+    def _gather(self) -> None:
+        joined = {}
+        for which, member in enumerate(self.each):
+            if not member.join_ms:
+                target: Target = {}
+                for topic, partition in member.assigned:
+                    target.setdefault(topic, []).append(partition)
+                joined[member_id(self.seed, which, 0)] = Joined(
+                    member.topics, member.rack, 0, target=target
+                )
+        self.coordinator.gather(joined)
+
+    def _schedule_upkeep(self) -> None:
+        self.clock.at(_COLD_MS * MS, self._snapshot_cold)
+
+    def _snapshot_cold(self) -> None:
+        self.states.snapshot_cold(self.clock.now_ms)
+        self.clock.after(_COLD_MS * MS, self._snapshot_cold)
+
+    def _spawn(self, which: int, life: int) -> None:
+        leave_ms = self.each[which].leave_ms
+        if not life or leave_ms is None or self.clock.now < leave_ms * MS:
+            super()._spawn(which, life)  # else it would have left by now
+
     def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
         service = member.service
         if service not in self._work_at:
             fixed = [work[place].fixed for place in range(len(self.names))]
             self._work_at[service] = self.core.works(fixed)
-        client = CompiledClient(
-            self.world, member, number, life, which, work, self.core, self._work_at[service]
-        )
+        where = self._work_at[service]
+        client = Client(self.world, member, number, life, which, work, where)
         self._clients[client.address] = client
         return client
 
     def _fail(self, fault: Fault) -> None:
-        raise NotImplementedError(f"brokers of compiled runs do not fail: {fault.kind}")
+        if fault.kind == "broker_down":
+            self.brokers.stop(fault.broker, fault.for_ms)
+        else:
+            self.brokers.change_leader(self.first[fault.topic] + fault.partition)
 
     def _delete(self, place: int, offset: int) -> None:
         super()._delete(place, offset)
-        self.core[self.core.places[place] + at.LOG_START] = self.logs[place].start
+        core, p = self.core, self.core.places[place]
+        core[p + at.LOG_START] = self.logs[place].start
+        core.have_window(p)
+
+    def _compact(self, places: Sequence[int], every_ms: int) -> None:
+        super()._compact(places, every_ms)
+        self.core[at.COMPACTIONS] = self.core[at.COMPACTIONS] + 1
+        for place in places:
+            self.core.remove(place, self.logs[place])
+
+    def _observer(self) -> Callable[[bool], Observed]:
+        watch = Watch(self.scenario, self.clock, self.brokers, self.states, self.tally)
+
+        def look(without_stuck: bool) -> Observed:
+            seen = watch.observe(without_stuck)
+            # Who looks how far fetches read knows it for them, too.
+            for log, p in zip(self.logs, self.core.places, strict=True):
+                self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
+            return seen
+
+        return look
 
     def _observed(self) -> Longs:
         core = self.core
-        compiled(calls.sample)(core.a)
+        core.call("sample")
         begin = core[at.SAMPLE_AT]
         rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
         return rows.reshape(-1, at.SAMPLE)
 
     def _progress(self, place: int, end: int) -> Progress:
-        raise NotImplementedError("compiled runs observe all places together")
+        raise NotImplementedError("all places are observed together")
 
     def _note_drained(self) -> None:
-        compiled(calls.note_drained)(self.core.a, self.core.places[-1])
+        self.core.call("note_drained", self.core.places[-1])
+
+    def _assigned(self) -> Sequence[Assigned]:
+        return self.coordinator.assignments
+
+    def _assignor(self) -> str:
+        return self.scenario.assignor
 
     def _held(self) -> int:
-        return self.core[at.HELD_BY_ALL]
+        return sum(self.core.call("held_in", p) for p in self.core.places)
 
     def _settle(self) -> None:
         core = self.core
-        if core[at.IS_LOST]:
-            raise RecordsLostError
         for log, p in zip(self.logs, core.places, strict=True):
             log.seen(core[p + at.AT])
-        finished, asked = core.left()
-        self._counts.read(core, finished)
-        self._written.keep()
-        if self.requests is not None:
+        self.states.keep()
+        self._counted.read(core)
+        if core[at.NOTES_REQUESTS]:
             self.requests += [
-                (time, number, 0, epoch, _WHAT[what])
-                for time, number, epoch, what in asked.tolist()
+                (time, number, broker, epoch, _WHAT[what])
+                for time, number, broker, epoch, what in core.asked().tolist()
             ]
         super()._settle()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.acquiring import batch_at
+from sharelag.whatif.compiled.batches import held_in
 from sharelag.whatif.compiled.ends import log_end
 from sharelag.whatif.compiled.layout import (
     BATCHES,
     COMPLETE,
     END,
-    HELD,
     IN_MEMORY,
     LOG_START,
     NOW,
@@ -25,7 +25,7 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@kernel
+@part
 def sample(a: Any) -> None:
     """Fill in a row for each place as of now."""
     for number in range(a[PLACES]):
@@ -37,11 +37,11 @@ def sample(a: Any) -> None:
             a[p + START],
             a[p + END] + a[p + IN_MEMORY],
         )
-        a[row + 3], a[row + 4], a[row + 5], a[row + 6] = a[p + COMPLETE], a[p + HELD], end, lag
+        a[row + 3], a[row + 4], a[row + 5], a[row + 6] = a[p + COMPLETE], held_in(a, p), end, lag
         a[row + 7] = max(a[NOW] - _appended(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
 
 
-@kernel
+@part
 def _appended(a: Any, p: Any, offset: Any) -> Any:
     """When the record at an offset was appended."""
     last = a[p + BATCHES]

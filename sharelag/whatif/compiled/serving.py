@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
-from sharelag.whatif.compiled.acquiring import acquire, can_fetch, next_fetch_offset
+from sharelag.compiled import part
+from sharelag.whatif.compiled.acquiring import acquire, batch_at, can_fetch, next_fetch_offset
 from sharelag.whatif.compiled.ends import fetch_end, note_drained
 from sharelag.whatif.compiled.layout import (
     ANSWER_FROM,
     ANSWERED,
     APPEND_DUE,
     APPENDED,
+    BASES_AT,
     BATCHES,
     BEGINS_MS,
+    BROKER,
+    BROKERS_AT,
+    BROKERS_FAIL,
+    COMPLETE,
     COUNTED,
     DELIVERED,
     E_COUNT,
@@ -29,6 +34,8 @@ from sharelag.whatif.compiled.layout import (
     FETCHED,
     FETCHED_AT,
     FIRST,
+    FREE,
+    FREE_SLOTS,
     GIVE_UP_AT,
     GIVE_UP_DUE,
     GIVE_UP_NUMBER,
@@ -37,18 +44,25 @@ from sharelag.whatif.compiled.layout import (
     IN_MEMORY,
     INDEX,
     IS_CRAMPED,
-    IS_LOST,
+    IS_DEAD,
+    LEADER,
+    LIFE,
     LOCKED_UNTIL,
     LOCKS_END,
     LOG_START,
+    LOST,
     MASK,
     MAX_POLL,
     MEMBER_INDEX,
     NETWORK,
+    NEVER,
+    NEXT_FREE,
     NOW,
     NUMBER,
     READABLE,
+    READS_AT,
     READY_AT,
+    RECONNECT,
     RECORDS_A_FETCH,
     REDELIVERED,
     SLOT,
@@ -56,17 +70,16 @@ from sharelag.whatif.compiled.layout import (
     SPARE,
     START,
     TAKEN,
-    TIMES_AT,
     UNLOCK_DUE,
     UNLOCKED,
     WAIT,
 )
 from sharelag.whatif.compiled.queue import insert, push
-from sharelag.whatif.compiled.states import counts_of, expire, next_end, see_time
+from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
 from sharelag.whatif.compiled.waiting import forget, wait
 
 
-@kernel
+@part
 def _offset_ready(a: Any, p: Any) -> Any:
     """Where a fetch of a place can begin now; -1: it is locked, full, or empty."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
@@ -74,28 +87,46 @@ def _offset_ready(a: Any, p: Any) -> Any:
     expire(a, p)
     offset = next_fetch_offset(a, p)
     if offset < a[p + LOG_START]:
-        a[IS_LOST] = a[IS_CRAMPED] = 1  # what becomes of it, only the readable loop knows
-        return -1
+        before = a[p + START] + a[p + COMPLETE]
+        see_time(a, p)
+        move_log_start(a, p, a[p + LOG_START])
+        a[p + LOST] += a[p + START] + a[p + COMPLETE] - before
+        offset = next_fetch_offset(a, p)
     return offset if can_fetch(a, p) and offset < fetch_end(a, p) else -1
 
 
-@kernel
+@part
 def _watch_locks(a: Any, p: Any) -> None:
     ends = next_end(a, p)
     if ends >= 0 and a[p + EXPIRY_DUE] < 0:
         a[p + EXPIRY_DUE] = (ends - a[BEGINS_MS]) * 1000
-        push(a, a[p + EXPIRY_DUE], LOCKS_END, a[p + INDEX], 0)
+        push(a, a[p + EXPIRY_DUE], LOCKS_END, a[p + INDEX], a[p + LIFE])
 
 
-@kernel
+@part
+def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
+    """The record batch of the log that holds an offset, or the first of all."""
+    # What is fetched is near the end of the log more often than not.
+    bases = a[p + BASES_AT]
+    low = high = end = a[p + READABLE]
+    while low > 0 and a[bases + low] > offset:
+        low, high = max(2 * low - end - 1, 0), low
+    return max(batch_at(a, p, offset, low, high), 0)
+
+
+@part
 def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
     entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
+    # What lies beyond can not be acquired, so leaving it out changes nothing.
     last = min(
         max(a[p + END] + a[p + IN_MEMORY], offset) + room, offset + a[RECORDS_A_FETCH] // sharing
     )
+    low, high = _first_fetched(a, p, offset), a[p + READABLE] - 1
+    if a[a[p + BASES_AT] + a[p + READABLE]] > last:
+        high = batch_at(a, p, last, low, a[p + READABLE])
     see_time(a, p)
-    acquire(a, m, p, offset, room, last)
-    if a[p + IN_MEMORY] and a[p + END] - a[p + FIRST] + a[SPARE] > a[MASK]:
+    acquire(a, m, p, offset, room, low, high)
+    if a[p + IN_MEMORY] and a[p + END] - a[p + FIRST] + a[p + SPARE] > a[p + MASK]:
         a[IS_CRAMPED] = 1
     _watch_locks(a, p)
     if a[SLOT] < 0:
@@ -110,7 +141,7 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
             a[counts + REDELIVERED] += size
 
 
-@kernel
+@part
 def _serve(a: Any, m: Any, last_chance: bool) -> bool:
     """Answer the fetch of a member with what there is; whether it was answered."""
     ready, count = a[READY_AT], 0
@@ -129,6 +160,9 @@ def _serve(a: Any, m: Any, last_chance: bool) -> bool:
         a[p + LOCKED_UNTIL] = a[NOW] + a[FETCH]
         if a[m + MAX_POLL] > a[TAKEN]:
             _acquire(a, m, p, a[ready + 2 * one + 1], a[m + MAX_POLL] - a[TAKEN], count)
+    if a[SLOT] >= 0 and not a[a[SLOT] + ENTRIES]:
+        free(a, a[SLOT])  # all that it acquired belongs to aborted transactions
+        a[SLOT] = -1
     at = a[NOW] + (a[FETCH] if a[SLOT] >= 0 else 0)
     push(a, max(at, a[m + ANSWER_FROM]) + a[NETWORK], ANSWERED, m, a[SLOT])
     for one in range(count):
@@ -138,7 +172,7 @@ def _serve(a: Any, m: Any, last_chance: bool) -> bool:
     return True
 
 
-@kernel
+@part
 def _await_change(a: Any, p: Any) -> None:
     """Try again when it is unlocked or when records come; all else wakes it by itself."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
@@ -146,11 +180,13 @@ def _await_change(a: Any, p: Any) -> None:
             a[p + UNLOCK_DUE] = 1
             push(a, a[p + LOCKED_UNTIL], UNLOCKED, a[p + INDEX], 0)
     elif not a[p + APPEND_DUE] and can_fetch(a, p) and a[p + READABLE] < a[p + BATCHES]:
-        a[p + APPEND_DUE] = 1
-        push(a, a[a[p + TIMES_AT] + a[p + READABLE]], APPENDED, a[p + INDEX], 0)
+        due = a[a[p + READS_AT] + a[p + READABLE]]
+        if due != NEVER:
+            a[p + APPEND_DUE] = 1
+            push(a, due, APPENDED, a[p + INDEX], 0)
 
 
-@kernel
+@part
 def wake(a: Any, p: Any) -> None:
     """Let the fetches that wait for a place have it, the first comer first."""
     note_drained(a, p)
@@ -160,7 +196,7 @@ def wake(a: Any, p: Any) -> None:
         _await_change(a, p)
 
 
-@kernel
+@part
 def after_write(a: Any, p: Any, start: Any) -> None:
     """Wake fetches for a moved start offset only; released records wait for the next fetch."""
     if a[p + START] > start:
@@ -169,7 +205,7 @@ def after_write(a: Any, p: Any, start: Any) -> None:
         note_drained(a, p)
 
 
-@kernel
+@part
 def gives_up(a: Any, m: Any, number: Any) -> None:
     """A fetch has waited for long enough, or one that was answered would have."""
     a[m + GIVE_UP_DUE] = 0
@@ -181,7 +217,7 @@ def gives_up(a: Any, m: Any, number: Any) -> None:
         _will_give_up(a, m)
 
 
-@kernel
+@part
 def appended(a: Any, p: Any) -> None:
     """Records have come that a fetch waited for."""
     a[p + APPEND_DUE] = 0
@@ -189,16 +225,18 @@ def appended(a: Any, p: Any) -> None:
     wake(a, p)
 
 
-@kernel
+@part
 def unlocked(a: Any, p: Any) -> None:
     """The fetch that locked a place is over."""
     a[p + UNLOCK_DUE] = 0
     wake(a, p)
 
 
-@kernel
-def locks_end(a: Any, p: Any) -> None:
-    """A lock may have expired."""
+@part
+def locks_end(a: Any, p: Any, life: Any) -> None:
+    """A lock may have expired, unless it was of a leader that is over."""
+    if life != a[p + LIFE]:
+        return
     given = expire(a, p)
     a[p + EXPIRY_DUE] = -1
     _watch_locks(a, p)
@@ -206,9 +244,9 @@ def locks_end(a: Any, p: Any) -> None:
         wake(a, p)
 
 
-@kernel
+@part
 def fetches(a: Any, m: Any, answer_from: Any) -> None:
-    """Take the places of a fetch; it waits when there is nothing."""
+    """Take the places of a fetch, it waits when there is nothing; after its acknowledgements."""
     a[m + ANSWER_FROM] = answer_from
     a[m + FETCH_NUMBER] += 1
     a[m + FETCH_DONE] = 0
@@ -224,7 +262,41 @@ def fetches(a: Any, m: Any, answer_from: Any) -> None:
         _will_give_up(a, m)
 
 
-@kernel
+@part
+def fetches_in_vain(a: Any, m: Any) -> bool:
+    """Whether a fetch asks a broker that is down; then it is answered with nothing."""
+    if a[BROKERS_FAIL]:
+        for number in range(a[m + FETCHED]):
+            if is_dead(a, a[a[m + FETCHED_AT] + number]):
+                push(a, a[NOW] + RECONNECT, ANSWERED, m, -1)
+                return True
+    return False
+
+
+@part
+def end_leader(a: Any, p: Any) -> None:
+    """Answer the fetches that wait for a place with nothing: the broker that leads it is down."""
+    while a[p + HEAD]:
+        m = a[p + HEAD]
+        forget(a, m)
+        push(a, a[NOW] + RECONNECT, ANSWERED, m, -1)
+
+
+@part
+def is_dead(a: Any, p: Any) -> bool:
+    """Whether the leader of a place is down."""
+    return bool(a[a[BROKERS_AT] + a[p + LEADER] * BROKER + IS_DEAD])
+
+
+@part
+def free(a: Any, slot: Any) -> None:
+    """A slot is needed no more."""
+    a[slot + NEXT_FREE] = a[FREE]
+    a[FREE] = slot
+    a[FREE_SLOTS] += 1
+
+
+@part
 def _will_give_up(a: Any, m: Any) -> None:
     """Only one of these is among the events for each member: most fetches are answered before."""
     a[m + GIVE_UP_DUE] = 1

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.scenario import Scenario, Topic
+from sharelag.whatif.scenario import Member, Scenario, Topic
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import expected
 
@@ -19,6 +19,7 @@ class Sizes:
     members: int
     most_polled: int  # records that a member asks for
     window: int  # offsets in flight, a power of 2
+    leaders_change: bool  # there are several brokers, or they fail
     usual: int  # offsets in flight that most groups do with, a power of 2: small ones stay cached
     spare: int  # offsets that a fetch may add
     scratch: int  # records of a place that one request is about
@@ -31,16 +32,23 @@ class Sizes:
         """The sizes of a scenario."""
         batches = [producer.batch_records for producer in scenario.producers]
         batches += [start.batch_records for topic in scenario.topics for start in topic.starts]
-        polled = max((member.max_poll_records for member in scenario.members), default=1)
+        members = scenario.members or (Member(),)  # as an autoscaler begins them
+        polled = max(member.max_poll_records for member in members)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
         held = max(map(_in_flight, scenario.topics))
-        most = max(scenario.settings.limits.max_record_locks, held) + spare
+        locks = min(scenario.settings.limits.max_record_locks, _records(scenario))
+        most = max(locks, held) + spare
+        faults = {fault.kind for fault in scenario.faults}
+        leaders_change = scenario.brokers > 1 or bool(faults & {"leader_change", "broker_down"})
+        # A leader may load as one batch what is in flight.
+        longest += most if leaders_change else held
         return cls(
             sum(topic.partitions for topic in scenario.topics),
             sum(member.count for member in scenario.members),
             polled,
             1 << max(most, 64).bit_length(),
+            leaders_change,
             1 << max(4 * spare, held + spare, round(_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
@@ -51,8 +59,8 @@ class Sizes:
 
     @property
     def entries(self) -> int:
-        """Entries of a slot."""
-        return self.scratch
+        """Entries of a slot: those that are left of aborted transactions stand after the others."""
+        return 2 * self.scratch + 1
 
     def fixed(self, window: int) -> int:
         """Words that do not depend on the logs, with windows of so many offsets."""
@@ -62,7 +70,6 @@ class Sizes:
             + self.places * (at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2)
             + self.members * at.MEMBER
             + pairs * (at.COUNTS + 3 + 3)
-            + self.scratch * (at.ROW + 1)
             + self.steps
         )
 
@@ -74,11 +81,10 @@ def records_of(scenario: Scenario) -> int:
     return backlog + sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers)
 
 
-def words(scenario: Scenario) -> int:
-    """Words of memory that a scenario takes, but for its logs and what is written."""
-    sizes = Sizes.of(scenario)
-    fixed = sizes.fixed(sizes.window)
-    return fixed + 3 * sizes.members * (at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+def _records(scenario: Scenario) -> int:
+    """Records of all logs, at most but for chance."""
+    there = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
+    return there + 2 * sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers) + 4096
 
 
 def _in_flight(topic: Topic) -> int:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
+from sharelag.whatif.compiled.batches import (
+    after_hole,
+    batch_of,
+    floor,
+    has_gap,
+    is_hole,
+    slot_of,
+)
 from sharelag.whatif.compiled.layout import (
     ACKED,
     ACKNOWLEDGES,
@@ -28,11 +36,14 @@ from sharelag.whatif.compiled.layout import (
     EXPIRY_DUE,
     FIND,
     FIRST,
+    GAP_START,
     GIVEN_BACK,
     HELD,
     HELD_BY_ALL,
     IN_MEMORY,
     INDEX,
+    IS_BEHIND,
+    LAST,
     LOCK,
     LOCK_ENDS,
     LOCK_FIRST,
@@ -41,6 +52,7 @@ from sharelag.whatif.compiled.layout import (
     NOBODY,
     NOW,
     OPEN,
+    OWNER,
     PLACES,
     REJECTED,
     RELEASED,
@@ -55,26 +67,29 @@ from sharelag.whatif.compiled.layout import (
     START,
     STATE,
     STATE_MS,
+    WRITE_EPOCH,
     WRITES,
     WRITES_AT,
+    WRITTEN_COMPLETE,
+    WRITTEN_START,
     WROTE,
 )
-from sharelag.whatif.compiled.locks import batch_of, drop_lock, first_lock, is_held, slot_of
+from sharelag.whatif.compiled.locks import drop_lock, first_lock, is_held, split
 
 
-@kernel
+@part
 def counts_of(a: Any, place: Any, member: Any) -> Any:
     """Where the counts of a place and a member lie."""
     return a[COUNTS_AT] + (member * a[PLACES] + place) * COUNTS
 
 
-@kernel
-def given_back(a: Any, count: Any) -> Any:
-    """What an acquired offset becomes: available, or archived after the last attempt."""
-    return S_ARCHIVED if count >= a[ATTEMPTS] else S_AVAILABLE
+@part
+def given_back(a: Any, p: Any, count: Any, last: Any) -> Any:
+    """What acquired offsets become: available, or archived after the last attempt or if deleted."""
+    return S_ARCHIVED if count >= a[ATTEMPTS] or last < a[p + START] else S_AVAILABLE
 
 
-@kernel
+@part
 def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset: Any) -> None:
     """Change acquired offsets that lie together, and put that in the write that is open."""
     a[at + STATE] = state
@@ -102,7 +117,7 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
     a[row + 3], a[row + 4] = a[at + COUNT], by_offset
 
 
-@kernel
+@part
 def _count(a: Any, p: Any, row: Any) -> None:
     """Count a run that was written."""
     size, state = a[row + 1] - a[row] + 1, a[row + 2]
@@ -125,7 +140,23 @@ def _count(a: Any, p: Any, row: Any) -> None:
         a[at + ACKED] += size
 
 
-@kernel
+@part
+def undo(a: Any, p: Any, complete: Any) -> None:
+    """Take the write that is open back: acquired as before, with the same locks."""
+    for one in range(a[OPEN], a[RUNS]):
+        row = a[RUNS_AT] + one * RUN
+        first, last = a[row], a[row + 1]
+        size = last - first + 1
+        a[p + HELD] += size
+        a[HELD_BY_ALL] += size
+        if a[row + 2] == S_AVAILABLE:
+            a[p + AVAILABLE] -= size
+        for offset in range(first, last + 1 if a[row + 4] else first + 1):
+            a[slot_of(a, p, offset) + STATE] = S_ACQUIRED
+    a[RUNS], a[p + COMPLETE] = a[OPEN], complete
+
+
+@part
 def finish(a: Any, p: Any) -> None:
     """Write what was changed, then let the start offset move."""
     if a[RUNS] == a[OPEN]:
@@ -133,7 +164,9 @@ def finish(a: Any, p: Any) -> None:
     wrote = a[WRITES_AT] + a[WRITES] * WROTE
     a[WRITES] += 1
     a[wrote], a[wrote + 1], a[wrote + 2] = a[p + INDEX], a[NOW], a[p + STATE_MS]
-    a[wrote + 3], a[wrote + 4], a[wrote + 5] = a[p + START], a[p + COMPLETE], a[RUNS]
+    a[wrote + 3], a[wrote + 4] = a[p + START], a[p + COMPLETE]
+    a[wrote + 5], a[wrote + 6] = a[p + WRITE_EPOCH], a[RUNS]
+    a[p + WRITTEN_START], a[p + WRITTEN_COMPLETE] = a[p + START], a[p + COMPLETE]
     if a[CAUSE_NUMBER] != NOBODY:
         a[counts_of(a, a[p + INDEX], a[CAUSE_NUMBER]) + COUNTED] = 1
     for one in range(a[OPEN], a[RUNS]):
@@ -143,65 +176,201 @@ def finish(a: Any, p: Any) -> None:
             a[p + FIND] = 1
             a[p + AVAILABLE_FROM] = min(a[p + AVAILABLE_FROM], a[row])
     a[OPEN] = a[RUNS]
-    _move_start(a, p)
+    move_start(a, p)
 
 
-@kernel
+@part
 def _is_terminal(state: Any) -> bool:
     return bool(state in (S_ACKNOWLEDGED, S_ARCHIVED))
 
 
-@kernel
-def _state_at(a: Any, p: Any, offset: Any) -> Any:
-    batch = batch_of(a, p, offset)
-    return a[(slot_of(a, p, offset) if a[batch + SPLIT] else batch) + STATE]
+@part
+def _can_move(a: Any, p: Any) -> bool:
+    """Whether the state at the start offset is terminal (``canMoveStartOffset``)."""
+    first = floor(a, p, a[p + START])
+    if first < 0:  # nothing in flight, or an unknown hole at the start offset
+        return False
+    batch = slot_of(a, p, first)
+    if not a[batch + SPLIT]:
+        return _is_terminal(a[batch + STATE])
+    # Kafka fails here, and leaves it at that, when the log start moved beyond a split batch.
+    within = a[p + START] <= a[batch + BATCH_LAST]
+    return bool(within and _is_terminal(a[slot_of(a, p, a[p + START]) + STATE]))
 
 
-@kernel
-def _move_start(a: Any, p: Any) -> None:
-    """Move the start over finished offsets; only complete batches leave memory."""
-    start, end = a[p + START], a[p + END]
-    if not a[p + IN_MEMORY] or not _is_terminal(_state_at(a, p, start)):
+@part
+def move_start(a: Any, p: Any) -> None:
+    """Move the start over finished offsets (``maybeUpdateCachedStateAndOffsets``).
+
+    After a complete batch it jumps to the next batch, since what lies between has no data, but not
+    over a hole that may have been fetched before the leader began. Only complete batches leave
+    memory.
+    """
+    if not _can_move(a, p):
         return
-    # What lies in memory before the start offset is finished.
-    at = start
-    while at <= end:
+    start, terminal, finished = a[p + START], 0, -1
+    # What lies in memory before the start offset is finished, unless the log began behind it.
+    at = a[p + FIRST] if a[p + IS_BEHIND] else start
+    while at <= a[p + LAST]:
         batch = batch_of(a, p, at)
+        end = a[batch + BATCH_LAST]
+        if has_gap(a, p) and end >= a[p + GAP_START]:
+            break
+        begin = at
         if not a[batch + SPLIT]:
             if not _is_terminal(a[batch + STATE]):
                 break
-            at = a[batch + BATCH_LAST] + 1
-        elif _is_terminal(a[slot_of(a, p, at) + STATE]):
-            at += 1
+            at = end + 1
         else:
+            while at <= end and _is_terminal(a[slot_of(a, p, at) + STATE]):
+                at += 1
+        if at > begin:
+            finished = at - 1
+            terminal += max(at - max(begin, start), 0)
+        if at <= end:
             break
-    if at > end:
-        a[p + START], a[p + END] = end + 1, end + 1
-        a[p + IN_MEMORY], a[p + COMPLETE] = 0, 0
+        at = after_hole(a, p, at)
+    if finished == -1:
         return
-    a[p + COMPLETE] -= at - start
-    a[p + START] = at
-    a[p + FIRST] = a[slot_of(a, p, at) + BATCH]
+    if finished == a[p + LAST]:
+        # Also when the log start moved beyond: then this moves the start offset back, as in Kafka.
+        a[p + START] = a[p + END] = finished + 1
+        a[p + IN_MEMORY] = a[p + COMPLETE] = a[p + IS_BEHIND] = 0
+        return
+    batch = batch_of(a, p, finished)
+    if finished == a[batch + BATCH_LAST]:
+        first = after_hole(a, p, finished + 1)
+        a[p + START] = max(start, first)
+        if has_gap(a, p):
+            a[p + START] = min(a[p + START], a[p + GAP_START])
+    else:
+        first = a[batch + BATCH]
+        a[p + START] = max(start, finished + 1)
+    a[p + COMPLETE] -= terminal
+    a[p + FIRST] = first
 
 
-@kernel
+@part
+def archive(a: Any, p: Any, at: Any, first: Any, last: Any, initial: Any, counted: bool) -> bool:
+    """Archive what is in the state ``initial`` in ``first..last`` (``archiveRecords``).
+
+    ``at`` is where to look from. Where ``counted``, the delivery complete count grows; Kafka then
+    counts what lies before the start offset, too. Returns whether anything was archived.
+    """
+    found = False
+    while a[p + IN_MEMORY] and at <= min(last, a[p + LAST]):
+        batch, begin = slot_of(a, p, at), at
+        end = a[batch + BATCH_LAST]
+        at = after_hole(a, p, end + 1)
+        if not a[batch + SPLIT]:
+            if a[batch + STATE] != initial:
+                continue
+            if begin >= first and end <= last:
+                _archive(a, p, batch, initial, end - begin + 1, counted)
+                found = True
+                continue
+            split(a, p, batch)
+        for offset in range(max(begin, first), min(end, last) + 1):
+            if a[slot_of(a, p, offset) + STATE] == initial:
+                _archive(a, p, slot_of(a, p, offset), initial, 1, counted)
+                found = True
+    return found
+
+
+@part
+def _archive(a: Any, p: Any, at: Any, initial: Any, size: Any, counted: bool) -> None:
+    a[at + STATE] = S_ARCHIVED
+    if initial == S_AVAILABLE:
+        a[p + AVAILABLE] -= size
+    else:
+        a[p + HELD] -= size
+        a[HELD_BY_ALL] -= size
+    if counted:
+        a[p + COMPLETE] += size
+
+
+@part
+def move_log_start(a: Any, p: Any, offset: Any) -> None:
+    """Follow the log start offset after records were deleted (``updateCacheAndOffsets``).
+
+    Available records before it are archived, acquired ones stay with their member. Nothing is
+    written.
+    """
+    start = a[p + START]
+    if offset <= start:
+        return
+    if not a[p + IN_MEMORY]:
+        a[p + START], a[p + END], a[p + COMPLETE] = offset, offset, 0
+        return
+    passed, at = 0, max(start, a[p + FIRST])
+    while at <= min(offset - 1, a[p + LAST]):
+        if is_hole(a, p, at):
+            at = after_hole(a, p, at)
+            continue
+        batch = batch_of(a, p, at)
+        passed += _is_terminal(a[(slot_of(a, p, at) if a[batch + SPLIT] else batch) + STATE])
+        at += 1
+    if archive(a, p, a[p + FIRST], start, offset - 1, S_AVAILABLE, False):
+        a[p + FIND] = 1
+    a[p + IS_BEHIND] = 1
+    a[p + START], a[p + END] = offset, max(a[p + END], offset)
+    a[p + COMPLETE] -= passed
+
+
+@part
 def _run_out(a: Any, p: Any, lock: Any) -> None:
     """Take back what a lock holds: a write a batch, or an offset of a split batch."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
     if last < 0:
         at = slot_of(a, p, first)
-        change(a, p, at, first, a[at + BATCH_LAST], given_back(a, a[at + COUNT]), 0)
+        last = a[at + BATCH_LAST]
+        if first < a[p + START] <= last:
+            split(a, p, at)  # and yet it is one write, since it was one lock
+            for offset in range(first, last + 1):
+                _give_back(a, p, offset)
+        else:
+            change(a, p, at, first, last, given_back(a, p, a[at + COUNT], last), 0)
         finish(a, p)
         return
     for offset in range(first, last + 1):
         at = slot_of(a, p, offset)
         if a[at + STATE] == S_ACQUIRED and a[at + LOCK] == number + offset - first:
-            change(a, p, at, offset, offset, given_back(a, a[at + COUNT]), 1)
+            _give_back(a, p, offset)
             finish(a, p)
 
 
-@kernel
-def _advance(a: Any, p: Any, now_ms: Any) -> None:
+@part
+def _give_back(a: Any, p: Any, offset: Any) -> None:
+    """Give an acquired offset of a split batch back."""
+    at = slot_of(a, p, offset)
+    change(a, p, at, offset, offset, given_back(a, p, a[at + COUNT], offset), 1)
+
+
+@part
+def release_all(a: Any, p: Any, member: Any) -> None:
+    """Give back all that a member has acquired (``releaseAcquiredRecords``), not written yet."""
+    if not a[p + IN_MEMORY]:
+        return
+    at = a[p + FIRST] if a[p + IS_BEHIND] else max(a[p + START], a[p + FIRST])
+    while at <= a[p + LAST]:
+        batch = batch_of(a, p, at)
+        first, end = a[batch + BATCH], a[batch + BATCH_LAST]
+        is_mine = a[batch + STATE] == S_ACQUIRED and a[batch + OWNER] == member
+        if is_mine and not a[batch + SPLIT]:
+            if first < a[p + START] <= end:
+                split(a, p, batch)
+            else:
+                change(a, p, batch, first, end, given_back(a, p, a[batch + COUNT], end), 0)
+        if a[batch + SPLIT]:
+            for offset in range(at, end + 1):
+                one = slot_of(a, p, offset)
+                if a[one + STATE] == S_ACQUIRED and a[one + OWNER] == member:
+                    _give_back(a, p, offset)
+        at = after_hole(a, p, end + 1)
+
+
+@part
+def advance(a: Any, p: Any, now_ms: Any) -> None:
     """Let the locks expire that end until now."""
     lock = first_lock(a, p)
     while lock and a[lock + LOCK_ENDS] <= now_ms:
@@ -213,30 +382,30 @@ def _advance(a: Any, p: Any, now_ms: Any) -> None:
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms)
 
 
-@kernel
+@part
 def now_ms(a: Any) -> Any:
     """The time as brokers have it."""
     return a[BEGINS_MS] + a[NOW] // 1000
 
 
-@kernel
+@part
 def see_time(a: Any, p: Any) -> None:
     """Let a place know the time; locks that are over have expired before."""
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms(a))
 
 
-@kernel
+@part
 def expire(a: Any, p: Any) -> bool:
     """Let locks expire if any is due; whether any offset was given back."""
     if a[p + EXPIRY_DUE] < 0 or a[p + EXPIRY_DUE] > a[NOW]:
         return False
     a[CAUSE], a[CAUSE_NUMBER] = EXPIRES, NOBODY
     before = a[p + EXPIRED]
-    _advance(a, p, now_ms(a))
+    advance(a, p, now_ms(a))
     return bool(a[p + EXPIRED] > before)
 
 
-@kernel
+@part
 def next_end(a: Any, p: Any) -> Any:
     """When the next lock ends, in ms; -1 while nothing is acquired."""
     lock = first_lock(a, p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     FETCH_DONE,
     FETCHED,
@@ -19,13 +19,13 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@kernel
+@part
 def node_of(a: Any, m: Any, p: Any) -> Any:
     """Where it is noted whether a member waits for a place, and who does before and after it."""
     return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * NODE_OF_PLACE
 
 
-@kernel
+@part
 def wait(a: Any, m: Any, p: Any) -> None:
     """Let a fetch wait for a place, after all others."""
     node = node_of(a, m, p)
@@ -39,7 +39,7 @@ def wait(a: Any, m: Any, p: Any) -> None:
     a[p + TAIL] = m
 
 
-@kernel
+@part
 def forget(a: Any, m: Any) -> None:
     """A fetch waits no more."""
     a[m + FETCH_DONE] = 1

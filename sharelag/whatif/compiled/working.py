@@ -1,150 +1,244 @@
-"""Members: they poll, work, and acknowledge with the next poll or after each record."""
+"""Members: they poll one broker after the other, work, and acknowledge with the next poll.
+
+As ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java client.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
-from sharelag.whatif.compiled.acknowledging import type_of
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     ACTIVE,
     ANSWERED,
     ASKED,
     ASKED_AT,
     ASKS_ACKNOWLEDGE,
+    ASKS_CLOSE,
     ASKS_FETCH,
     BELOW_CRASH,
     BELOW_HANG,
+    BROKER,
+    BROKER_EPOCH,
+    BROKERS,
+    BROKERS_AT,
+    BROKERS_FAIL,
     BUSY,
     BUSY_SINCE,
+    BY_ERROR,
     BY_POLL,
-    BY_RECORD,
     CALLED,
     CALLS,
     CHANGED,
     CLOSE,
     COMMIT,
-    CRASH,
+    COMPACTED,
+    COMPACTIONS,
     CRASH_NOW,
     CRASHED,
     CRASHES,
     DRAWN,
     DRAWN_AT,
-    E_COUNT,
+    E_EPOCH,
     E_FIRST,
-    E_LAST,
     E_PLACE,
     ENDED,
     ENTRIES,
     ENTRY,
     ENTRY_SIZE,
-    EPOCH,
     EVER,
     FETCHED,
     FETCHED_AT,
     FETCHES,
+    FOUND,
     HAS_ACCIDENTS,
-    HAS_SESSION,
     HUNG,
     HUNG_UNTIL,
-    IS_LAST,
+    IS_DEAD,
+    LEADER,
+    LEADER_EPOCH,
     LEAVING,
     MEMBER_INDEX,
     NETWORK,
     NOTES_REQUESTS,
     NOW,
+    ONE_BY_ONE,
     PART_ENTRY,
     PART_LAST,
     PENDING,
-    POISONS,
+    PLACES,
     POLL,
     POLLS,
     RECORD,
+    RENEW,
+    RENEWED,
     REQUEST,
+    S_BROKER_EPOCH,
+    S_EPOCH,
+    S_OPEN,
+    S_PLACES,
     SAYS,
     SAYS_AND_WAITS,
-    SAYS_BY,
     SAYS_ENTRY,
     SAYS_OFFSET,
-    SAYS_PLACE,
     SAYS_TO,
     SAYS_TO_ENTRY,
-    SAYS_TYPE,
     SESSION,
-    SESSION_AT,
-    SILENT,
+    SESSIONS_AT,
     SLOT_HEAD,
+    TURN,
     WANTED,
     WANTED_AT,
     WORKED,
     WORKING_ON,
 )
-from sharelag.whatif.compiled.parts import is_nothing, is_silent, until, work_in
+from sharelag.whatif.compiled.parts import (
+    after_part,
+    ask_of,
+    is_nothing,
+    may_crash,
+    renewal_of,
+    until,
+)
 from sharelag.whatif.compiled.queue import push
-from sharelag.whatif.compiled.requests import free
+from sharelag.whatif.compiled.serving import free
 
 #: Whole random numbers are parts of 1.
 _PART = 2.0**-53
 
 
-@kernel
+@part
 def call(a: Any, code: Any, m: Any) -> None:
     """Let Python go on with a member after this event."""
     a[CALLS], a[CALLED] = code, m
 
 
-@kernel
-def note_request(a: Any, m: Any, what: Any) -> None:
+@part
+def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
     """Note a request, if that is wanted."""
     if a[NOTES_REQUESTS]:
         row = a[ASKED_AT] + a[ASKED] * REQUEST
         a[ASKED] += 1
-        a[row], a[row + 1] = a[NOW], a[m + MEMBER_INDEX]
-        a[row + 2], a[row + 3] = a[m + EPOCH], what
+        a[row], a[row + 1], a[row + 2] = a[NOW], a[m + MEMBER_INDEX], broker
+        a[row + 3], a[row + 4] = epoch, what
 
 
-@kernel
-def _send(a: Any, m: Any, kind: Any, slot: Any) -> None:
-    note_request(a, m, ASKS_FETCH if kind == FETCHES else ASKS_ACKNOWLEDGE)
-    a[m + HAS_SESSION] = 1
-    a[m + EPOCH] += 1
-    push(a, a[NOW] + a[NETWORK], kind, m, slot)
+@part
+def _session_with(a: Any, m: Any, broker: Any) -> Any:
+    """The share session with a broker; a new one when it ended or cannot be reached."""
+    session = a[m + SESSIONS_AT] + broker * (SESSION + a[PLACES])
+    at = a[BROKERS_AT] + broker * BROKER
+    epoch = a[at + BROKER_EPOCH]
+    if not a[session + S_OPEN] or a[session + S_BROKER_EPOCH] != epoch or a[at + IS_DEAD]:
+        a[session + S_OPEN], a[session + S_BROKER_EPOCH] = 1, epoch
+        a[session + S_EPOCH] = a[session + S_PLACES] = 0
+    return session
 
 
-@kernel
-def send_pending(a: Any, m: Any) -> bool:
-    """Acknowledge what is pending without a fetch; whether there was anything."""
+@part
+def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
+    session = _session_with(a, m, broker)
+    what = ASKS_FETCH if kind == FETCHES else ASKS_ACKNOWLEDGE
+    _note_request(a, m, broker, a[session + S_EPOCH], what)
+    a[session + S_EPOCH] += 1
+    push(a, a[NOW] + a[NETWORK], kind, m, ask)
+
+
+@part
+def close_sessions(a: Any, m: Any) -> bool:
+    """Acknowledge what is left and close all sessions; whether anything was left."""
+    sent = _send_pending(a, m, -1)
+    for broker in range(a[BROKERS]):
+        if a[a[m + SESSIONS_AT] + broker * (SESSION + a[PLACES]) + S_OPEN]:
+            _note_request(a, m, broker, -1, ASKS_CLOSE)
+    return sent
+
+
+@part
+def _send_pending(a: Any, m: Any, but: Any) -> bool:
+    """Acknowledge what is pending without a fetch, but for one broker; whether there was any."""
     slot = a[m + PENDING]
-    a[m + PENDING] = -1
-    if slot >= 0:
-        _send(a, m, SAYS, slot)
-    return bool(slot >= 0)
+    if slot < 0:
+        return False
+    sent = _acknowledge(a, m, slot, but, SAYS, False)
+    if but < 0:
+        a[m + PENDING] = -1
+        free(a, slot)
+    return sent
 
 
-@kernel
-def _open_session(a: Any, m: Any) -> None:
+@part
+def _acknowledge(a: Any, m: Any, slot: Any, but: Any, then: Any, renews: bool) -> bool:
+    """Send what is said of a part, alone, to each broker but one; whether anything was.
+
+    ``then`` follows the last answer.
+    """
+    last, last_ask = -1, -1
+    for broker in range(a[BROKERS]):
+        if broker == but:
+            continue
+        ask = renewal_of(a, m, slot, broker) if renews else ask_of(a, m, slot, broker)
+        if a[FOUND]:
+            if last >= 0:
+                _send(a, m, last, SAYS, last_ask)
+            last, last_ask = broker, ask
+    if last >= 0:
+        _send(a, m, last, then, last_ask)
+    return bool(last >= 0)
+
+
+@part
+def _open_session(a: Any, m: Any, broker: Any) -> Any:
     """Places that stay keep their order in the session; new ones follow."""
-    kept, wanted, session = 0, a[m + WANTED_AT], a[m + SESSION_AT]
-    for old in range(a[m + SESSION]):
+    session = _session_with(a, m, broker)
+    kept, wanted, places = 0, a[m + WANTED_AT], session + SESSION
+    for old in range(a[session + S_PLACES]):
         for new in range(a[m + WANTED]):
-            if a[wanted + new] == a[session + old]:
-                a[session + kept] = a[session + old]
+            p = a[wanted + new]
+            if p == a[places + old] and a[p + LEADER] == broker:
+                a[places + kept] = p
                 kept += 1
                 break
     total = kept
     for new in range(a[m + WANTED]):
-        known = False
+        p = a[wanted + new]
+        known = a[p + LEADER] != broker
         for old in range(kept):
-            if a[session + old] == a[wanted + new]:
+            if a[places + old] == p:
                 known = True
                 break
         if not known:
-            a[session + total] = a[wanted + new]
+            a[places + total] = p
             total += 1
-    a[m + SESSION], a[m + CHANGED] = total, 0
+    a[session + S_PLACES], a[m + CHANGED] = total, 0
+    return session
 
 
-@kernel
+@part
+def _next_broker(a: Any, m: Any) -> Any:
+    """The broker to fetch from next, of those that lead any of its places."""
+    count = 0
+    for broker in range(a[BROKERS]):
+        count += _leads(a, m, broker)
+    turn = a[m + TURN] % count
+    a[m + TURN] += 1
+    for broker in range(a[BROKERS]):
+        if _leads(a, m, broker):
+            if not turn:
+                return broker
+            turn -= 1
+    return 0
+
+
+@part
+def _leads(a: Any, m: Any, broker: Any) -> bool:
+    for number in range(a[m + WANTED]):
+        if a[a[a[m + WANTED_AT] + number] + LEADER] == broker:
+            return True
+    return False
+
+
+@part
 def poll(a: Any, m: Any) -> None:
     """Fetch from the places that it has, if any; one that leaves closes instead."""
     if a[m + LEAVING]:
@@ -152,22 +246,30 @@ def poll(a: Any, m: Any) -> None:
         return
     a[m + ACTIVE] = a[m + WANTED] > 0
     if not a[m + ACTIVE]:
-        send_pending(a, m)
+        _send_pending(a, m, -1)
         return
-    if a[m + CHANGED]:
-        _open_session(a, m)
-    count = a[m + SESSION]
+    broker = 0
+    if a[BROKERS] > 1:
+        broker = _next_broker(a, m)
+        _send_pending(a, m, broker)
+    slot, ask = a[m + PENDING], -1
+    if slot >= 0:
+        a[m + PENDING] = -1
+        ask = ask_of(a, m, slot, broker)
+        free(a, slot)
+    session = a[m + SESSIONS_AT]
+    if a[m + CHANGED] or a[BROKERS_FAIL]:
+        session = _open_session(a, m, broker)
+    count, places = a[session + S_PLACES], session + SESSION
     a[m + FETCHED] = count
-    turn = a[m + EPOCH] % count
+    turn = a[session + S_EPOCH] % count
     for number in range(count):
         at = number + turn
-        a[a[m + FETCHED_AT] + number] = a[a[m + SESSION_AT] + (at - count if at >= count else at)]
-    slot = a[m + PENDING]
-    a[m + PENDING] = -1
-    _send(a, m, FETCHES, slot)
+        a[a[m + FETCHED_AT] + number] = a[places + (at - count if at >= count else at)]
+    _send(a, m, broker, FETCHES, ask)
 
 
-@kernel
+@part
 def _is_stopped(a: Any, m: Any, kind: Any, more: Any) -> bool:
     """Whether a member has ended or hangs; one that hangs acts later."""
     if a[m + ENDED]:
@@ -179,7 +281,7 @@ def _is_stopped(a: Any, m: Any, kind: Any, more: Any) -> bool:
     return True
 
 
-@kernel
+@part
 def answered(a: Any, m: Any, slot: Any) -> None:
     """A fetch is answered: work on what it brought, or poll again."""
     if _is_stopped(a, m, ANSWERED, slot):
@@ -191,13 +293,30 @@ def answered(a: Any, m: Any, slot: Any) -> None:
         return
     a[m + POLLS] += 1
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
-    a[slot + SAYS_BY], a[slot + IS_LAST] = a[m + COMMIT], 1
+    a[slot + COMPACTED] = a[COMPACTIONS]
+    a[slot + ONE_BY_ONE] = a[m + COMMIT] != BY_POLL or may_crash(a, slot)
+    for entry in range(a[slot + ENTRIES]):
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        a[at + E_EPOCH] = a[a[at + E_PLACE] + LEADER_EPOCH]
     if a[m + HAS_ACCIDENTS]:
         _draw_accident(a, m, a[m + POLL] + until(a, m, slot, False))
+    if a[m + RENEW]:
+        push(a, a[NOW] + a[m + RENEW], RENEWED, m, a[m + POLLS])
     _work(a, m, a[m + POLL])
 
 
-@kernel
+@part
+def renews(a: Any, m: Any, of_poll: Any) -> None:
+    """Renew the locks of all that it is still working on, and again later."""
+    if _is_stopped(a, m, RENEWED, of_poll):
+        return
+    slot = a[m + WORKING_ON]
+    if of_poll == a[m + POLLS] and slot >= 0:
+        _acknowledge(a, m, slot, -1, SAYS, True)
+        push(a, a[NOW] + a[m + RENEW], RENEWED, m, of_poll)
+
+
+@part
 def _draw_accident(a: Any, m: Any, duration: Any) -> None:
     """Draw whether a member crashes or hangs within the work that it begins now."""
     at = a[m + DRAWN_AT] + a[m + DRAWN]
@@ -209,29 +328,21 @@ def _draw_accident(a: Any, m: Any, duration: Any) -> None:
         push(a, when, HUNG, m, 0)
 
 
-@kernel
+@part
 def _work(a: Any, m: Any, before: Any) -> None:
     """Work on the next part, after something else."""
-    slot = a[m + WORKING_ON]
-    if a[m + COMMIT] == BY_RECORD:
-        at, offset = slot + SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE, a[m + RECORD]
-        p = a[at + E_PLACE]
-        duration = work_in(a, m, p, offset, offset)
-        is_poison = a[p + POISONS] > 0
-        a[m + CRASHES] = is_poison and type_of(a, m, p, a[at + E_COUNT], offset) == CRASH
-    else:
-        duration = until(a, m, slot, True)
+    duration = until(a, m, a[m + WORKING_ON], True)
     a[m + BUSY_SINCE] = a[NOW]
     push(a, a[NOW] + before + duration, WORKED, m, 0)
 
 
-@kernel
+@part
 def resumes(a: Any, m: Any) -> None:
     """Work on the next record, or up to the next error."""
     _work(a, m, 0)
 
 
-@kernel
+@part
 def worked(a: Any, m: Any) -> None:
     """Work is done: acknowledge it with the next poll, or at once if more is to be done."""
     slot = a[m + WORKING_ON]
@@ -243,61 +354,18 @@ def worked(a: Any, m: Any) -> None:
         a[m + BUSY] += a[NOW] - a[m + BUSY_SINCE]
         a[m + BUSY_SINCE] = -1
     if a[m + CRASHES]:
+        a[m + WORKING_ON] = -1
         free(a, slot)
         call(a, CRASH_NOW, m)
-    elif a[m + COMMIT] == BY_POLL:
-        a[m + PENDING] = slot
+        return
+    a[m + SAYS_ENTRY], a[m + SAYS_OFFSET] = a[m + ENTRY], a[m + RECORD]
+    a[m + SAYS_TO_ENTRY], a[m + SAYS_TO] = a[m + PART_ENTRY], a[m + PART_LAST]
+    after_part(a, m, slot)
+    entry, record = a[m + ENTRY], a[m + RECORD]
+    is_last = entry == a[slot + ENTRIES]
+    # What is left after an error may be silent and take no time: then nothing follows.
+    if is_last or (a[m + COMMIT] == BY_ERROR and is_nothing(a, m, slot, entry, record)):
+        a[m + WORKING_ON], a[m + PENDING] = -1, slot
         poll(a, m)
-    elif a[m + COMMIT] == BY_RECORD:
-        _record_is_done(a, m, slot)
-    else:
-        _part_is_done(a, m, slot)
-
-
-@kernel
-def _record_is_done(a: Any, m: Any, slot: Any) -> None:
-    at = SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE
-    p, offset = a[slot + at + E_PLACE], a[m + RECORD]
-    type_ = type_of(a, m, p, a[slot + at + E_COUNT], offset)
-    a[slot + SAYS_PLACE], a[slot + SAYS_OFFSET] = p, offset
-    a[slot + SAYS_TYPE] = type_
-    a[m + RECORD] += 1
-    if offset == a[slot + at + E_LAST]:
-        a[m + ENTRY] += 1
-        if a[m + ENTRY] < a[slot + ENTRIES]:
-            a[m + RECORD] = a[slot + SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE + E_FIRST]
-    if a[m + ENTRY] < a[slot + ENTRIES]:
-        a[slot + IS_LAST] = 0
-        if type_ == SILENT:
-            resumes(a, m)
-        else:
-            _send(a, m, SAYS_AND_WAITS, slot)
-        return
-    a[slot + IS_LAST] = 1
-    if type_ == SILENT:
-        free(a, slot)
-    else:
-        a[m + PENDING] = slot
-    poll(a, m)
-
-
-@kernel
-def _part_is_done(a: Any, m: Any, slot: Any) -> None:
-    """Say what led to an error; without one, what is left goes with the next poll."""
-    entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
-    a[slot + SAYS_ENTRY], a[slot + SAYS_OFFSET] = a[m + ENTRY], a[m + RECORD]
-    a[slot + SAYS_TO_ENTRY], a[slot + SAYS_TO] = entry, last
-    if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
-        entry += 1
-        last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
-    a[m + ENTRY], a[m + RECORD] = entry, last + 1
-    # What is left may be silent and take no time: then nothing follows.
-    a[slot + IS_LAST] = entry == a[slot + ENTRIES] or is_nothing(a, m, slot, entry, last + 1)
-    if not a[slot + IS_LAST]:
-        _send(a, m, SAYS_AND_WAITS, slot)
-        return
-    if is_silent(a, m, slot):
-        free(a, slot)
-    else:
-        a[m + PENDING] = slot
-    poll(a, m)
+    elif not _acknowledge(a, m, slot, -1, SAYS_AND_WAITS, False):
+        resumes(a, m)

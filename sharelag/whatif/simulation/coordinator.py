@@ -9,15 +9,15 @@ a member gets to know its part with its own heartbeat.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.assignors.group import Group, Member, Topic
 from sharelag.whatif.assignors.registry import assign_group
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.tables import Assigned
 
 
@@ -25,6 +25,31 @@ class Heard(Protocol):
     """A member, with the time of its last heartbeat in microseconds from the begin."""
 
     last_beat: int
+
+
+class Served(Protocol):
+    """A share partition with its log, as its leader serves it."""
+
+    log: Log
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may still be delivered."""
+
+    @property
+    def lag(self) -> int:
+        """Unfinished offsets, by what is in memory."""
+
+
+class Brokers(Protocol):
+    """The brokers of a cluster, with all share partitions by place."""
+
+    @property
+    def served(self) -> Sequence[Served]:
+        """The share partitions."""
+
+    def add(self, place: int) -> None:
+        """The group hears of a partition that was added to a topic."""
 
 
 J = TypeVar("J", bound=Heard)

@@ -28,20 +28,20 @@ class Log:
 
     ``bases`` are the base offset of each record batch, and the end of the last; ``times`` when each
     is appended, in microseconds (before the begin below 0), ascending; ``readable`` when fetches
-    can read each. ``missing`` are offsets without a record, ascending: compacted ones, and markers
-    of transactions; ``aborted`` base offsets of record batches that fetches have to leave out;
-    ``start`` is the log start offset now.
+    can read each. ``missing`` are offsets without a record, ascending: those compacted, which
+    ``removed`` has, and markers of transactions; ``aborted`` base offsets of record batches that
+    fetches have to leave out; ``start`` is the log start offset now.
     """
 
     __slots__ = (
         "_at",
         "_keys",
         "_readable_at",
-        "_removed",
         "aborted",
         "bases",
         "missing",
         "readable",
+        "removed",
         "start",
         "times",
     )
@@ -64,7 +64,7 @@ class Log:
             self.times if readable is None else memoryview(readable)  # type: ignore[arg-type]
         )
         self.missing = sorted({*removed, *markers})
-        self.aborted, self._removed, self.start = frozenset(aborted), sorted(removed), start
+        self.aborted, self.removed, self.start = frozenset(aborted), sorted(removed), start
         self._keys = keys
         self._at = self._readable_at = 0
 
@@ -118,13 +118,13 @@ class Log:
         batches = [
             LogBatch(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])
         ]
-        if not self._removed:
+        if not self.removed:
             return batches
         # A record batch without any record left is not there at all.
         return [
             batch
             for batch in batches
-            if _count(self._removed, *batch) <= batch.last_offset - batch.base_offset
+            if _count(self.removed, *batch) <= batch.last_offset - batch.base_offset
         ]
 
     def compact(self, now: int) -> None:
@@ -140,7 +140,7 @@ class Log:
         batch = np.repeat(mine, np.diff(bases)[mine])
         offsets = np.arange(len(batch)) - np.searchsorted(batch, batch) + bases[batch]
         removed = np.setdiff1d(offsets[offsets >= self.start], kept).tolist()
-        self._removed = sorted({*self._removed, *removed})
+        self.removed = sorted({*self.removed, *removed})
         self.missing = sorted({*self.missing, *removed})
 
     def appended(self, offset: int) -> int:

@@ -15,17 +15,12 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sharelag.model import SharePartition
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif import presented
-from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation import tables
-from sharelag.whatif.simulation.brokers import Brokers
-from sharelag.whatif.simulation.clients import Client, World
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
@@ -37,11 +32,9 @@ from sharelag.whatif.simulation.streams import (
     Longs,
     Outcomes,
     Work,
-    member_id,
 )
 from sharelag.whatif.simulation.summary import summary
 from sharelag.whatif.simulation.tables import Assigned, Tally
-from sharelag.whatif.simulation.watch import Watch
 
 L = TypeVar("L", bound=Life)
 #: By place, how long the records of a partition take.
@@ -336,92 +329,3 @@ def _lasting(
         if one.work_ms is not None:
             taken.setdefault((one.topic, one.partition), {})[one.offset] = one.work_ms * MS
     return [taken.get(name, {}) if taken else None for name in names]
-
-
-#: ``share.coordinator.cold.partition.snapshot.interval.ms``
-_COLD_MS = 300_000
-
-
-class Simulation(Loop[Client]):
-    """One simulation of a share group, which notes every request if asked to."""
-
-    def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
-        super().__init__(scenario, seed)
-        ids = {topic.name: topic.id for topic in scenario.topics}
-        self.states = StateLog(
-            [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names]
-        )
-        self.brokers = Brokers(scenario, self.clock, self.logs, self.states, self.tally)
-        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
-        self.requests: list[tuple[int, int, int, int, str]] | None = [] if requests else None
-        self.world = self._world(seed, self.requests)
-        self._begin()
-
-    def _world(self, seed: int, requests: list[tuple[int, int, int, int, str]] | None) -> World:
-        """Return what all members share, once brokers and coordinator are there."""
-        return World(
-            self.scenario,
-            seed,
-            self.clock,
-            self._spawn,
-            self.brokers,
-            self.coordinator,
-            self.first,
-            self.logs,
-            self.outcomes,
-            requests,
-        )
-
-    def _gather(self) -> None:
-        joined = {}
-        for which, member in enumerate(self.each):
-            if not member.join_ms:
-                target: Target = {}
-                for topic, partition in member.assigned:
-                    target.setdefault(topic, []).append(partition)
-                joined[member_id(self.seed, which, 0)] = Joined(
-                    member.topics, member.rack, 0, target=target
-                )
-        self.coordinator.gather(joined)
-
-    def _schedule_upkeep(self) -> None:
-        self.clock.at(_COLD_MS * MS, self._snapshot_cold)
-
-    def _snapshot_cold(self) -> None:
-        self.states.snapshot_cold(self.clock.now_ms)
-        self.clock.after(_COLD_MS * MS, self._snapshot_cold)
-
-    def _spawn(self, which: int, life: int) -> None:
-        leave_ms = self.each[which].leave_ms
-        if not life or leave_ms is None or self.clock.now < leave_ms * MS:
-            super()._spawn(which, life)  # else it would have left by now
-
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
-        return Client(self.world, member, number, life, which, work)
-
-    def _fail(self, fault: Fault) -> None:
-        if fault.kind == "broker_down":
-            self.brokers.stop(fault.broker, fault.for_ms)
-        else:
-            self.brokers.change_leader(self.first[fault.topic] + fault.partition)
-
-    def _progress(self, place: int, end: int) -> Progress:
-        served = self.brokers.served[place]
-        share = served.share
-        start, complete = share.start_offset, share.delivery_complete_count
-        return Progress(start, share.end_offset, complete, served.held, end - start - complete)
-
-    def _note_drained(self) -> None:
-        self.brokers.note_drained(self.brokers.served[-1])
-
-    def _observer(self) -> Callable[[bool], Observed]:
-        return Watch(self.scenario, self.clock, self.brokers, self.states, self.tally).observe
-
-    def _assigned(self) -> Sequence[Assigned]:
-        return self.coordinator.assignments
-
-    def _assignor(self) -> str:
-        return self.scenario.assignor
-
-    def _held(self) -> int:
-        return sum(served.held for served in self.brokers.served)

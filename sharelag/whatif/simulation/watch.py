@@ -8,14 +8,14 @@ holds both against each other.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
 from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario, Settings
-from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.coordinator import Brokers
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.tables import Tally
@@ -87,15 +87,13 @@ class Heads:
     """Find since when the first unfinished offset of each share partition is the first."""
 
     def __init__(self, places: int) -> None:
-        self._seen = 0
         self._since = [0] * places
         self._beyond: list[list[tuple[int, int]]] = [[] for _ in range(places)]
 
-    def note(self, finished: list[tuple[int, int, int, int]]) -> None:
+    def note(self, finished: Iterable[Sequence[int]]) -> None:
         """Take up what was finished since the last time: place, first and last offset, time."""
-        for place, first, _, time in finished[self._seen :]:
+        for place, first, _, time in finished:
             heappush(self._beyond[place], (first, time))
-        self._seen = len(finished)
 
     def since(self, place: int, head: int) -> int:
         """When the last of the offsets before the head was finished, in microseconds."""
@@ -142,24 +140,27 @@ class Watch:
         ]
         self._begins = sum(start.end_offset for _, start in starts)
         self._heads = Heads(len(starts))
-        self._counted = self._finished_so_far = 0
+        self._noted = self._finished = 0
 
     def observe(self, without_stuck: bool) -> Observed:
         """The group now; its lag without what more members would not finish, if wanted."""
         now, served = self._clock.now, self._brokers.served
         ends = [one.log.end(now) for one in served]
         ages = [
-            max(now - one.log.appended(one.share.start_offset), 0) // MS
-            for one in served
-            if one.lag > 0
+            max(now - one.log.appended(one.start_offset), 0) // MS for one in served if one.lag > 0
         ]
         lags: list[int | None] = [None] * len(served)
-        for place, (start, complete) in self._states.begins.items():
-            lags[place] = max(ends[place] - start - complete, 0)
+        for place, end in enumerate(ends):
+            written = self._states.written(place)
+            if written is not None:
+                lags[place] = max(end - sum(written), 0)
+        finished = self._tally.finished_since(self._noted)
+        self._noted += len(finished)
+        self._finished += sum(last - first + 1 for _, first, last, _ in finished)
+        self._heads.note(finished)
         if without_stuck:
-            self._heads.note(self._tally.finished)
             lags = [lag and lag - min(self._stuck(place), lag) for place, lag in enumerate(lags)]
-        return Observed(lags, max(ages, default=0), sum(ends) - self._begins, self._finished())
+        return Observed(lags, max(ages, default=0), sum(ends) - self._begins, self._finished)
 
     def _stuck(self, place: int) -> int:
         window, log = self._states.window(place), self._brokers.served[place].log
@@ -167,9 +168,3 @@ class Watch:
             return 0
         since = self._heads.since(place, window.effective_start_offset)
         return stuck(window, log, self._settings, since, self._clock.now, self._compacted[place])
-
-    def _finished(self) -> int:
-        new = self._tally.finished[self._counted :]
-        self._counted += len(new)
-        self._finished_so_far += sum(last - first + 1 for _, first, last, _ in new)
-        return self._finished_so_far

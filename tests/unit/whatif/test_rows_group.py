@@ -18,13 +18,13 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.whatif.assignors.group import Group
 from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+from sharelag.whatif.compiled.run import Simulation
 from sharelag.whatif.fixed import with_assignment
 from sharelag.whatif.gallery import named
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.loop import Simulation
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second

@@ -1,0 +1,143 @@
+"""The brokers of a run: who leads which share partition, and what a leader begins with.
+
+A share partition is with one broker at a time. Another leader knows of it what was written, and no
+more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sharelag.errors import InputError
+from sharelag.model import UNINITIALIZED_START_OFFSET, Window
+from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.compiled.outcome import Writes
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.logs import Log
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """A share partition with its log, as its leader serves it."""
+
+    place: int
+    log: Log
+    core: Core
+    p: int
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may still be delivered."""
+        return self.core[self.p + at.START]
+
+    @property
+    def lag(self) -> int:
+        """Unfinished offsets, by what is in memory."""
+        return self.log.known_end - self.start_offset - self.core[self.p + at.COMPLETE]
+
+
+class Brokers:
+    """All brokers of the cluster; their answers to requests are kernels."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        logs: Sequence[Log],
+        states: Writes,
+        core: Core,
+    ) -> None:
+        self._clock, self._states, self._core = clock, states, core
+        self._limits, self._reset = scenario.settings.limits, scenario.settings.auto_offset_reset
+        self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
+        self._starts = [start.window for topic in scenario.topics for start in topic.starts]
+        self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
+        self.served = [
+            Served(place, log, core, p)
+            for place, (log, p) in enumerate(zip(logs, core.places, strict=True))
+        ]
+        for served in self.served:
+            if self._there[served.place]:
+                self.add(served.place)
+
+    def add(self, place: int) -> None:
+        """The group hears of a partition, as the scenario finds it or a new one."""
+        now, window = self._clock.now_ms, self._starts[place]
+        if window is None:
+            # Since Kafka 4.4 a partition that a known topic gets is read from its begin.
+            start, count = (UNINITIALIZED_START_OFFSET, -1) if self._there[place] else (0, 0)
+            window = Window(0, 0, 0, start, count, now, now)
+            self._states.initialize(place, start, now)
+        else:
+            self._states.adopt(place, window, now)
+        self._load(place, window, 0, place % self._count)
+
+    def close(self, number: int) -> None:
+        """End the share sessions of a member: release what it holds, forget what it waits for."""
+        self._core.call("closes", self._core.members[number])
+        self._core.forget()
+
+    def change_leader(self, place: int) -> None:
+        """Another broker leads: it knows what was written, and no more."""
+        if self._states.window(place) is None:
+            return  # the group does not know it yet
+        core, p = self._core, self._core.places[place]
+        core.call("expire", p)
+        epoch = core[p + at.LEADER_EPOCH] + 1
+        window = self._states.read(place, epoch, self._clock.now_ms)
+        self._load(place, window, epoch, self._after(core[p + at.LEADER]))
+        core.call("wake", p)
+
+    def stop(self, broker: int, for_ms: int | None) -> None:
+        """Stop a broker: it answers nothing, and forgets what it did not write."""
+        if self._is_dead(broker):
+            return
+        self._turn(broker, is_dead=True)
+        self._clock.after(self._failover, self._change_leader_of, broker)
+        if for_ms is not None:
+            self._clock.after(for_ms * MS, self._turn, broker, False)
+        core = self._core
+        for place, p in enumerate(core.places):
+            window = self._states.window(place)
+            if core[p + at.LEADER] == broker and window is not None:
+                core.call("end_leader", p)
+                self._load(place, window, core[p + at.LEADER_EPOCH], broker)
+
+    def _change_leader_of(self, broker: int) -> None:
+        """Others lead what a broker led."""
+        core = self._core
+        for place in [n for n, p in enumerate(core.places) if core[p + at.LEADER] == broker]:
+            self.change_leader(place)
+
+    def _turn(self, broker: int, is_dead: bool) -> None:
+        """A broker goes down or comes back; sessions with it are over."""
+        core, b = self._core, self._core[at.BROKERS_AT] + broker * at.BROKER
+        core[b + at.IS_DEAD], core[b + at.BROKER_EPOCH] = is_dead, core[b + at.BROKER_EPOCH] + 1
+
+    def _is_dead(self, broker: int) -> bool:
+        return bool(self._core[self._core[at.BROKERS_AT] + broker * at.BROKER + at.IS_DEAD])
+
+    def _after(self, broker: int) -> int:
+        """Who leads after a broker."""
+        for one in range(broker + 1, broker + 1 + self._count):
+            if not self._is_dead(one % self._count):
+                return one % self._count
+        raise InputError(
+            "all brokers of the scenario are down at once: give it more brokers, or fewer faults"
+        )
+
+    def _load(self, place: int, window: Window, epoch: int, leader: int) -> None:
+        """Put in what a leader of that epoch makes of a state."""
+        log, core, p = self.served[place].log, self._core, self._core.places[place]
+        start = window.start_offset
+        reset = log.start if self._reset == "earliest" else log.end(self._clock.now)
+        if start == UNINITIALIZED_START_OFFSET:
+            start = reset
+        core.hold(p, start, window.batches, self._clock.now_ms)
+        core[p + at.LEADER], core[p + at.LEADER_EPOCH] = leader, epoch
+        core[p + at.WRITE_EPOCH] = max(epoch, window.leader_epoch)
+        core.call("move_start", p)
+        core.have_window(p)
