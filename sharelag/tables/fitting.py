@@ -34,6 +34,8 @@ _LESS = (
     *("lag_gini", "lag_max_mean", "skipped_unread", "archived", "released", "window_available"),
     *("source", "runs", "start_offset", "leader_id", "drained", "member_hours"),
 )
+#: Bounds that are given up together.
+_BOUNDS = (("low", "high"), ("difference_low", "difference_high"))
 #: Characters that a name keeps, and those that it keeps where these are too many.
 _SHORTEST_NAME, _SHORTEST = 12, 8
 #: Characters of a name for whose sake a column is given up.
@@ -96,6 +98,10 @@ def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
     for head in [*least[:1], *empty, *least[1:]]:
         if excess(_LONG_NAME) > 0 and len(cells) > 1:
             cells.pop(head, None)
+    by_name = {name: head for head, name in names.items()}
+    for low, high in _BOUNDS:  # half of an interval misleads
+        if by_name.get(low) not in cells:
+            cells.pop(by_name.get(high, ""), None)
     if excess(_SHORTEST_NAME) > 0:
         times = [head for head in cells if format_of(names[head]) is Format.TIME]
         cells |= {head: [_SECONDS.sub("Z", text) for text in cells[head]] for head in times}

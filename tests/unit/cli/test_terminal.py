@@ -311,10 +311,10 @@ def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -
     assert max(map(len, narrow.splitlines())) <= 80
     gone = "(too narrow for FROM, TO, AT-LEAST, AT-MOST, RATIO: -o json has all)"
     assert gone in " ".join(narrow.split())
-    decides = sharelag_on_a_terminal(60, "simulate", "--capture", "slow", *given)
+    decides = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given)
     assert re.search(r"^2 members .* \d.*baseline", decides, re.MULTILINE)
     assert "\u2026" not in decides
-    assert max(map(len, decides.splitlines())) <= 60
+    assert max(map(len, decides.splitlines())) <= 80
 
 
 def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:
