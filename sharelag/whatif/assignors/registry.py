@@ -189,7 +189,19 @@ def check_assignor(
 
 def assign_group(name: str, group: Group, **options: Any) -> Assignment:
     """Ask an assignor for the assignment of a group that is read already, as `assign` does."""
-    answer = _answer(name, find_assignor(name), group, options)
+    return _answer(name, find_assignor(name), group, options)
+
+
+def require_partitions(name: str, group: Group, answer: Assignment) -> None:
+    """Refuse an answer with partitions that are not there, which nobody can simulate.
+
+    Kafka's own assignor answers with some where members have them already.
+
+    Raises
+    ------
+    AssignorError
+        With the first of them.
+    """
     for member, topics in answer.items():
         for topic, partitions in topics.items():
             count = group.topics[topic].partitions or 0
@@ -198,7 +210,6 @@ def assign_group(name: str, group: Group, **options: Any) -> Assignment:
                     f"the assignor {name!r} gave {member!r} partition {beyond[0]} of {topic!r}, "
                     f"which has {counted(count, 'partition')}, numbered from 0"
                 )
-    return answer
 
 
 def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, Any]) -> Assignment:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.assignors.group import Group, Member, Topic
-from sharelag.whatif.assignors.registry import assign_group
+from sharelag.whatif.assignors.registry import assign_group, require_partitions
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.logs import Log
@@ -268,7 +268,10 @@ class Coordinator(Membership[Joined]):
         )
         there = self._there if self._initialized else ()
         topics = {name: self._topic_now(topic, there) for name, topic in self._topics.items()}
-        return assign_group(self._scenario.assignor, Group(members, topics))
+        name, group = self._scenario.assignor, Group(members, topics)
+        answer = assign_group(name, group)
+        require_partitions(name, group, answer)
+        return answer
 
     def _topic_now(self, topic: Topic, there: Collection[int]) -> Topic:
         """A topic with its lag and rates, and the places whose share state is initialised."""
