@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sharelag.errors import InputError
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.scenario import Member, Scenario, Topic
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import expected
+
+#: Places from which on each begins with little memory.
+_MANY = 500
+#: Words of memory (8 bytes) that a run may begin with.
+_MOST_WORDS = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,13 @@ class Sizes:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Sizes:
-        """The sizes of a scenario."""
+        """Return the sizes of a scenario.
+
+        Raises
+        ------
+        InputError
+            It takes more memory than a machine has.
+        """
         batches = [producer.batch_records for producer in scenario.producers]
         batches += [start.batch_records for topic in scenario.topics for start in topic.starts]
         members = scenario.members or (Member(),)  # as an autoscaler begins them
@@ -41,21 +53,33 @@ class Sizes:
         most = max(locks, held) + spare
         faults = {fault.kind for fault in scenario.faults}
         leaders_change = scenario.brokers > 1 or bool(faults & {"leader_change", "broker_down"})
+        # Of many places most hold little, and all together would take gigabytes.
+        places = sum(topic.partitions for topic in scenario.topics)
+        roomy = 4 * spare if places <= _MANY else spare
         # A leader may load as one batch what is in flight.
         longest += most if leaders_change else held
-        return cls(
-            sum(topic.partitions for topic in scenario.topics),
+        found = cls(
+            places,
             sum(member.count for member in scenario.members),
             polled,
             1 << max(most, 64).bit_length(),
             leaders_change,
-            1 << max(4 * spare, held + spare, round(_behind_locks(scenario))).bit_length(),
+            1 << max(roomy, held + spare, round(_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
             max(scenario.settings.limits.delivery_count_limit, 1 + _most_tried(scenario)),
             scenario.duration_ms // scenario.step_ms + 4,
             _bucket_bits(scenario),
         )
+        people = 2 * found.members + 2
+        words = found.fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
+        if words > _MOST_WORDS:
+            raise InputError(
+                f"to simulate this takes some {words * 8 / 1e9:,.0f} GB of memory: a window has "
+                f"up to {held:,} offsets from its start to its last batch, and there are "
+                f"{places:,} partitions and {found.members:,} members: give fewer of them"
+            )
+        return found
 
     @property
     def entries(self) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
-from sharelag.model import Window
+from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.whatif.gallery import named
@@ -18,6 +19,7 @@ from sharelag.whatif.scenario import (
     Behaviour,
     Limits,
     Member,
+    PartitionStart,
     Poison,
     Producer,
     Scenario,
@@ -228,6 +230,15 @@ def test_a_sparse_window_costs_by_its_runs() -> None:
     assert table.nbytes < 1000
     line = lag_arrow(table, offsets(billion + 1)).to_pylist()[0]
     assert (line["window_unknown"], line["window_complete"]) == (billion - 1, 1)
+
+
+def test_a_simulation_of_a_window_that_no_memory_holds_is_refused() -> None:
+    batches = (StateBatch(0, 0, 0, 1), StateBatch(10**9, 10**9, 2, 1))
+    wide = Window(0, 0, 0, 0, 1, 0, 0, batches=batches)
+    start = PartitionStart(end_offset=10**9 + 1, batch_records=10**6, window=wide)
+    scenario = Scenario((Topic("t", 1, starts=(start,)),), (Member(),), duration_ms=1_000)
+    with pytest.raises(InputError, match="up to 1,000,000,001 offsets from its start"):
+        simulate(scenario)
 
 
 @pytest.mark.row("FUT-01")
