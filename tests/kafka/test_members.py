@@ -26,6 +26,7 @@ from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_members
 from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
     create_topics,
@@ -48,9 +49,7 @@ def groups(first: KafkaBroker) -> Iterator[KafkaBroker]:
     """Groups with members that share partitions, with none left, made by a reset, and deleted."""
     servers = first.bootstrap_servers
     create_topics(servers, {ORDERS: 3, RETURNS: 2}, copies=3)
-    first.share_groups(
-        "--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute"
-    )
+    wait_until(lambda: _is_reset(first), "the group's coordinator knows the new topic")
     wait_until(lambda: _is_led(servers), f"all partitions of {GROUP_TOPIC} have their leader")
     for group in (LEFT, DELETED):
         with closing(share_consumer(servers, group, [ORDERS])) as gone:
@@ -86,6 +85,18 @@ def _is_led(servers: str) -> bool:
         ):
             raise
         return False
+
+
+def _is_reset(broker: KafkaBroker) -> bool:
+    """Reset a group's offsets; brokers hear of new topics one after the other."""
+    options = ("--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute")
+    try:
+        broker.share_groups(*options)
+    except RigError as error:
+        if "does not host this topic-partition" in str(error):
+            return False
+        raise
+    return True
 
 
 def _settle(

@@ -43,7 +43,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[Write]:
     monkeypatch.setattr(topics, "offset_ranges", lambda *_: {0: (0, len(writes))})
     monkeypatch.setattr(topics, "read_topic", read)
     monkeypatch.setattr(topics, "topic_ids", lambda _: {TOPIC: TOPIC_ID})
-    monkeypatch.setattr(topics, "list_offsets", lambda _, __, at: records.offsets([TOPIC_ID], at))
+    monkeypatch.setattr(topics, "list_offsets", lambda *_: records.offsets([TOPIC_ID]))
     return writes
 
 
