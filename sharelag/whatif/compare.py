@@ -287,28 +287,24 @@ class Comparison(Displayable):
         InputError
             The measure is not among those compared, or no direction of it is better.
         """
-        told = self.measures.column("measure").to_pylist()
-        if measure not in told or MEASURED[measure].better is None:
-            columns = self.runs.column_names
-            choices = [name for name, one in MEASURED.items() if one.better and name in columns]
-            raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
-        wins = self._wins(measure)
-        return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
+        return _first_of_all(self._wins(measure))
 
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
 
         That is the winner. Where there is none, it is the best of those that are better than the
-        baseline, and those of them that it is not shown to be better than: they tie.
+        baseline, and those of them that it is not shown to be better than: they tie. None is best
+        by a measure of which neither direction is better.
 
         Raises
         ------
         InputError
-            The measure is not among those compared, or no direction of it is better.
+            The measure is not among those compared.
         """
         if measure in MEASURED and MEASURED[measure].better is None:
             return Best((), False, (), None)
-        winner, wins = self.winner(measure), self._wins(measure)
+        wins = self._wins(measure)
+        winner = _first_of_all(wins)
         ahead = {
             row["variant"]: row["difference"]
             for row in self.differences.to_pylist()
@@ -340,6 +336,11 @@ class Comparison(Displayable):
 
     def _wins(self, measure: str) -> dict[str, list[str]]:
         """Return the variants that each is better than; the confidence holds for all pairs."""
+        told = self.measures.column("measure").to_pylist()
+        if measure not in told or MEASURED[measure].better is None:
+            columns = self.runs.column_names
+            choices = [name for name, one in MEASURED.items() if one.better and name in columns]
+            raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
         by_variant = by_variant_and_seed(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
         wins: dict[str, list[str]] = {name: [] for name in by_variant}
@@ -405,6 +406,11 @@ class Comparison(Displayable):
         names = self.runs.column_names
         if "error" in names and (errors := self.runs.column("error").drop_null().to_pylist()):
             yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
+
+
+def _first_of_all(wins: Mapping[str, list[str]]) -> str | None:
+    """Return the variant that is better than all others, if there is one."""
+    return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
 
 
 def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
