@@ -231,7 +231,7 @@ def test_it_is_compiled_when_plain_python_has_taken_as_long(
     monkeypatch.setattr(support, "_is_loaded", False)
     monkeypatch.setattr("sharelag.whatif.compiled.ready.is_ready", lambda: False)
     monkeypatch.setattr("sharelag.whatif.compiled.ready.make_ready", lambda: made.append(True))
-    long = replace(BUSY, duration_ms=40_000)
+    long = replace(BUSY, duration_ms=66_000)
     assert [support.use_compiled(long) for _ in range(4)] == [False, False, True, True]
     assert made == [True]
     assert not support.use_compiled(replace(BUSY, duration_ms=100))
