@@ -26,8 +26,6 @@ from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
-#: The measure that decides which variant is better.
-_DECISIVE = "age_p95_ms"
 #: The variant that the others are compared with.
 _NOW = "as it is"
 #: How certain it is that less was finished than arrived.
@@ -254,8 +252,8 @@ def _words(
     decides: list[Assumption],
 ) -> str:
     words, scenario = found.verdict(), found.scenarios[_NOW]
-    if unknown := unknown_work(scenario):
-        return f"{group}: {unknown}."
+    if unknown_work(scenario):  # which the verdict says
+        return f"{group}: {words}."
     if not blocked(scenario) and all(row["drain_ms"] is None for row in rows):
         words += (
             f". No variant clears the lag within {minutes:g} min in every run: try more members"

@@ -50,6 +50,7 @@ def presented(
 ) -> Presentation:
     """Cells are words already, but for numbers that were counted."""
     cells = [pa.array([row.get(name) for row in found]) for name in view.names]
+    cells = [one.cast(pa.string()) if pa.types.is_null(one.type) else one for one in cells]
     schema = pa.schema(
         [
             pa.field(name, values.type, metadata=AMOUNT if name in _AMOUNTS else None)

@@ -232,24 +232,6 @@ class SharePartition:
             raise self._error(trouble, member, acknowledgements[core[at.FOUND]])
         self._write(complete)
 
-    def check_held(
-        self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
-    ) -> None:
-        """Raise as `acknowledge` would for what the member has not acquired; change nothing.
-
-        Raises
-        ------
-        InvalidRecordStateError, InvalidAcknowledgementError
-            As for `acknowledge`.
-        """
-        self._advance(now)
-        core, ask = self._core, self._ask(member, acknowledgements)
-        rows, number = len(acknowledgements), self._owner(member)
-        trouble = acknowledging.check_rows(core, self._p, ask, 0, rows, number)
-        requests.free_ask(core, ask)
-        if trouble:
-            raise self._error(trouble, member, acknowledgements[core[at.FOUND]])
-
     def release_session(self, member: str, now: int) -> None:
         """End a share session: what it acquired is available, or archived at the last attempt.
 
@@ -344,11 +326,6 @@ class SharePartition:
     def epochs(self) -> tuple[int, int]:
         """The leader epoch and the state epoch."""
         return self._core[self._p + at.WRITE_EPOCH], self._state_epoch
-
-    @property
-    def acquired_count(self) -> int:
-        """Acquired offsets from the start offset on."""
-        return int(batches.held_in(self._core, self._p))
 
     def state_of(self, offset: int) -> DeliveryState:
         """The state of any offset: archived before the start offset, available after the end.

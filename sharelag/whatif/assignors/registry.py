@@ -180,9 +180,10 @@ def check_assignor(
     ["no member has partition 1 of 'orders'"]
     """
     group = Group.of(members, topics)
-    name = assignor if isinstance(assignor, str) else getattr(assignor, "__name__", repr(assignor))
-    function = find_assignor(assignor) if isinstance(assignor, str) else assignor
-    answer = _answer(name, function, group, options)
+    if isinstance(assignor, str):
+        answer = assign_group(assignor, group, **options)
+    else:
+        answer = _answer(getattr(assignor, "__name__", repr(assignor)), assignor, group, options)
     findings = check(group, answer, count_spread, load_spread, moves)
     return AssignorCheck(answer, findings, figures(group, answer, service_rate))
 

@@ -261,8 +261,8 @@ def _with_half(row: Mapping[str, Any]) -> str | None:
         return None
     if difference == low == high == 0:
         return "the same"
-    sign = "+" if difference > 0 else "-" if difference < 0 else ""
-    return f"{sign}{duration(abs(difference))} ± {duration((high - low) / 2)}"
+    sign = "+" if difference > 0 else ""
+    return f"{sign}{amount('age_p95_ms', difference)} ± {duration((high - low) / 2)}"
 
 
 def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
-from sharelag.tables.views import DECISION, view
+from sharelag.tables.views import view
 from sharelag.tables.words import MISSING, THIN_SPACE
 from sharelag.whatif import Comparison, Scenario, assign, compare, variants
 from sharelag.whatif.comparison import rows as trials
@@ -149,19 +149,6 @@ def difference_rows(comparison: Comparison) -> pa.Table:
         if _is_tried(row) and row["measure"] in known
     ]
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
-
-
-def decision_rows(comparison: Comparison) -> pa.Table:
-    """Return the table that decides, in words: a row a variant, the baseline first."""
-    rows = [trials.decision_for_people(row) for row in comparison.decision()]
-    amounts = {*trials.DECIDING, "age_p95_difference"}
-    schema = pa.schema(
-        [
-            pa.field(name, pa.string(), metadata=AMOUNT if name in amounts else None)
-            for name in DECISION.names
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def first_measure(comparison: Comparison, known: Sequence[str]) -> str | None:

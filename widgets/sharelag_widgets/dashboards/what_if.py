@@ -10,7 +10,7 @@ import traitlets
 
 from sharelag.charts import compared_figure, compared_records, projection_figure, text
 from sharelag.errors import InputError
-from sharelag.tables import report_views
+from sharelag.tables import views
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.comparison.rows import measure_words
 
@@ -25,7 +25,6 @@ from .trials import (
     MEANS,
     OF_MEASURES,
     CancelledError,
-    decision_rows,
     described,
     difference_rows,
     first_measure,
@@ -84,9 +83,7 @@ class WhatIfLab(GroupDashboard):
             "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
         )
         self.projection.layout.display = "none"
-        self.decision = TablePart(
-            "What decides", Selection(columns=["variant"]), report_views.DECISION.means
-        )
+        self.decision = TablePart("What decides", Selection(columns=["variant"]))
         self.decision.layout.display = "none"
         self.measure = choice("Measure", [], self._measured)
         self.chart = ChartPart(
@@ -258,7 +255,7 @@ class WhatIfLab(GroupDashboard):
         self._say()
         if self.comparison is None or not mine:
             return
-        self.decision.show(decision_rows(self.comparison), report_views.DECISION.means)
+        self.decision.show(self.comparison.presented().table, views.DECISION.means)
         self.projection.draw(projection_figure(self.comparison.projected, self.theme))
         self.projection.header.notes = [self._begins()]
         known = known_measures(self.comparison)
