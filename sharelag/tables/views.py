@@ -92,7 +92,7 @@ COMPARED = view(
         "is better than all",
     },
 )
-#: A comparison at a glance: a row a variant, the baseline first.
+#: A comparison at a glance: one row per variant, the baseline first.
 DECISION = view(
     "variant drain_ms drained age_p95_ms age_p95_difference lag_p95 redeliveries member_hours "
     "verdict",

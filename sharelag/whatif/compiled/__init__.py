@@ -1,1 +1,1 @@
-"""The event loop of a simulation over arrays, compiled: what `sharelag.whatif.simulation` does."""
+"""The event loop of a simulation: kernels over arrays, which run in plain Python or compiled."""

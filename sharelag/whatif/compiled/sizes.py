@@ -1,4 +1,4 @@
-"""How much memory a compiled run takes."""
+"""How much memory a run takes."""
 
 from __future__ import annotations
 
