@@ -1,4 +1,4 @@
-"""Where everything lies in the memory of a compiled simulation.
+"""Where everything lies in the memory of a simulation.
 
 Kernels share one array of 64-bit integers: each further one would cost at every call. A place (a
 share partition), a member and a slot are addresses in it, and what follows are the offsets of their

@@ -1,4 +1,4 @@
-"""The memory of a compiled run: how large it is, how it begins, and how it grows."""
+"""The memory of a run: how large it is, how it begins, and how it grows."""
 
 from __future__ import annotations
 

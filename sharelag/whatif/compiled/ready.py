@@ -1,4 +1,4 @@
-"""The loop compiled, and whether it is on this machine, which takes half a minute of a core."""
+"""The loop compiled, and whether it is on this machine, which takes about a minute of a core."""
 
 from __future__ import annotations
 
