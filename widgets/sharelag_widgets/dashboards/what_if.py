@@ -83,7 +83,9 @@ class WhatIfLab(GroupDashboard):
             "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
         )
         self.projection.layout.display = "none"
-        self.decision = TablePart("What decides", Selection(columns=["variant"]))
+        self.decision = TablePart(
+            "What decides", Selection(columns=["variant"]), views.DECISION.means
+        )
         self.decision.layout.display = "none"
         self.measure = choice("Measure", [], self._measured)
         self.chart = ChartPart(
