@@ -130,7 +130,7 @@ def test_a_footer_that_contradicts_itself_does_not_end_the_process(
     write_parquet(path, table.schema, table.to_batches())
     whole = path.read_bytes()
     length = int.from_bytes(whole[-8:-4], "little")
-    count, unread = cases(200, 20_000), 0
+    count, unread = cases(60, 20_000), 0
     refused: list[str] = []
     for seed in range(count):
         chance, octets = random.Random(seed), bytearray(whole)
@@ -347,7 +347,7 @@ def _archived(folder: Path) -> list[tuple[Any, ...]]:
 def test_damaged_archives_are_the_same_records_or_refused(
     kind: str, archive: Path, tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
-    count = cases(50, 5000)
+    count = cases(16, 5000)
     files = [
         path.relative_to(archive)
         for path in archive.rglob("*")
