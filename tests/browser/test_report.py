@@ -344,6 +344,7 @@ def test_pictures_of_every_chart(made: Any) -> None:
         assert len(content) > 3000
 
 
+@pytest.mark.exhaustive
 def test_pictures_in_a_folder_that_is_named_from_here(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
