@@ -347,7 +347,7 @@ def _archived(folder: Path) -> list[tuple[Any, ...]]:
 def test_damaged_archives_are_the_same_records_or_refused(
     kind: str, archive: Path, tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
-    count = cases(16, 5000)
+    count = cases(50, 5000)
     files = [
         path.relative_to(archive)
         for path in archive.rglob("*")

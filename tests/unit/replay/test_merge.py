@@ -19,7 +19,7 @@ from tests.support.records import KEY, decode, row, state_records
 
 @pytest.mark.parametrize("version", ["4.3.1", "4.4.0", None])
 def test_long_sequences_merge_as_whole_lists_do(version: str | None, cases: Cases) -> None:
-    random, count = Random("merge"), cases(100, 400)
+    random, count = Random("merge"), cases(150, 400)
     unmerged = 0
     for _ in range(count):
         writes = generators.ordered_sequence(random)
@@ -31,7 +31,7 @@ def test_long_sequences_merge_as_whole_lists_do(version: str | None, cases: Case
         assert list(_replayed(writes, version)) == expected
         unmerged += _has_a_seam(expected)
     # Equal neighbours that Kafka 4.3 leaves apart were among them, and Kafka 4.4 leaves none.
-    assert unmerged > count // 20 if version == "4.3.1" else unmerged == 0
+    assert unmerged > count // 40 if version == "4.3.1" else unmerged == 0
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
