@@ -261,7 +261,7 @@ def _whole_template(theme: Theme) -> Any:
 
 
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
-    """The height of the legend: entries side by side, in columns where a line is too short."""
+    """Return the height of the legend: entries in columns where a line is too short for all."""
     entries = [
         len(trace.name) * _CHARACTER + _SYMBOL
         for trace in traces
