@@ -61,7 +61,7 @@ class Story:
     def lines(self) -> tuple[str, ...]:
         """What stands below the title."""
         when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
-        return (f"{when} {self.unit}".rstrip(), self.unknown or "Nothing is unknown.", *self.facts)
+        return (f"{when} {self.unit}".rstrip(), *filter(None, [self.unknown]), *self.facts)
 
 
 def figure(
