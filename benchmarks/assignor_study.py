@@ -24,7 +24,7 @@ from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.streams import Work
 
 BASELINE = "simple"
-#: `lag-aware-sticky` without the lag: what is left of its gain is due to sharing, and not to the lag.
+#: `lag-aware-sticky` without the lag: what is left of its gain is due to sharing.
 UNAWARE = "sticky-spread"
 ASSIGNORS = (BASELINE, "lag-proportional", UNAWARE, "lag-aware-sticky", "all-to-all", "optimal")
 #: Measures that are compared, and what the summary must have at least for a ratio to mean anything.
