@@ -36,6 +36,7 @@ SECTIONS: dict[str, list[str]] = {
                 "groups",
                 "settings",
                 "members",
+                "assignor",
                 "compare",
                 "reset",
                 "agents",
