@@ -135,7 +135,7 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
 
 # ---- lag and age from now on ---------------------------------------------------------------------
 
-#: Lines that can be told apart; pixels of both panels, and between the labels at their ends.
+#: Lines that can be distinguished; pixels of both panels, and between the labels at their ends.
 _MOST_CURVES, _PANELS, _LABEL_LINE = 6, 380, 15
 #: The panels from below: columns, and the part of the height that each has.
 _LAG, _AGE = ("lag", "low", "high"), ("age_ms", "age_low_ms", "age_high_ms")
@@ -219,7 +219,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
 
 
 def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return as many as can be told apart: the first, and those with the least lag at the end."""
+    """Return as many as can be distinguished: the first, and those with the least lag at the end."""
     first, *others = every
     least = sorted(others, key=lambda name: every[name].column("lag")[-1].as_py())
     kept = {first, *least[: _MOST_CURVES - 1]}

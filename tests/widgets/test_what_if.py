@@ -412,6 +412,7 @@ def test_one_button_finds_what_clears_the_lag(uneven: Workbench) -> None:
     assert (lab.state, lab.header.failure) == ("done", "")
     found = lab.clearing
     assert found.cells["members"].unique().to_pylist() == [3, 9]
+    assert (found.horizon_ms, found.cells["runs"].unique().to_pylist()) == (5_000, [2])
     assert len(found.cells["assignor"].unique()) == 4  # simple, those of the search, the chosen one
     said = found.verdict()
     assert lab.verdict.sentence.startswith(f"{said[:1].upper()}{said[1:]}.")
@@ -444,9 +445,11 @@ def test_the_default_number_of_runs_is_enough_for_any_choice(uneven: Workbench) 
     lab.members.value, lab.limits.value = "3, 4, 6", "2, 5"
     lab.run()
     assert lab.join(120)
-    seeds = set(lab.comparison.runs.column("seed").to_pylist())
-    assert len(seeds) == enough_seeds(len(lab.comparison.scenarios)) > 7
-    assert not any("too few" in one for one in lab.comparison.sentences())
+    found = lab.comparison
+    assert found is not None
+    seeds = set(found.runs.column("seed").to_pylist())
+    assert len(seeds) == enough_seeds(len(found.scenarios)) > 7
+    assert not any("too few" in one for one in found.sentences())
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_a_proposal_finds_what_clears_the_lag_of_the_demo() -> None:
     assert answer["variant"] == "lag-aware-sticky \u00b7 9 members"
     assert answer["drain_ms"] == pytest.approx(462_000, rel=0.01)  # 7m 42s
     assert made.words.startswith(
-        "fulfilment: lag-aware-sticky with 9 members clears the lag: drained in 7m 4"
+        "fulfilment: lag-aware-sticky with 9 members clears the lag: drained in 7m "
     )
 
 

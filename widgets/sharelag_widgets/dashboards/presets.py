@@ -141,16 +141,21 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def seeds(self) -> range:
-        """The seeds of a group as it is and one change of it."""
+        """The seeds of a search, or of the group as it is and one change of it."""
         return range(self.seed.value, self.seed.value + (self.runs.value or enough_seeds(2)))
 
     @property
     def searched(self) -> dict[str, Any]:
-        """What a search for what clears the lag tries: other assignors and members where chosen."""
+        """What a search for what clears the lag is given: what somebody chose."""
         assignors = list(dict.fromkeys([*ASSIGNORS, *self.assignors.value]))
-        members = self._checked()[0]
-        given = {"assignors": assignors} if len(assignors) > len(ASSIGNORS) else {}
-        return given | ({"members": members} if members else {})
+        is_shorter = self.seconds.value != self._seconds
+        given = {
+            "assignors": assignors if len(assignors) > len(ASSIGNORS) else None,
+            "members": self._checked()[0],
+            "duration_ms": self.seconds.value * 1000 if is_shorter else None,
+            "seeds": self.seeds if self.runs.value else None,
+        }
+        return {name: value for name, value in given.items() if value}
 
     def search_code(self, group: str) -> str:
         """Return the Python that finds the same as the search of the lab."""

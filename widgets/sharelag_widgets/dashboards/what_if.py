@@ -61,7 +61,7 @@ class WhatIfLab(GroupDashboard):
         The last that came to its end; None before. It covers one group as of one moment, and shown
         with that group only.
     clearing
-        What clears the lag, where that was asked last; its comparison is that of the lab.
+        What clears the lag, where that was requested last; its comparison is that of the lab.
     """
 
     TITLE = "What if"
