@@ -219,7 +219,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
 
 
 def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return as many as can be distinguished: the first, and those with the least lag at the end."""
+    """Return as many as are distinguishable: the first, and those with the least lag at the end."""
     first, *others = every
     least = sorted(others, key=lambda name: every[name].column("lag")[-1].as_py())
     kept = {first, *least[: _MOST_CURVES - 1]}
