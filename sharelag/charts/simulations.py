@@ -137,11 +137,15 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
 
 #: Lines that can be distinguished; pixels of both panels, and between the labels at their ends.
 _MOST_CURVES, _PANELS, _LABEL_LINE = 6, 380, 15
+#: Curves whose ends the title says.
+_TOLD = 3
 #: The panels from below: columns, and the part of the height that each has.
 _LAG, _AGE = ("lag", "low", "high"), ("age_ms", "age_low_ms", "age_high_ms")
 _ABOVE, _BELOW = (0.55, 1.0), (0.0, 0.45)
 #: Characters of a label, and pixels of one.
-_LABEL, _CHARACTER = 26, 6.6
+_LABEL, _CHARACTER = 30, 6.6
+#: Marks closer than this part of the time have one time written beside them.
+_CLOSE = 0.12
 #: An axis begins at 0 unless all that is drawn is above this part of the highest.
 _FROM_ZERO = 0.4
 
@@ -175,7 +179,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         "y": (_LAG, 1.0, "lag (offsets)", "%{y:,.0f} offsets"),
         "y2": (_AGE, old_scale, f"oldest record ({old_words})", f"%{{y:.3g}} {old_words} old"),
     }
-    traces: list[Any] = []
+    traces = _drained(drawn, scale, longest, theme)
     layout: dict[str, Any] = {"annotations": []}
     for place, (columns, unit_ms, title, hover) in panels.items():
         ends: dict[str, float] = {}
@@ -188,17 +192,16 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
             known = [mine.column(column).drop_null().to_numpy() / unit_ms for column in columns]
             values += known
             ends[name] = float(known[0][-1])
-            if place == "y":
-                traces += _drained(mine, name, times, scale, look)
         low, high = _fitted(np.concatenate(values))
         layout[f"yaxis{place[1:]}"] = axis(
             title, range=[low, high], domain=_ABOVE if place == "y" else _BELOW, rangemode="normal"
         )
         layout["annotations"] += _labels(ends, place, low, high, theme)
-    finals = [
-        f"{text.number(round(float(mine.column('lag')[-1].as_py())))} for {text.name(name)}"
-        for name, mine in drawn.items()
-    ]
+    final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
+    if len(final) > _TOLD:  # of many the first, and the one with the least
+        told = (next(iter(final)), min(final, key=lambda name: final[name]))
+        final = {name: final[name] for name in told}
+    finals = [f"{text.number(lag)} for {text.name(name)}" for name, lag in final.items()]
     left = len(every) - len(drawn)
     story = Story(
         f"Lag after {text.span(longest)}: {'; '.join(finals)}",
@@ -233,34 +236,34 @@ def _fitted(values: Any) -> tuple[float, float]:
     return (0.0 if low < _FROM_ZERO * high else max(low - spare, 0.0)), high + spare
 
 
-def _drained(
-    mine: pa.Table, name: str, times: Any, scale: float, look: dict[str, Any]
-) -> list[Any]:
-    """Return the mark where a variant drains; nothing where it does not in every run."""
-    drain_ms = mine.column("drain_ms")[0].as_py()
-    if drain_ms is None:
-        return []
-    said = f"{text.name(name)} drains in {text.span(drain_ms)}"
-    at = drain_ms / scale
-    mark = {
-        "size": 11,
-        "color": look["line"]["color"],
-        "symbol": "circle-open",
-        "line": {"width": 3},
-    }
-    return [
-        plotly().Scatter(
-            x=[at],
-            y=[float(np.interp(at, times, mine.column("lag").to_numpy()))],
-            mode="markers+text",
-            text=[text.span(drain_ms)],
-            textposition="top center",
-            cliponaxis=False,
-            marker=mark,
-            showlegend=False,
-            **hovers([(said,)]),
+def _drained(drawn: dict[str, pa.Table], scale: float, longest: float, theme: Theme) -> list[Any]:
+    """Return marks where variants drain; nothing of those that do not in every run."""
+    known = {name: mine.column("drain_ms")[0].as_py() for name, mine in drawn.items()}
+    marks: list[Any] = []
+    written = -longest
+    for name in sorted(
+        (one for one in known if known[one] is not None), key=lambda one: known[one]
+    ):
+        drain_ms, mine = known[name], drawn[name]
+        colour = line(list(drawn).index(name), theme)["line"]["color"]
+        is_far = drain_ms - written > _CLOSE * longest
+        written = drain_ms if is_far else written
+        lags = mine.column("lag").to_numpy()
+        mark = {"size": 11, "color": colour, "symbol": "circle-open", "line": {"width": 3}}
+        marks.append(
+            plotly().Scatter(
+                x=[drain_ms / scale],
+                y=[float(np.interp(drain_ms, mine.column("time_ms").to_numpy(), lags))],
+                mode="markers+text",
+                text=[text.span(drain_ms) if is_far else ""],
+                textposition="top center",
+                cliponaxis=False,
+                marker=mark,
+                showlegend=False,
+                **hovers([(f"{text.name(name)} drains in {text.span(drain_ms)}",)]),
+            )
         )
-    ]
+    return marks
 
 
 def _labels(
@@ -371,9 +374,9 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     ]
     across = {
         "tickvals": list(range(len(members))),
-        "ticktext": [text.counted(count, "member") for count in members],
+        "ticktext": [text.number(count) for count in members],
+        "title": {"text": "members"},
         "range": [-0.5, len(members) - 0.5],
-        "side": "top",
         "showgrid": False,
         "zeroline": False,
         "showline": False,
@@ -395,7 +398,6 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
         legend=False,
         lines=_CELL_LINES,
         shapes=boxes,
-        margin={"b": 12},
         yaxis={"showline": False, "ticks": ""},
     )
 

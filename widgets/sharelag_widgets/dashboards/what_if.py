@@ -97,7 +97,14 @@ class WhatIfLab(GroupDashboard):
         self.bar = W.IntProgress(0, 0, 1, description="Not run yet", layout=W.Layout(width="22em"))
         self.bar.style.description_width = "initial"
         self.verdict = Verdict({}, sentence=_INVITED)
-        self.grid = ChartPart("Assignors by members", {"*": "gone in every run"})
+        self.grid = ChartPart(
+            "Assignors by members",
+            {"cell": "when the lag is gone, p95 age of the oldest record, member-hours"},
+        )
+        # A grid of words is not squeezed: where the page is narrow it scrolls.
+        self.grid.view.layout.min_width = "34em"
+        scrolling = W.Layout(overflow="auto hidden", width="100%")
+        self.grid.children = [self.grid.header, W.Box([self.grid.view], layout=scrolling)]
         self.projection = ChartPart(
             "Lag and age from now on",
             {
