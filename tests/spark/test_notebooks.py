@@ -95,7 +95,7 @@ def test_it_runs_on_a_cluster_without_a_past(name: str, as_of: str | None) -> No
 def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
     """What is compared, for five seconds of it and with two seeds."""
     compared: list[dict[str, whatif.Scenario]] = []
-    compare, fewest = whatif.compare, whatif.fewest_members
+    compare, fewest, clear = whatif.compare, whatif.fewest_members, whatif.what_clears
 
     def compare_quickly(variants: Mapping[str, whatif.Scenario], **given: Any) -> whatif.Comparison:
         compared.append(dict(variants))
@@ -106,7 +106,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
         short = {"goal": whatif.Goal.parse("age_p95 <= 4s"), "seeds": range(2)}
         return fewest(replace(scenario, duration_ms=5000), **given | short)
 
+    def clear_quickly(scenario: whatif.Scenario) -> whatif.Clearing:
+        return clear(scenario, members=[2], duration_ms=5000, seeds=range(2))
+
     monkeypatch.setattr(whatif, "compare", compare_quickly)
+    monkeypatch.setattr(whatif, "what_clears", clear_quickly)
     monkeypatch.setattr(whatif, "fewest_members", search_quickly)
     return compared
 

@@ -37,6 +37,7 @@ SECTIONS: dict[str, list[str]] = {
                 "settings",
                 "members",
                 "assignor",
+                "cluster",
                 "compare",
                 "reset",
                 "agents",

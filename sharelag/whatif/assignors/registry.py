@@ -82,6 +82,18 @@ def assignor_names() -> list[str]:
     return list(dict.fromkeys([*ASSIGNORS, *plugins.plugin_names("assignor")]))
 
 
+def assignor_descriptions() -> dict[str, str]:
+    """Return what each assignor does, by its name: the first sentence of its docstring.
+
+    Empty for those of installed packages that were not used yet, since asking would import them.
+    """
+    told = {name: ASSIGNORS.get(name) for name in assignor_names()}
+    return {
+        name: " ".join((function.__doc__ or "").split("\n\n")[0].replace("`", "").split())
+        for name, function in told.items()
+    }
+
+
 def assign(
     name: str,
     members: Iterable[Mapping[str, Any]],
