@@ -128,6 +128,7 @@ def test_a_busy_group_gives_the_same(
         ({"poison": tuple(Poison("t", at % 6, at, "reject") for at in range(60))}, "archived"),
         ({"poison": (Poison("t", 0, 9, "silent", 2), Poison("t", 1, 9, "silent"))}, "expired"),
         ({"poison": (Poison("t", 1, 9, work_ms=150),)}, "redeliveries"),
+        ({"poison": (Poison("t", 1, 9, "hold", 1, hold_ms=900),)}, "expired"),
         ({"faults": (Fault(300, "hang", "m-3", 900), Fault(500, "hang", "m-4"))}, "expired"),
         ({"faults": (Fault(300, "crash", "m-3"), Fault(400, "mute", "m-4"))}, "redeliveries"),
         ({"faults": (Fault(700, "subscribe", "m-3"),)}, "acknowledged"),

@@ -73,6 +73,7 @@ class Members:
                 "members": part,
                 "work": result["work"],
                 "outcomes": result["outcomes"],
+                "holds": result.get("holds", {}),
             }
             _say(process, json.dumps(script))
 
