@@ -241,7 +241,7 @@ def after_part(a: Any, m: Any, slot: Any) -> None:
 
 @part
 def to_held(a: Any, m: Any, slot: Any) -> bool:
-    """Let a member go on to the next record that it is to hold; whether there is any."""
+    """Move a member to the next record that it has to hold; whether there is any."""
     entry, offset = a[m + ENTRY], a[m + RECORD]
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE

@@ -13,7 +13,7 @@ import numpy as np
 
 from sharelag.whatif.scenario import Behaviour, Member, Scenario
 from sharelag.whatif.simulation.logs import Log, logs
-from sharelag.whatif.simulation.streams import ACCEPT, HOLD, REJECT, RELEASE, Outcomes, Work
+from sharelag.whatif.simulation.streams import ACCEPT, CRASH, HOLD, REJECT, RELEASE, Outcomes, Work
 from tests.support.kafka.jvm import RigError
 
 #: Groups may have sessions, locks and windows that end within an experiment.
@@ -26,9 +26,9 @@ PROPERTIES = {
 }
 #: Outcomes are written down for as many attempts as Kafka can be asked for.
 _ATTEMPTS = 10
-#: Kafka has no type of this number: a record that is held, and then accepted.
-_HELD = 9
-_POISON = {"release": RELEASE, "reject": REJECT, "hold": HOLD}
+#: Kafka has no types of these numbers: a record that ends its process, or is held, then accepted.
+_PLAYED = {CRASH: 8, HOLD: 9}
+_POISON = {"release": RELEASE, "reject": REJECT, "crash": CRASH, "hold": HOLD}
 
 
 def script(scenario: Scenario, seed: int) -> dict[str, Any]:
@@ -76,6 +76,7 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
         ],
         "outcomes": _outcomes(scenario, seed, places, members[0].behaviour),
         **_holds(scenario),
+        **({"crashes": True} if any(one.how == "crash" for one in scenario.poison) else {}),
     }
 
 
@@ -163,8 +164,9 @@ def _outcomes(
         for attempt in range(1, _ATTEMPTS + 1):
             types = outcomes.of(0, log.bases[-1] - 1, attempt, behaviour)
             if types is not None:
-                types[types == HOLD] = _HELD
-                if not np.isin(types, (ACCEPT, RELEASE, REJECT, _HELD)).all():
+                for type_, digit in _PLAYED.items():
+                    types[types == type_] = digit
+                if not np.isin(types, (ACCEPT, RELEASE, REJECT, *_PLAYED.values())).all():
                     raise RigError(
                         "a consumer that neither ends nor acknowledges cannot poll again"
                     )

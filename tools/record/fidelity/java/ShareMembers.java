@@ -33,7 +33,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *       "work": [{"TOPIC/PARTITION": [microseconds, by offset]}], "outcomes": {"TOPIC/PARTITION": {"ATTEMPT": "1213..."}}}
  *      then the line "go", and at the end "stop". "work" of a member says which of the lists is its own; without an
  *      entry for an attempt, all of its records are accepted (1); 2 is released, 3 rejected. "watch" is the size
- *      of the whole group where its state is to be watched, else 0. 9 is held: when all else of the poll is committed,
+ *      of the whole group where its state is to be watched, else 0. 8 ends the process; 9 is held: when all else of the poll is committed,
  *      for as long as "holds" says, {"TOPIC/PARTITION": {"OFFSET": microseconds}}, and then accepted. Topics are named without the "prefix" that they have.
  * out: {"ready": true} for "go"; {"settled": true} when all members have what they are assigned; for each poll that
  *      brought records {"member", "polled", "us", "committed": [how often, microseconds], "runs": [[topic, partition,
@@ -43,6 +43,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 public final class ShareMembers {
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
+    private static final int HALTS = 8;
     private static final int HELD = 9;
     private static final long EPOCH_NS = System.currentTimeMillis() * 1_000_000 - System.nanoTime();
     private static final Duration POLL = Duration.ofSeconds(10);
@@ -150,6 +151,10 @@ public final class ShareMembers {
                 String place = place(record);
                 until += work.get(place)[(int) record.offset()] * 1000L;
                 int type = type(place, record);
+                if (type == HALTS) {
+                    sleep();
+                    Runtime.getRuntime().halt(1);
+                }
                 if (type == HELD) {
                     held.add(record);
                     continue;
