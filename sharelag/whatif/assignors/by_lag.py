@@ -188,10 +188,10 @@ def sticky_spread(
     extra: int = 1,
     sharing: int = 2,
 ) -> Assignment:
-    """Spread members as `lag_aware_sticky` does where nobody knows a lag: all partitions weigh 1.
+    """Keep what there is, serve all by two, and even the counts; brokers can run it, too.
 
-    That is all that Kafka's interface lets an assignor know, so this one runs in brokers, too:
-    ``StickySpreadAssignor`` of the folder ``assignors`` is the same in Java.
+    It is `lag_aware_sticky` where all partitions weigh the same. Kafka's interface lets assignors
+    know no more: ``StickySpreadAssignor`` of the folder ``assignors`` is the same in Java.
 
     Parameters
     ----------
