@@ -40,6 +40,7 @@ class PartitionGrid(RowsView):
     measure = traitlets.Unicode("").tag(sync=True)
     order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
     noun = traitlets.Unicode("share partition").tag(sync=True)  # what a cell is
+    marked = traitlets.Unicode("").tag(sync=True)  # the band that people look at
     least = traitlets.Float(None, allow_none=True).tag(
         sync=True
     )  # show cells with at least this much

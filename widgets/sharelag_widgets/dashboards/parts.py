@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -188,14 +187,6 @@ class StripPart(Part):
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
         self.add_class("sharelag-row")  # the more offsets side by side, the better
-
-    def along(self, figure: Any) -> None:
-        """Let the slider go along the time axis of a figure that stands above."""
-        ends = [
-            datetime.fromisoformat(one).replace(tzinfo=UTC) for one in figure.layout.xaxis.range
-        ]
-        margin = figure.layout.margin
-        self.view.axis = [*(one.timestamp() * 1000 for one in ends), margin.l, margin.r]
 
     def show(self, bench: Workbench, group: str) -> None:
         """Show a group, first the share partition that its first cause names."""
