@@ -178,6 +178,24 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     opened.assert_quiet()
 
 
+def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) -> None:
+    """Of lag and of age, with one line through both; however far from them one points."""
+    page = opened.page
+    board = board_of(page)
+    pick(page, "fulfilment")
+    chart = board.locator(".sharelag-columns > :last-child .sl-chart")
+    plot = chart.locator(".nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 4, steps=3)
+    said = chart.locator(".hoverlayer .hovertext")
+    expect(said.filter(has_text="lag ").first).to_be_visible()
+    expect(chart.locator(".hoverlayer .spikeline").first).to_be_attached()
+    page.mouse.move(0, 0)
+    opened.assert_quiet()
+
+
 def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -255,7 +273,6 @@ def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> 
     # Nothing that scrolls by shines through, in the theme of the page or in one that is chosen.
     paper = "one => getComputedStyle(one).backgroundColor"
     assert bar.evaluate(paper) == "rgb(255, 255, 255)"
-    assert bar.evaluate("one => one.getBoundingClientRect().height") <= 44
     bar.get_by_label("Theme").select_option("dark")
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "dark")
     expect(board.locator(".sl-cards")).to_have_attribute("data-theme", "dark")
@@ -326,6 +343,11 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
         return {"x": box["x"], "y": box["y"], "end": box["y"] + box["height"]}
 
     page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    bar = board.locator(".sharelag-bar")
+    page.wait_for_function(
+        "() => document.querySelector('.sharelag-bar').getBoundingClientRect().height <= 44"
+    )
     top = place(board)["y"]
     assert table.locator("tbody tr").count() == 8
     story = chart.nth(2)  # after those of the left column
@@ -340,10 +362,10 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
     assert board.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
     # Enlarged to 200 %, the bar does not stay over what is read.
     page.set_viewport_size({"width": 720, "height": 450})
-    bar = board.locator(".sharelag-bar")
     expect(bar).to_have_css("position", "static")
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(bar).to_have_css("position", "sticky")
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
     opened.assert_quiet()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -22,6 +23,7 @@ from sharelag_widgets import LagTable
 from sharelag_widgets.dashboards import GroupView, Now
 from sharelag_widgets.dashboards.now import READING
 from sharelag_widgets.dashboards.parts import TablePart
+from sharelag_widgets.dashboards.past import RANGES
 from sharelag_widgets.dashboards.tried import NOTHING_STUCK, TRIALS
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -254,6 +256,79 @@ def test_a_range_cuts_the_chart(demo: Workbench) -> None:
     assert same == end
     assert end - later == timedelta(minutes=1)
     assert begin < later
+
+
+def test_what_belongs_to_the_group_before_is_dim_until_the_next_one_is_shown(
+    demo: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Now(demo, "billing")
+    dims: list[bool] = []
+    look = board.bench.explain
+
+    def explain(*given: Any, **options: Any) -> Any:
+        dims.append("sharelag-waits" in board._dom_classes)
+        return look(*given, **options)
+
+    monkeypatch.setattr(
+        Workbench, "explain", lambda _, *given, **options: explain(*given, **options)
+    )
+    rows_of(board.table).selection.keys = (("shipping",),)
+    assert board.cards.group == "shipping"
+    assert dims
+    assert all(dims)
+    assert "sharelag-waits" not in board._dom_classes
+    for part in (board.over_time, board.strip, board.rows_of_group, board.parts):
+        assert "sharelag-mine" in part._dom_classes
+
+
+def test_a_short_range_keeps_the_ages_that_are_known() -> None:
+    """The oldest record of the group is older than the range; the ends before it date it."""
+    bench = sharelag.open("demo", engine="local")
+    board = Now(bench, "fulfilment")
+    board.range.value = RANGES["last 15 min"]
+    (age,) = [one for one in board.over_time.view.figure.data if one.name == "age"]
+    (row,) = [one for one in bench.overview().table.to_pylist() if one["group_id"] == "fulfilment"]
+    assert row["age_ms"] > 900_000
+    assert age.y[-1] * 60_000 == pytest.approx(row["age_ms"], abs=10_000)
+    assert np.isnan(np.array(age.y, float)).sum() <= 2
+
+
+def test_all_panels_are_at_the_moment_that_is_picked(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    at = demo.evidence().as_of - timedelta(seconds=60)
+    then = demo.at(at)
+    assert then.overview().title != demo.overview().title
+    for picked, seen in ((at, then), (None, demo)):
+        board.selection.moment = picked
+        assert board.join(300)
+        as_of = seen.overview().as_of
+        assert as_of is not None
+        assert board.header.as_of == as_of.timestamp() * 1000
+        assert board.header.earlier == (picked is not None)
+        assert board.verdict.sentence == seen.overview().title
+        said = seen.overview().table
+        assert rows_of(board.table).rows.column("lag").equals(said.column("lag"))
+        assert board.grid.rows.column("lag").equals(seen.lag().table.column("lag"))
+        assert (
+            rows_of(board.rows_of_group)
+            .rows.column("lag")
+            .equals(seen.lag("billing").table.column("lag"))
+        )
+        causes = [one["cause"] for one in board.cards.cards]
+        assert causes == seen.explain("billing").table["cause"].to_pylist()
+    assert not {"sharelag-moves", "sharelag-waits"} & set(board._dom_classes)
+
+
+def test_of_many_moments_the_last_one_is_shown(demo: Workbench) -> None:
+    """As where somebody drags: what is on the way is left out."""
+    board, end = Now(demo, "billing"), demo.evidence().as_of
+    for seconds in range(90, 50, -10):
+        board.selection.moment = end - timedelta(seconds=seconds)
+    assert board.join(300)
+    assert board.seen.as_of == end - timedelta(seconds=60)
+    board.group = "shipping"
+    board.selection.clear()
+    assert board.seen is demo
 
 
 def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:

@@ -12,6 +12,7 @@ import traitlets
 
 from sharelag.errors import InputError
 
+from . import still
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
 from .selection import Key, Selection, selection_for
@@ -24,6 +25,7 @@ _EMPTY = (
     "right, and has it fetched?"
 )
 _NO_MEASURE = ("_offset", "_epoch", "_id", "_timestamp")
+_NAMED = ("group_id", "topic", "partition")
 _NAMES = ("group_id", "topic", "topic_id", "partition", "as_of", "notes")
 
 
@@ -144,6 +146,14 @@ class PartitionGrid(RowsView):
             return f"{head}: {counts}"
         ends = pc.min_max(values)
         return f"{head}, from {ends['min'].as_py()} to {ends['max'].as_py()}{unknown}"
+
+    def still(self, title: str = "") -> str:
+        """Return the cells with the most, as HTML."""
+        if not self.measure:
+            return super().still(title)
+        keys = [name for name in self.rows.schema.names if name in _NAMED]
+        names = [*keys, self.measure]
+        return still.table(title or self.title, self.rows, names, self.measure)
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()

@@ -1,9 +1,10 @@
 // Causes of lag, a card each: the worst first, with what to do, what can be tried, and a command to copy.
 
-import { announcer, button, make, menu } from "../shared/dom.js";
+import { announcer, button, make } from "../shared/dom.js";
 import { codeButtons } from "../shared/code.js";
 import { MARKS } from "../shared/levels.js";
 import { kept } from "../shared/kept.js";
+import { menu } from "../shared/menu.js";
 
 const CHANGING = ["group", "state", "cards"];
 

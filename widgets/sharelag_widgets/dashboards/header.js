@@ -1,9 +1,10 @@
 // What stands above a dashboard and above each of its parts: as of when and how old that is, the definition, what is not known.
 
 import { codeButtons } from "../shared/code.js";
-import { announcer, button, failureOf, make, menu, ownsKeys } from "../shared/dom.js";
+import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
+import { menu } from "../shared/menu.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 

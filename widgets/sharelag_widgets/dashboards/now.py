@@ -23,6 +23,7 @@ from sharelag.whatif.horizon import LONGEST_MS
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_name
 
+from .. import still
 from ..partition_grid import PartitionGrid
 from ..run import Run, is_watched
 from ..selection import Selection
@@ -191,6 +192,10 @@ class Now(PastGroup):
         self.add_class("sharelag-waits")
         super().show()
         self.remove_class("sharelag-waits")
+
+    def still(self) -> str:
+        """Return the verdict and what is shown, as HTML."""
+        return still.words(f"{self.verdict.level}: {self.verdict.sentence}") + super().still()
 
     # ---- what is shown ---------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from ..lag_table import LagTable
 from ..partition_grid import PartitionGrid
 from ..plot_view import PlotView
 from ..selection import Selection
+from ..view import View
 from ..window_strip import WindowStrip
 from .pieces import Header
 
@@ -52,6 +53,14 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.header.facts, self.header.unknown = [words], []
         for view in self.children[1:]:
             view.layout.display = "none"
+
+    def still(self) -> str:
+        """Return its heading and its views as a saved notebook shows them, as HTML."""
+        return "".join(view.still(self.header.title) for view in self._views())
+
+    def _views(self) -> list[View]:
+        shown = self.layout.display != "none"
+        return [view for view in self.children[1:] if shown and isinstance(view, View)]
 
     @property
     def unknown(self) -> list[str]:
@@ -174,6 +183,9 @@ class TablePart(Part):
             view.optional = list(self._optional)
         self.view = view
         put(self._slot, view)
+
+    def _views(self) -> list[View]:
+        return [] if self.view is None else [self.view]
 
     def _hints(self) -> dict[str, str]:
         """Return the meanings in the heading's help, for who points at a column."""

@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.tables.words import MISSING, THIN_SPACE
@@ -65,12 +68,24 @@ class TriedGroup(GroupDashboard):
         with self._lock:
             if self.header.busy:
                 return
-            self._look_at(str(self.group))
-            scenario = self._scenario
-            if scenario is None or self._reasons.get(name):
+            group = str(self.group)
+            if self._reasons.get(name):
+                return
+            try:
+                self._scenario = scenario = cut_short(self.bench.scenario(group))
+                changed = _changed(scenario, name)
+            except Exception as error:  # people get a sentence
+                self.what_if.sentence = words_of(error)
+                return
+            # Its curves would be of a number that nobody measured.
+            if why := unknown_work(scenario):
+                self.what_if.sentence = f"{why[:1].upper()}{why[1:]}."
+                return
+            if changed is None:
+                self._reasons = {"heads": NOTHING_STUCK}
                 self._show_trials()
                 return
-            changed = _changed(scenario, name) or scenario
+            self.what_if.sentence = ""
             chosen = {BASELINE: scenario, TRIALS[name]: changed}
             self.header.busy, self.what_if.busy = True, TRIALS[name]
             self._trial = Run(
@@ -100,26 +115,12 @@ class TriedGroup(GroupDashboard):
         return name, self._reasons.get(name, "")
 
     def _look_at(self, group: str) -> None:
-        """Find out what can be tried of a group; what was found of another one is forgotten."""
-        if self._tried_of == group and self._scenario is not None:
-            return
-        self._tried_of, self._scenario, self._reasons = group, None, {}
-        self.found, self.comparison, self.what_if.sentence = {}, None, ""
-        try:
-            scenario = cut_short(self.bench.scenario(group))
-        except Exception as error:  # people get a sentence
-            self._refuse(words_of(error))
-            return
-        # Its curves would be of a number that nobody measured.
-        if why := unknown_work(scenario):
-            self._refuse(f"{why[:1].upper()}{why[1:]}.")
-        elif without_stuck_heads(scenario) is None:
-            self._reasons = {"heads": NOTHING_STUCK}
-        self._scenario = scenario
-
-    def _refuse(self, why: str) -> None:
-        self.what_if.sentence = why
-        self._reasons = dict.fromkeys(TRIALS, "cannot be simulated")
+        """Find out what cannot help a group; what was found of another one is forgotten."""
+        lag = self.bench.lag(group).table
+        self._reasons = {} if _is_pinned(lag) else {"heads": NOTHING_STUCK}
+        if self._tried_of != group:
+            self._tried_of, self._scenario, self.found = group, None, {}
+            self.comparison, self.what_if.sentence = None, ""
 
     def _ended(
         self, name: str, run: Run, found: Comparison | None, error: BaseException | None
@@ -191,6 +192,13 @@ _UNTRIED: dict[str, Any] = {
     "verdict": "",
     "span": [],
 }
+
+
+def _is_pinned(lag: pa.Table) -> bool:
+    """Whether finished offsets wait behind one that is not, or nobody knows."""
+    passed = pc.subtract(lag.column("effective_start_offset"), lag.column("start_offset"))
+    behind = pc.subtract(lag.column("window_complete"), passed)
+    return bool(pc.any(pc.greater(pc.fill_null(behind, 1), 0)).as_py())
 
 
 def _changed(scenario: Scenario, name: str) -> Scenario | None:

@@ -1,9 +1,10 @@
 // What could be changed, a row each: a button, and what was found as three numbers with an interval.
 
 import { codeButtons } from "../shared/code.js";
-import { announcer, button, make, menu } from "../shared/dom.js";
+import { announcer, button, make } from "../shared/dom.js";
 import { counted } from "../shared/format.js";
 import { kept } from "../shared/kept.js";
+import { menu } from "../shared/menu.js";
 
 const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
 const TRY_HEADINGS = ["What if", "p95 age", "Drains in", "Difference of p95 age (95 %)"];

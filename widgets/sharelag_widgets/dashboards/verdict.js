@@ -1,10 +1,11 @@
 // A level and a sentence with what can be done, the first thing before all; what can be copied stands in a menu.
 
 import { codeButtons } from "../shared/code.js";
-import { announcer, button, make, menu } from "../shared/dom.js";
+import { announcer, button, make } from "../shared/dom.js";
 import { counted } from "../shared/format.js";
 import { MARKS } from "../shared/levels.js";
 import { kept } from "../shared/kept.js";
+import { menu } from "../shared/menu.js";
 
 const CHANGING = ["level", "sentence", "actions", "copies", "assumed", "busy"];
 

@@ -28,25 +28,6 @@ export function button(words, act, attributes = {}) {
   return ownsKeys(make("button", { type: "button", onclick: act, ...attributes }, words));
 }
 
-/** What stands below a button until it is pressed again, Escape is pressed, or the focus goes elsewhere. */
-export function menu(words, ...items) {
-  const box = make("div", { class: "sl-menu-items", hidden: true }, ...items);
-  const opener = button("\u22ef", () => turn(box.hidden), { class: "sl-more", "aria-label": words, "aria-expanded": "false" });
-  const element = make("div", { class: "sl-menu" }, opener, box);
-  function turn(open) {
-    box.hidden = !open;
-    opener.setAttribute("aria-expanded", String(open));
-  }
-  element.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || box.hidden) return;
-    event.stopPropagation();
-    turn(false);
-    opener.focus();
-  });
-  element.addEventListener("focusout", ({ relatedTarget }) => element.contains(relatedTarget) || turn(false));
-  return element;
-}
-
 /** A name from outside, which may run from right to left, for itself and not over its neighbours. */
 export function named(text, attributes = {}) {
   return make("bdi", { class: "sl-name", title: text, ...attributes }, text);
