@@ -22,7 +22,7 @@ from sharelag.tables.presentation import Presentation
 #: Of a picture, in pixels: its size, and what its axes need at the left and below.
 _WIDTH, _HIGH, _LEFT, _BELOW = 760, 300, 70, 28
 #: Points of a line that are drawn.
-_MOST = 400
+_MOST = 200
 _COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
 
 
@@ -144,8 +144,8 @@ def _line(trace: Mapping[str, Any], x: Any, y: Any, scale: _Scale, colour: str) 
         if not np.isfinite(value):
             before = None
             continue
-        step = f"H{at:.1f}V{value:.1f}" if is_step else f"L{at:.1f} {value:.1f}"
-        path += f"M{at:.1f} {value:.1f}" if before is None else step
+        step = f"H{at:.0f}V{value:.0f}" if is_step else f"L{at:.0f} {value:.0f}"
+        path += f"M{at:.0f} {value:.0f}" if before is None else step
         before = value
     yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
 

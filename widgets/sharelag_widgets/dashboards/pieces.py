@@ -55,7 +55,7 @@ class Header(Piece):
     """
 
     _esm = script("dashboards/header.js")
-    _css = style("dashboards/header.css")
+    _css = style("shared/board.css", "dashboards/header.css")
 
     title = traitlets.Unicode("").tag(sync=True)
     level = traitlets.Int(3).tag(sync=True)  # of the heading: 2 above a dashboard, 3 above a part
