@@ -158,7 +158,7 @@ function build({ model, root, link, say, later, failed }) {
       root.dataset.waits = how;
       const text = WAITING[how] ?? "";
       if (wait.textContent !== text) wait.textContent = text;
-      image.hidden = !how || how === "busy" || !get("drawing");
+      image.hidden = !how || !get("drawing");
       if (!image.hidden) image.src = get("drawing");
     };
     const ended = (act) => (what) => {
