@@ -94,11 +94,11 @@ def part(function: Callable[_P, _T], /) -> Callable[_P, _T]:
 
     It is compiled as a part of those, for whole numbers of 64 bits whatever a call names: without
     what Python needs to call it, a separate cache, and a form for each number that is written into
-    a call. That takes a fraction of the time.
+    a call. That takes a fraction of the time. What is divided by 0 is not noticed.
     """
     _plain[function] = _in_python(function, views=False)
     _options[function] = {"cache": False, "nogil": True, "no_cpython_wrapper": True}
-    _options[function] |= {"no_cfunc_wrapper": True}
+    _options[function] |= {"no_cfunc_wrapper": True, "no_rewrites": True, "error_model": "numpy"}
     _parts_only.add(function)
     return function
 
@@ -215,8 +215,13 @@ def _as_part(dispatcher: Any) -> Any:
 
     def add(compiled_: Any) -> None:
         name = object()  # what numba would know its machine code by
-        context, parts = dispatcher.targetctx, [compiled_.library]
-        context.insert_user_function(name, compiled_.fndesc, parts)
+        library = compiled_.library
+        # numba links what a library calls into it, optimises that, and makes machine code of it:
+        # in each caller once more. Here the kernel that Python calls links all, once; LLVM links
+        # what is called by then, so what calls comes first.
+        parts = list(dict.fromkeys([library, *library._linking_libraries]))
+        library.finalize = partial(setattr, library, "_finalized", True)
+        dispatcher.targetctx.insert_user_function(name, compiled_.fndesc, parts)
         kinds = tuple(compiled_.signature.args)
         dispatcher.overloads[kinds] = compiled_._replace(entry_point=name)
 

@@ -25,7 +25,12 @@ from sharelag.charts.palette import Theme as Theme
 from sharelag.charts.progress import drain_figure, rates_figure
 from sharelag.charts.progress import drain_records as drain_records
 from sharelag.charts.progress import rates_records as rates_records
-from sharelag.charts.simulations import compared_figure, projection_figure, scaling_cost_figure
+from sharelag.charts.simulations import (
+    clearing_figure,
+    compared_figure,
+    projection_figure,
+    scaling_cost_figure,
+)
 from sharelag.charts.simulations import compared_records as compared_records
 from sharelag.charts.state_topic import state_key_figure, state_record_figure
 from sharelag.charts.state_topic import state_key_records as state_key_records
@@ -42,6 +47,7 @@ __all__ = [
     "assigned_figure",
     "broker_load_figure",
     "cause_figure",
+    "clearing_figure",
     "compared_figure",
     "decomposition_figure",
     "delivery_count_figure",

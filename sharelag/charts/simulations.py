@@ -1,4 +1,4 @@
-"""What simulations found: variants against a baseline, lag from now on, and cost against age."""
+"""What simulations found: variants against a baseline, lag from now on, what clears it, costs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from sharelag.charts.figure import (
     plotly,
     row_figure,
 )
-from sharelag.charts.palette import Theme, line
+from sharelag.charts.palette import KINDS, PAPER, Theme, line
 from sharelag.durations import duration
+from sharelag.whatif.clearing import CELLS, costs_in_words, drain_words
 from sharelag.whatif.compare import PROJECTED
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED
@@ -132,11 +133,27 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
     )
 
 
-# ---- lag from now on -----------------------------------------------------------------------------
+# ---- lag and age from now on ---------------------------------------------------------------------
+
+#: Lines that can be distinguished; pixels of both panels, and between the labels at their ends.
+_MOST_CURVES, _PANELS, _LABEL_LINE = 6, 380, 15
+#: Curves whose ends the title says.
+_TOLD = 3
+#: The panels from below: columns, and the part of the height that each has.
+_LAG, _AGE = ("lag", "low", "high"), ("age_ms", "age_low_ms", "age_high_ms")
+_ABOVE, _BELOW = (0.55, 1.0), (0.0, 0.45)
+#: Characters of a label, and pixels of one.
+_LABEL, _CHARACTER = 30, 6.6
+#: Marks closer than this part of the time have one time written beside them.
+_CLOSE = 0.12
+#: An axis begins at 0 unless all that is drawn is above this part of the highest.
+_FROM_ZERO = 0.4
 
 
 def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
-    """Draw one curve per variant, with a band around it.
+    """Draw lag above and the age of the oldest record below, one line per variant.
+
+    Axes are fitted to what differs; a dot marks where the lag is gone.
 
     Parameters
     ----------
@@ -145,25 +162,139 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     theme : {"light", "dark"}
     """
     schemas.require(records, PROJECTED, "projection")
-    unit = "Lag of the whole group; bands are 95 % confidence intervals of the mean."
+    unit = (
+        "Lag of the whole group above, age of its oldest record below; bands are 95 % confidence "
+        "intervals of the mean."
+    )
     if not len(records):
         story = Story("Nothing was simulated", None, unit, simulated=True)
         return empty("There is no projection: try a change", story, theme)
+    every = projections(records)
+    drawn = _to_draw(every)
     longest = pc.max(records.column("time_ms")).as_py()
     scale, words = text.time_unit(float(longest))
-    traces: list[Any] = []
-    ends = []
-    for number, (name, mine) in enumerate(projections(records).items()):
-        times = mine.column("time_ms").to_numpy() / scale
-        lag = mine.column("lag").to_numpy()
-        ends.append(f"{text.number(round(float(lag[-1])))} for {text.name(name)}")
-        about = {"hovertemplate": f"%{{y:,.0f}} offsets after %{{x:.3g}} {words}<extra></extra>"}
-        traces += projected_curve(mine, times, name, line(number, theme)["line"], about)
-    title = f"Lag after {text.span(longest)}: {'; '.join(ends)}"
-    across = {"title": {"text": f"time from the beginning ({words})"}}
-    story = Story(title, None, unit, simulated=True)
-    up = axis("lag (offsets)")
-    return figure(traces, story, theme, 220, xaxis=across, yaxis=up, hovermode="x unified")
+    oldest = max(pc.max(mine.column("age_ms")).as_py() for mine in drawn.values())
+    old_scale, old_words = text.time_unit(float(oldest))
+    panels = {
+        "y": (_LAG, 1.0, "lag (offsets)", "%{y:,.0f} offsets"),
+        "y2": (_AGE, old_scale, f"oldest record ({old_words})", f"%{{y:.3g}} {old_words} old"),
+    }
+    traces = _drained(drawn, scale, longest, theme)
+    layout: dict[str, Any] = {"annotations": []}
+    for place, (columns, unit_ms, title, hover) in panels.items():
+        ends: dict[str, float] = {}
+        values: list[Any] = []
+        for number, (name, mine) in enumerate(drawn.items()):
+            times = mine.column("time_ms").to_numpy() / scale
+            look = line(number, theme)
+            about = {"hovertemplate": f"{hover} after %{{x:.3g}} {words}", "yaxis": place}
+            traces += projected_curve(mine, times, name, look["line"], about, columns, unit_ms)
+            known = [mine.column(column).drop_null().to_numpy() / unit_ms for column in columns]
+            values += known
+            ends[name] = float(known[0][-1])
+        low, high = _fitted(np.concatenate(values))
+        layout[f"yaxis{place[1:]}"] = axis(
+            title, range=[low, high], domain=_ABOVE if place == "y" else _BELOW, rangemode="normal"
+        )
+        layout["annotations"] += _labels(ends, place, low, high, theme)
+    final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
+    if len(final) > _TOLD:  # of many the first, and the one with the least
+        told = (next(iter(final)), min(final, key=lambda name: final[name]))
+        final = {name: final[name] for name in told}
+    finals = [f"{text.number(lag)} for {text.name(name)}" for name, lag in final.items()]
+    left = len(every) - len(drawn)
+    story = Story(
+        f"Lag after {text.span(longest)}: {'; '.join(finals)}",
+        None,
+        unit,
+        simulated=True,
+        facts=(f"Not drawn: {text.counted(left, 'variant')} with more lag at the end.",)
+        * bool(left),
+    )
+    widest = max(len(text.name(name, _LABEL)) for name in drawn)
+    layout["xaxis"] = {
+        "title": {"text": f"time from the beginning ({words})"},
+        "range": [0, longest / scale],
+        "anchor": "y2",
+    }
+    layout["margin"] = {"r": 24 + round(widest * _CHARACTER)}
+    return figure(traces, story, theme, _PANELS, False, hovermode="x unified", **layout)
+
+
+def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return as many as are distinguishable: the first, and those with the least lag at the end."""
+    first, *others = every
+    least = sorted(others, key=lambda name: every[name].column("lag")[-1].as_py())
+    kept = {first, *least[: _MOST_CURVES - 1]}
+    return {name: mine for name, mine in every.items() if name in kept}
+
+
+def _fitted(values: Any) -> tuple[float, float]:
+    """Return the ends of an axis: from 0, unless all values are far above it."""
+    low, high = float(values.min()), float(values.max())
+    spare = 0.06 * (high - low) or 1.0
+    return (0.0 if low < _FROM_ZERO * high else max(low - spare, 0.0)), high + spare
+
+
+def _drained(drawn: dict[str, pa.Table], scale: float, longest: float, theme: Theme) -> list[Any]:
+    """Return marks where variants drain; nothing of those that do not in every run."""
+    known = {name: mine.column("drain_ms")[0].as_py() for name, mine in drawn.items()}
+    marks: list[Any] = []
+    written = -longest
+    for name in sorted(
+        (one for one in known if known[one] is not None), key=lambda one: known[one]
+    ):
+        drain_ms, mine = known[name], drawn[name]
+        colour = line(list(drawn).index(name), theme)["line"]["color"]
+        is_far = drain_ms - written > _CLOSE * longest
+        written = drain_ms if is_far else written
+        lags = mine.column("lag").to_numpy()
+        mark = {"size": 11, "color": colour, "symbol": "circle-open", "line": {"width": 3}}
+        marks.append(
+            plotly().Scatter(
+                x=[drain_ms / scale],
+                y=[float(np.interp(drain_ms, mine.column("time_ms").to_numpy(), lags))],
+                mode="markers+text",
+                text=[text.span(drain_ms) if is_far else ""],
+                textposition="top center",
+                cliponaxis=False,
+                marker=mark,
+                showlegend=False,
+                **hovers([(f"{text.name(name)} drains in {text.span(drain_ms)}",)]),
+            )
+        )
+    return marks
+
+
+def _labels(
+    ends: dict[str, float], place: str, low: float, high: float, theme: Theme
+) -> list[dict[str, Any]]:
+    """Return names at the ends of lines, in their colours, none over another."""
+    pixels = _PANELS * (_BELOW[1] - _BELOW[0])
+    names = sorted(ends, key=lambda name: ends[name])
+    at = [(ends[name] - low) / (high - low) * pixels for name in names]
+    for number in range(1, len(at)):
+        at[number] = max(at[number], at[number - 1] + _LABEL_LINE)
+    beyond = max(at[-1] - pixels, 0)
+    at[-1] -= beyond
+    for number in range(len(at) - 2, -1, -1):
+        at[number] = min(at[number], at[number + 1] - _LABEL_LINE)
+    colours = {name: line(number, theme)["line"]["color"] for number, name in enumerate(ends)}
+    return [
+        {
+            "x": 1,
+            "xref": "paper",
+            "xanchor": "left",
+            "xshift": 6,
+            "y": low + pixel / pixels * (high - low),
+            "yref": place,
+            "yanchor": "middle",
+            "text": text.escaped(text.name(name, _LABEL)),
+            "font": {"color": colours[name]},
+            "showarrow": False,
+        }
+        for name, pixel in zip(names, at, strict=True)
+    ]
 
 
 def projections(records: pa.Table) -> dict[str, pa.Table]:
@@ -174,14 +305,18 @@ def projections(records: pa.Table) -> dict[str, pa.Table]:
 
 
 def projected_curve(
-    mine: pa.Table, times: Any, name: str, look: dict[str, Any], about: dict[str, Any]
+    mine: pa.Table,
+    times: Any,
+    name: str,
+    look: dict[str, Any],
+    about: dict[str, Any],
+    columns: tuple[str, str, str] = _LAG,
+    unit: float = 1.0,
 ) -> list[Any]:
     """Return the curve of a variant, over the band that luck allows if it is known."""
-    lag, low, high = (
-        mine.column(one).to_numpy(zero_copy_only=False) for one in ("lag", "low", "high")
-    )
+    mean, low, high = (mine.column(one).to_numpy(zero_copy_only=False) / unit for one in columns)
     curve = plotly().Scatter(
-        x=times, y=lag, mode="lines", name=text.escaped(text.name(name)), line=look, **about
+        x=times, y=mean, mode="lines", name=text.escaped(text.name(name)), line=look, **about
     )
     if np.isnan(low).any():
         return [curve]
@@ -194,8 +329,103 @@ def projected_curve(
         line={"width": 0},
         hoverinfo="skip",
         showlegend=False,
+        yaxis=about.get("yaxis", "y"),
     )
     return [band, curve]
+
+
+# ---- assignors by members ------------------------------------------------------------------------
+
+#: Lines of a row, each of 26 pixels: what it says, and as much between two rows.
+_CELL_LINES = 2
+
+
+def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
+    """Draw assignors down and members across: when each drains, p95 age and member-hours.
+
+    Parameters
+    ----------
+    cells : pyarrow.Table
+        `sharelag.whatif.clearing.CELLS`.
+    theme : {"light", "dark"}
+    """
+    schemas.require(cells, CELLS, "cells")
+    rows = cells.to_pylist()
+    unit = "When the lag is gone, p95 age of the oldest record, member-hours; means over the runs."
+    if not rows:
+        story = Story("Nothing was simulated", None, unit, simulated=True)
+        return empty("Nothing was tried", story, theme)
+    assignors = list(dict.fromkeys(row["assignor"] for row in rows))
+    members = list(dict.fromkeys(row["members"] for row in rows))
+    places = [(members.index(row["members"]), assignors.index(row["assignor"])) for row in rows]
+    told = [(drain_words(row), " · ".join(costs_in_words(row))) for row in rows]
+    shown = [f"<b>{text.escaped(first)}</b><br>{text.escaped(second)}" for first, second in told]
+    words = plotly().Scatter(
+        x=[across for across, _ in places],
+        y=[down for _, down in places],
+        mode="text",
+        text=shown,
+        textfont={"size": 13, "color": PAPER[theme]["ink"]},
+        showlegend=False,
+        **hovers((row["variant"], *lines) for row, lines in zip(rows, told, strict=True)),
+    )
+    boxes = [
+        _cell(across, down, row, theme) for row, (across, down) in zip(rows, places, strict=True)
+    ]
+    across = {
+        "tickvals": list(range(len(members))),
+        "ticktext": [text.number(count) for count in members],
+        "title": {"text": "members"},
+        "range": [-0.5, len(members) - 0.5],
+        "showgrid": False,
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+    }
+    story = Story(
+        _clearing_title(rows),
+        None,
+        unit,
+        simulated=True,
+        facts=("Filled: the lag is gone in every run; framed: with the fewest members.",),
+    )
+    return row_figure(
+        [words],
+        story,
+        theme,
+        assignors,
+        across,
+        legend=False,
+        lines=_CELL_LINES,
+        shapes=boxes,
+        yaxis={"showline": False, "ticks": ""},
+    )
+
+
+def _cell(across: int, down: int, row: dict[str, Any], theme: Theme) -> dict[str, Any]:
+    """Return the box of a cell: filled where it clears the lag, framed where it is the answer."""
+    clears, paper = KINDS["acknowledged"].fill[theme], PAPER[theme]
+    look = {"color": paper["ink"], "width": 3} if row["answer"] else {"width": 0}
+    return {
+        "type": "rect",
+        "layer": "below",
+        "x0": across - 0.47,
+        "x1": across + 0.47,
+        "y0": down - 0.45,
+        "y1": down + 0.45,
+        "line": look,
+        "fillcolor": clears if row["clears"] else paper["head"],
+    }
+
+
+def _clearing_title(rows: list[dict[str, Any]]) -> str:
+    answers = [row for row in rows if row["answer"]]
+    if not answers:
+        return f"Nothing that was tried clears the lag within {text.span(rows[0]['horizon_ms'])}"
+    names = text.listed(text.name(row["assignor"]) for row in answers)
+    soonest = min(row["drain_ms"] for row in answers)
+    with_ = text.counted(answers[0]["members"], "member")
+    return f"{names} with {with_} clear{'s' * (len(answers) == 1)} the lag in {text.span(soonest)}"
 
 
 # ---- cost against age ----------------------------------------------------------------------------

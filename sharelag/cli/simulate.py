@@ -58,8 +58,8 @@ def simulate(output: str, **options: Any) -> None:
     from sharelag.whatif.scenario_json import to_json
 
     require_one_question(options)
-    if options["scenario"] == "list":
-        _list(output)
+    if options["scenario"] == "list" or "list" in options["assignor"]:
+        _list(output, "assignor" if "list" in options["assignor"] else "scenario")
         return
     require_names(options)
     scenario = scenario_of(options)
@@ -73,6 +73,8 @@ def simulate(output: str, **options: Any) -> None:
         _against(tried, output, options)
     elif options["fewest_members"] is not None:
         _search(tried, output, options)
+    elif options["what_clears"]:
+        verdict = _clear(scenario, output, options)
     elif options["compare"]:
         verdict = _compare(tried, output, options)
     elif options["timeline"]:
@@ -99,7 +101,8 @@ def _require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> N
     from sharelag.whatif.horizon import size
 
     sizes = [size(scenario) for scenario in tried.values()]
-    runs = len(seeds_of(options)) * _each(options)
+    each = _each(options)
+    runs = len(seeds_of(options, max(len(tried), each))) * each
     less = (
         "give a shorter --duration, or larger record batches in a scenario of your own "
         "(--show-scenario)"
@@ -122,6 +125,10 @@ def _each(options: dict[str, Any]) -> int:
     if options["fewest_members"]:
         least, most = options["between"]
         return 1 + int(log2(most - least + 1))
+    if options["what_clears"]:
+        from sharelag.whatif.clearing import MOST_CELLS
+
+        return MOST_CELLS
     return 2 if options["optimal"] or options["against"] else 1
 
 
@@ -150,7 +157,7 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
 
             out, optimal = options["sweep"], options["optimal"]
             return sweep(tried, seeds_of(options), out=out, optimal=optimal, progress=progress)
-        plan = grid(tried, seeds_of(options), optimal=options["optimal"])
+        plan = grid(tried, seeds_of(options, len(tried)), optimal=options["optimal"])
         return run_all(plan, progress)
 
 
@@ -189,6 +196,32 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     for sentence in comparison.sentences():
         tell(terminal(sentence))
     return comparison.verdict()
+
+
+def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
+    """Print what clears the lag; return the verdict."""
+    from sharelag.cli.progress_bar import simulation_bar
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.whatif.clearing import ASSIGNORS, MOST_CELLS, what_clears
+
+    with simulation_bar() as progress:
+        found = what_clears(
+            scenario,
+            assignors=options["assignor"] or ASSIGNORS,
+            members=options["members"] or (),
+            seeds=seeds_of(options, MOST_CELLS),
+            duration_ms=scenario.duration_ms if options["duration"] else None,
+            progress=progress,
+        )
+    if output == "human":
+        rows, view = found.grid()
+        write(lines(rows, output, view.columns))
+    else:
+        write(lines(plain_rows(found.cells), output))
+    for sentence in found.sentences():
+        tell(terminal(sentence))
+    return found.verdict()
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
@@ -238,8 +271,10 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
         tell(sentence)
 
 
-def _list(output: str) -> None:
+def _list(output: str, what: str) -> None:
+    """Print what each scenario, or each assignor, is."""
     from sharelag.tables.lines import lines
-    from sharelag.whatif.gallery import names
+    from sharelag.whatif import assignor_descriptions, names
 
-    write(lines([{"scenario": name, "about": about} for name, about in names().items()], output))
+    told = assignor_descriptions() if what == "assignor" else names()
+    write(lines([{what: name, "about": about} for name, about in told.items()], output))

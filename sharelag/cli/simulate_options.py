@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 #: How many seeds answer a question for which one is not enough.
 SEEDS = 20
-#: How many seeds a comparison takes: an answer in seconds, which people refine where it is not
-#: clear.
-QUICK_SEEDS = 7
 _MS = timedelta(milliseconds=1)
 
 
@@ -103,7 +100,12 @@ SCENARIO = [
     ),
 ]
 VARIANTS = [
-    click.option("--assignor", multiple=True, metavar="NAME", help="The assignor; repeatable."),
+    click.option(
+        "--assignor",
+        multiple=True,
+        metavar="NAME",
+        help="The assignor; repeatable. `list` says what each does.",
+    ),
     click.option(
         "--members",
         type=Counts(),
@@ -134,8 +136,8 @@ VARIANTS = [
         "--seeds",
         type=click.IntRange(min=1, max=1_000_000),
         metavar="N",
-        help=f"Number of random seeds, from 0 on.  [default: 1; {QUICK_SEEDS} with --compare, "
-        f"{SEEDS} for other questions of many runs]",
+        help=f"Number of random seeds, from 0 on.  [default: 1; with --compare and "
+        f"--what-clears as many as tell variants apart; {SEEDS} for other questions of many runs]",
     ),
 ]
 TRIALS = [
@@ -144,6 +146,11 @@ TRIALS = [
         is_flag=True,
         help="Compare the variants, and the group of an input as it is: means, differences, "
         "the winner.",
+    ),
+    click.option(
+        "--what-clears",
+        is_flag=True,
+        help="Try assignors with more and more members until the lag clears.",
     ),
     click.option(
         "--against",
@@ -194,11 +201,14 @@ TRIALS = [
 ]
 
 
-def seeds_of(options: dict[str, Any]) -> list[int]:
-    """Return the seeds that were named, or as many as the question takes."""
+def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
+    """Return the seeds that were named, or as many as the question takes of so many variants."""
+    from sharelag.whatif.comparison.intervals import enough_seeds
+
     many = options["against"] or options["fewest_members"] or options["sweep"]
-    count = SEEDS if many else QUICK_SEEDS if options["compare"] else 1
-    return list(options["seed"]) or list(range(options["seeds"] or count))
+    is_quick = options["compare"] or options["what_clears"]
+    quick = enough_seeds(variants, options["confidence"]) if is_quick else 1
+    return list(options["seed"]) or list(range(options["seeds"] or (SEEDS if many else quick)))
 
 
 def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
@@ -218,7 +228,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
-    """The variants of a scenario, by name; of an input a comparison begins with it as it is."""
+    """Return the variants of a scenario by name; those of an input begin with it as it is."""
     from sharelag.whatif.compare import variants
     from sharelag.whatif.grid import AS_IT_IS, autoscaled
 

@@ -25,7 +25,7 @@ _OF = {
     "between": ("fewest_members",),
     "confidence": ("compare", "against", "fewest_members"),
 }
-_QUESTIONS = ("against", "compare", "fewest_members", "timeline", "show_scenario")
+_QUESTIONS = ("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario")
 
 
 def require_one_question(options: dict[str, Any]) -> None:
@@ -40,6 +40,10 @@ def require_one_question(options: dict[str, Any]) -> None:
     if options["scenario"] == "list":
         if others := [name for name in given if name not in ("scenario", "output")]:
             raise click.UsageError(f"--scenario list runs nothing: remove {flags(others)}.")
+        return
+    if "list" in options["assignor"]:
+        if others := [name for name in given if name not in ("assignor", "output")]:
+            raise click.UsageError(f"--assignor list runs nothing: remove {flags(others)}.")
         return
     if options["scenario"] is not None and (of_input := given_options(_OF_INPUT)):
         are = "are" if len(of_input) > 1 else "is"
@@ -98,6 +102,8 @@ def _require_one(options: dict[str, Any]) -> None:
         raise click.UsageError(
             "--fewest-members varies the number of members: remove --members, or use --between."
         )
+    if options["what_clears"] and (set_ := given_options(("setting", "autoscale"))):
+        raise click.UsageError(f"--what-clears tries assignors and members: remove {flags(set_)}.")
     if options["fewest_members"] and options["autoscale"]:
         raise click.UsageError(
             "--fewest-members and --autoscale both vary the number of members: choose one."

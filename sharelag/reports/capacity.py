@@ -19,15 +19,12 @@ from sharelag.metrics.skew import verdict_words
 from sharelag.reports.inputs import Case
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
-from sharelag.whatif.compare import Comparison, compare, variants
-from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.comparison.rows import blocked, unknown_work
+from sharelag.whatif.clearing import ASSIGNORS, Clearing, what_clears
+from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
-#: The variant that the others are compared with.
-_NOW = "as it is"
 #: How certain it is that less was finished than arrived.
 _NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
 
@@ -178,35 +175,40 @@ def _is_clear(one: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Variants of a group; the first is the group as it is."""
+    """What clears the lag of a group."""
 
     group: str
-    rows: list[dict[str, Any]]
-    words: str  # the better variant, if the runs show one, and the assumptions behind it
-    assumed: tuple[str, ...]
+    clearing: Clearing
+    words: str  # what clears the lag, if anything does, and the assumptions behind it
     seeds: int
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What had to be assumed."""
+        found = self.clearing.comparison
+        return found.scenarios[found.baseline].assumed
 
 
 def propose(
     case: Case,
     *,
     members: Sequence[int] = (),
-    assignors: Sequence[str] = (),
-    minutes: float = 10,
+    assignors: Sequence[str] = ASSIGNORS,
+    minutes: float | None = None,
     seeds: int | None = None,
 ) -> Proposal:
-    """Simulate variants of one group.
+    """Search what would clear the lag of one group.
 
     Parameters
     ----------
     case : Case
         If it has several groups, the one with the largest lag is simulated.
     members : sequence of int
-        Numbers of members to try; by default 1.5 times and twice as many.
+        Numbers of members to try; by default more and more, until the lag clears.
     assignors : sequence of str
         Assignors to try beside Kafka's own.
-    minutes : float
-        Simulated time.
+    minutes : float, optional
+        Simulated time; by default as long as the rates say that clearing takes.
     seeds : int, optional
         Simulations of each variant; by default as many as tell the variants apart.
 
@@ -216,22 +218,16 @@ def propose(
         There is nothing to simulate from.
     """
     group = _group(case)
-    scenario = scenario_from(case.evidence, group, duration_ms=round(minutes * 60_000))
-    now = len(scenario.each_member())
-    tried = list(members) or sorted({max(now + 1, round(now * 1.5)), max(now * 2, 2)})
-    made = {_NOW: scenario}
-    made |= variants(scenario, members=tried)
-    if now:  # without members there is nobody to assign to
-        made |= variants(
-            scenario, assignors=[name for name in assignors if name != scenario.assignor]
-        )
-    seeds = enough_seeds(len(made)) if seeds is None else seeds
-    found = compare(made, seeds=range(seeds), baseline=_NOW)
-    rows = found.decision()
-    decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
-    return Proposal(
-        group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds
+    scenario = scenario_from(case.evidence, group)
+    found = what_clears(
+        scenario,
+        assignors=assignors,
+        members=members,
+        duration_ms=None if minutes is None else round(minutes * 60_000),
+        seeds=None if seeds is None else range(seeds),
     )
+    count = pc.count_distinct(found.comparison.runs.column("seed")).as_py()
+    return Proposal(group, found, _words(group, found), count)
 
 
 def _group(case: Case) -> str:
@@ -244,21 +240,10 @@ def _group(case: Case) -> str:
     return str(max(known, key=lambda row: (row["lag_sum"], row["group_id"]))["group_id"])
 
 
-def _words(
-    group: str,
-    rows: list[dict[str, Any]],
-    found: Comparison,
-    minutes: float,
-    decides: list[Assumption],
-) -> str:
-    words, scenario = found.verdict(), found.scenarios[_NOW]
-    if unknown_work(scenario):  # which the verdict says
-        return f"{group}: {words}."
-    if not blocked(scenario) and all(row["drain_ms"] is None for row in rows):
-        words += (
-            f". No variant clears the lag within {minutes:g} min in every run: try more members"
-        )
-    if not decides:
+def _words(group: str, found: Clearing) -> str:
+    words, scenario = found.verdict(), found.comparison.scenarios[found.comparison.baseline]
+    decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
+    if unknown_work(scenario) or not decides:  # which the verdict says
         return f"{group}: {words}."
     assumed = "; ".join(one.what for one in decides)
     return f"{group}: the result depends on an assumption ({assumed}). If it holds, {words}."

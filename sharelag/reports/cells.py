@@ -29,6 +29,7 @@ from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import report_views
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, terminal
+from sharelag.whatif.comparison.rows import decision_for_people
 from sharelag.workbench.one_group import delivery_limit, of_group
 from sharelag.workbench.views import load_view
 
@@ -286,7 +287,13 @@ def compared(made: Proposal) -> Block:
         f"{made.group}, simulated: means of {made.seeds} runs. Against the first row: the variant "
         "minus the group as it is, in paired runs, ± half of the 95 % confidence interval."
     )
-    return table(made.rows, report_views.DECISION.columns, caption, "Nothing was simulated.")
+    rows = [decision_for_people(row) for row in made.clearing.comparison.decision()]
+    return table(rows, report_views.DECISION.columns, caption, "Nothing was simulated.")
+
+
+def clearing(made: Proposal) -> Chart:
+    """Show which assignor with how many members clears the lag."""
+    return _chart(charts.clearing_figure, made.clearing.cells)
 
 
 def assumptions(made: Proposal) -> Block:

@@ -157,7 +157,8 @@ class View:
     @property
     def means(self) -> dict[str, str]:
         """What each column means, by name."""
-        return {name: COLUMNS[name].means() for name in self.names} | dict(self.meanings)
+        common = (name for name in self.names if name not in self.meanings)
+        return {name: COLUMNS[name].means() for name in common} | dict(self.meanings)
 
     def without(self, *names: str) -> View:
         """Return the view without some columns."""

@@ -3,6 +3,7 @@
     scenario = named("uneven")  # or sharelag.whatif.from_cluster.scenario_from(evidence)
     simulate(scenario, seed=0).summary
     compare(variants(scenario, assignors=["simple", "lag-aware-sticky"])).differences
+    what_clears(scenario)                                       # assignors x members
     assign("simple", members, topics)                           # an assignor alone
 
 Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is
@@ -19,15 +20,18 @@ from typing import TYPE_CHECKING, Any
 from sharelag.errors import unknown_name
 
 if TYPE_CHECKING:
+    from sharelag.whatif.assignors.group import Group
     from sharelag.whatif.assignors.registry import (
         ASSIGNORS,
         AssignorCheck,
         assign,
+        assignor_descriptions,
         assignor_names,
         check_assignor,
         register,
     )
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
+    from sharelag.whatif.clearing import Clearing, what_clears
     from sharelag.whatif.compare import Comparison, compare, compared, projected
     from sharelag.whatif.comparison.intervals import cost_against_age
     from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
@@ -48,6 +52,7 @@ __all__ = [
     "AssignorCheck",
     "Behaviour",
     "Burst",
+    "Clearing",
     "Comparison",
     "ConsumerSettings",
     "Costs",
@@ -55,6 +60,7 @@ __all__ = [
     "Fixed",
     "Found",
     "Goal",
+    "Group",
     "Hpa",
     "Keda",
     "Limits",
@@ -73,6 +79,7 @@ __all__ = [
     "TargetAge",
     "Topic",
     "assign",
+    "assignor_descriptions",
     "assignor_names",
     "check_assignor",
     "compare",
@@ -89,14 +96,18 @@ __all__ = [
     "simulate",
     "to_json",
     "variants",
+    "what_clears",
     "what_if",
     "with_assignment",
 ]
 
 #: Where each name is, in this package.
 _HOMES = {
-    "assignors.registry": "ASSIGNORS AssignorCheck assign assignor_names check_assignor register",
+    "assignors.group": "Group",
+    "assignors.registry": "ASSIGNORS AssignorCheck assign assignor_descriptions assignor_names "
+    "check_assignor register",
     "autoscale": "Fixed Hpa Keda Pods Policy Rules TargetAge",
+    "clearing": "Clearing what_clears",
     "compare": "Comparison compare compared projected",
     "grid": "variants",
     "comparison.intervals": "cost_against_age",

@@ -15,7 +15,7 @@ who looks at twenty of them finds one that seems to differ by luck.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -44,6 +44,7 @@ from sharelag.whatif.comparison.intervals import (
     projections,
     ratio_interval,
 )
+from sharelag.whatif.comparison.mechanism import mechanisms
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import (
     DIFFERENCES,
@@ -95,7 +96,7 @@ def compare(
     curves: dict[str, Curve] = {}
 
     def keep(planned: PlannedRun, found: SimulationResult) -> None:
-        curves[planned.id] = curve(found.timeline)
+        curves[planned.id] = curve(found.timeline, found.summary.column("drain_ms")[0].as_py())
 
     runs = run_all(plan, progress, keep)
     by_variant = {
@@ -142,6 +143,18 @@ def compared(
         confidence,
         scenarios=dict(scenarios or {}),
     )
+
+
+def joined(parts: Sequence[Comparison]) -> Comparison:
+    """Return one comparison of the runs of several; the baseline is that of the first."""
+    first = parts[0]
+    found = compared(
+        pa.concat_tables([one.runs for one in parts]),
+        first.baseline,
+        first.confidence,
+        {name: some for one in parts for name, some in one.scenarios.items()},
+    )
+    return replace(found, projected=pa.concat_tables([one.projected for one in parts]))
 
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -244,7 +257,8 @@ class Comparison(Displayable):
     baseline, confidence
         As they were given.
     projected
-        Lag over time, the mean of the runs of each variant: `sharelag.whatif.compare.PROJECTED`.
+        Lag and age over time, the mean of the runs of each variant:
+        `sharelag.whatif.compare.PROJECTED`.
         Empty for runs that were made elsewhere, such as those of a sweep: they keep no timeline.
     scenarios
         What was compared, by variant; empty where only the runs are at hand.
@@ -390,8 +404,20 @@ class Comparison(Displayable):
         """
         return words.verdict(self)
 
+    def reasons(self, variant: str | None = None) -> Iterator[str]:
+        """Yield why a variant, by default the best, differs from the baseline.
+
+        See `sharelag.whatif.comparison.mechanism`; nothing where the runs do not show it.
+        """
+        if variant is None:
+            decisive = [name for name in words.DECISIVE if name in self.runs.column_names]
+            best = (name for measure in decisive for name in self.best(measure).names)
+            variant = next(best, self.baseline)
+        yield from mechanisms(self, variant)
+
     def sentences(self) -> Iterator[str]:
         """Yield what to know when reading it."""
+        yield from (f"why: {reason}" for reason in self.reasons())
         variants = len(set(self.runs.column("variant").to_pylist()))
         seeds = len(set(self.runs.column("seed").to_pylist()))
         yield (

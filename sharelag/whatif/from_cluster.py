@@ -140,8 +140,10 @@ def scenario_from(
     )
     longest = max((one.work_ms or 0 for one in poison), default=0)
     polled = max_poll_records or estimates.polled(service, limits.lock_duration_ms, longest)
+    brokers = _brokers(evidence, name)
     assumed.append(
-        f"record batches of {batch_records} and polls of {polled} records; one broker"
+        f"record batches of {batch_records} and polls of {polled} records; "
+        f"{'one broker' if brokers == 1 else f'{brokers} brokers, which lead in turn'}"
         f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
         "with latencies as by default"
     )
@@ -168,12 +170,20 @@ def scenario_from(
         settled=True,
         assignor=assignor,
         duration_ms=duration_ms,
+        brokers=brokers,
         group_id=name,
         begins_ms=round(evidence.as_of.timestamp() * _MS),
         name=name,
         about=f"The share group {name} as of {evidence.as_of.isoformat(timespec='seconds')}",
         assumed=tuple(assumed),
     )
+
+
+def _brokers(evidence: Evidence, group: str) -> int:
+    """Return how many brokers lead or replicate the group's topics; 1 where that is not known."""
+    known = _of_group(evidence.brokers, group)
+    ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
+    return max(len(ids - {None}), 1)
 
 
 def _group(evidence: Evidence, group: str | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, inf
+from typing import NamedTuple
 
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.workload import PartitionStart, Producer
@@ -10,7 +12,10 @@ from sharelag.whatif.workload import PartitionStart, Producer
 #: At most and at least, and how many records may arrive in that time if it is more than the least:
 #: what takes seconds to simulate a few times.
 LONGEST_MS, SHORTEST_MS = 600_000, 120_000
+_MINUTE_MS = 60_000
 MOST_RECORDS = 20_000
+#: Records that may arrive, and the longest time, in which a lag is to be cleared.
+MOST_TO_CLEAR, LONGEST_TO_CLEAR_MS = 60_000, 86_400_000
 #: In words, for helps.
 WORDS = "10m, and of busy groups less, down to 2m"
 
@@ -20,6 +25,58 @@ def cut_short(scenario: Scenario) -> Scenario:
     rate = sum(producer.rate for producer in scenario.producers)
     long_ms = int(MOST_RECORDS / rate) * 1000 if rate else LONGEST_MS
     return replace(scenario, duration_ms=min(max(long_ms, SHORTEST_MS), LONGEST_MS))
+
+
+class Rates(NamedTuple):
+    """How much work a scenario has, and how fast a member does it."""
+
+    waiting: float  # records
+    arriving: float  # records per second
+    each: float  # records that a busy member finishes per second; 0: its work is nothing
+
+    def fewest(self, long_ms: float | None = None) -> int:
+        """Return the fewest members that clear the lag in a time, or keep up if none is given.
+
+        They are busy all the time, so that it takes more of them where lag is uneven.
+        """
+        wanted = self.arriving + (1000 * self.waiting / long_ms if long_ms else 0.0)
+        return ceil(wanted / self.each) if self.each else 0
+
+    def to_clear_ms(self, members: int) -> float:
+        """Return how long members take that are busy all the time; infinite: they fall behind."""
+        left = members * self.each - self.arriving
+        return 1000 * self.waiting / left if left > 0 else inf
+
+
+def rates(scenario: Scenario) -> Rates:
+    """Return what waits and arrives, and what a member does on average."""
+    waiting = sum(_waiting(start) for topic in scenario.topics for start in topic.starts)
+    arriving = sum(producer.rate for producer in scenario.producers)
+    each = [one for one in scenario.each_member() or scenario.members if one.service.mean_ms > 0]
+    done = [1000 / one.service.mean_ms * (1 - one.behaviour.release) for one in each]
+    return Rates(waiting, arriving, sum(done) / len(done) if done else 0.0)
+
+
+#: The members that are to clear a lag in time: multiples of those there are, and of the fewest that
+#: keep up. Simulated is how much longer than they take at their best.
+_TIMES_NOW, _TIMES_FEWEST, _LONGER = 3, 2, 1.25
+
+
+def long_enough(scenario: Scenario) -> int:
+    """Return milliseconds, in whole minutes, in which a few times its members clear its lag.
+
+    At most as long as takes seconds to simulate.
+    """
+    known = rates(scenario)
+    if not known.each:
+        return cut_short(scenario).duration_ms
+    now = len(scenario.each_member())
+    best_ms = known.to_clear_ms(max(_TIMES_NOW * now, _TIMES_FEWEST * known.fewest(), 1))
+    room_ms = float(LONGEST_TO_CLEAR_MS)
+    if known.arriving:
+        room_ms = min(room_ms, 1000 * MOST_TO_CLEAR / known.arriving)
+    minutes = ceil(min(_LONGER * best_ms, room_ms) / _MINUTE_MS)
+    return max(minutes * _MINUTE_MS, SHORTEST_MS)
 
 
 #: Records of one record batch are drawn and finished together, which is so much cheaper than one

@@ -81,6 +81,10 @@ class Poison:
 
     Attributes
     ----------
+    how
+        The member releases or rejects it, never says anything of it (``silent``), or crashes; or it
+        acknowledges all else of its poll first, holds it for ``hold_ms`` longer (``hold``), past
+        its lock if that lasts less, then accepts it and goes on.
     work_ms
         How long each delivery of it takes, by whichever member; None: like any other record.
     """
@@ -88,13 +92,19 @@ class Poison:
     topic: str
     partition: int
     offset: int
-    how: Literal["release", "reject", "silent", "crash"] = "release"
+    how: Literal["release", "reject", "silent", "crash", "hold"] = "release"
     attempts: int = 1 << 15  # more than Kafka can count
     work_ms: int | None = None
+    hold_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.work_ms is not None and self.work_ms < 0:
             raise InputError(f"Poison.work_ms must be at least 0, not {self.work_ms}")
+        if (self.how == "hold") != (self.hold_ms is not None) or (self.hold_ms or 0) < 0:
+            raise InputError(
+                f"a record that meets {self.how!r} is held for {self.hold_ms} ms: give hold_ms of "
+                "at least 0 with how='hold', and with that alone"
+            )
 
 
 @dataclass(frozen=True)

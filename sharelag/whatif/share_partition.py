@@ -19,6 +19,7 @@ from sharelag.whatif.compiled import (
     acknowledging,
     acquiring,
     batches,
+    calls,
     in_flight,
     requests,
     serving,
@@ -127,7 +128,7 @@ class SharePartition:
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)
         loaded._now = now
         loaded._core.hold(loaded._p, start, window.batches, now)
-        loaded._core.call("move_start", loaded._p)
+        loaded._core.call(calls.MOVE_START, loaded._p)
         return loaded
 
     # ---- fetching ----

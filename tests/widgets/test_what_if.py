@@ -18,9 +18,12 @@ import traitlets
 from click.testing import CliRunner
 
 import sharelag
+from sharelag import charts
 from sharelag.charts import text
 from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
+from sharelag.whatif import assignor_descriptions
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.simulation.clock import interruptible
 from sharelag.workbench import Workbench
 from sharelag_widgets import AssignmentEditor, Selection
@@ -373,7 +376,8 @@ def test_as_many_members_as_there_are_is_nothing_else(uneven: Workbench) -> None
 def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: Workbench) -> None:
     lab = lab_of(uneven)
     assert lab.verdict.sentence == (
-        "Change members, lock duration or assignors, and run it: what would become of the lag?"
+        "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
+        "would become of the lag?"
     )
     assert (lab.verdict.copies, lab.projection.layout.display) == ([], "none")
     lab.members.value = "6"
@@ -384,8 +388,9 @@ def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: W
     assert "the group as it is: " in lab.verdict.sentence
     assert lab.projection.layout.display is None
     curves = lab.projection.view.figure["data"]
-    assert [one.mode for one in curves].count("lines") == 2
-    assert len(curves) == 4  # an interval each
+    lines = [one for one in curves if one.mode == "lines"]
+    assert [one.yaxis for one in lines] == ["y", "y", "y2", "y2"]  # lag, and age below it
+    assert lab.grid.layout.display == "none"
     assert lab.advanced.content.layout.display == "none"
     for shown in (lab.table, lab.chart):
         assert not any(shown is part for part in _parts(lab.body))
@@ -394,6 +399,57 @@ def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: W
     assert any(lab.table is part for part in _parts(lab.body))
     assert len(set(lab.table.view.rows.column("measure").to_pylist())) > 15
     lab.close()
+
+
+def test_one_button_finds_what_clears_the_lag(uneven: Workbench) -> None:
+    lab = lab_of(uneven)
+    lab.members.value = "many"
+    lab.find.click()
+    assert (lab.state, lab.bar.description) == ("failed", "Not run")
+    lab.members.value, lab.assignors.value = "9", ("balanced",)
+    lab.find.click()
+    assert lab.join(120)
+    assert (lab.state, lab.header.failure) == ("done", "")
+    found = lab.clearing
+    assert found.cells["members"].unique().to_pylist() == [3, 9]
+    assert (found.horizon_ms, found.cells["runs"].unique().to_pylist()) == (5_000, [2])
+    assert len(found.cells["assignor"].unique()) == 4  # simple, those of the search, the chosen one
+    said = found.verdict()
+    assert lab.verdict.sentence.startswith(f"{said[:1].upper()}{said[1:]}.")
+    assert lab.grid.layout.display is None
+    title = lab.grid.header.finding
+    assert title == charts.clearing_figure(found.cells).layout.meta["title"]
+    assert lab.comparison is found.comparison
+    variants = lab.decision.view.rows.column("variant").to_pylist()
+    assert variants == list(dict.fromkeys(found.cells["variant"].to_pylist()))
+    names: dict[str, Any] = {"bench": uneven}
+    exec(lab.verdict.copies[-1][1], names)
+    assert names["found"].cells.equals(found.cells)
+    lab.members.value, lab.assignors.value = "4", ()
+    lab.run()
+    assert lab.join(120)
+    assert (lab.clearing, lab.grid.layout.display) == (None, "none")
+
+
+def test_every_assignor_is_described(uneven: Workbench) -> None:
+    lab = lab_of(uneven)
+    about = assignor_descriptions()
+    assert lab.assignors.about == about
+    assert set(about) == set(lab.assignors.options)
+    assert ["sticky", about["sticky"]] in lab.header.help
+
+
+def test_the_default_number_of_runs_is_enough_for_any_choice(uneven: Workbench) -> None:
+    lab = WhatIfLab(uneven, GROUP)
+    lab.seconds.value, lab.assignors.value = 5, ("simple", "sticky", "balanced")
+    lab.members.value, lab.limits.value = "3, 4, 6", "2, 5"
+    lab.run()
+    assert lab.join(120)
+    found = lab.comparison
+    assert found is not None
+    seeds = set(found.runs.column("seed").to_pylist())
+    assert len(seeds) == enough_seeds(len(found.scenarios)) > 7
+    assert not any("too few" in one for one in found.sentences())
 
 
 @pytest.mark.parametrize(

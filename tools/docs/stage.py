@@ -36,6 +36,8 @@ SECTIONS: dict[str, list[str]] = {
                 "groups",
                 "settings",
                 "members",
+                "assignor",
+                "cluster",
                 "compare",
                 "reset",
                 "agents",

@@ -86,7 +86,29 @@ class Topic:
 
 @dataclass(frozen=True)
 class Group:
-    """A share group as an assignor sees it: members and topics in the order given."""
+    """A share group as an assignor sees it: members and topics in the order given.
+
+    Attributes
+    ----------
+    members
+        Each has ``id``, ``subscribed`` (names of topics), ``current`` (its partitions so far, by
+        topic) and ``rack`` (None: none).
+    topics
+        By name. Each has ``name``, ``id`` (16 bytes), ``partitions`` (how many; None: deleted) and
+        ``assignable`` (their numbers, ascending); and by number, as far as they are known,
+        ``racks`` (of the replicas), ``lag`` (records) and ``rate`` (records per second).
+
+    Examples
+    --------
+    >>> def last_first(group):
+    ...     \"\"\"Give the members the partitions in turn, beginning with the last member.\"\"\"
+    ...     answer = {member.id: {} for member in group.members}
+    ...     for name, topic in group.topics.items():
+    ...         able = [one for one in reversed(group.members) if name in one.subscribed]
+    ...         for turn, partition in enumerate(topic.assignable if able else ()):
+    ...             answer[able[turn % len(able)].id].setdefault(name, []).append(partition)
+    ...     return answer
+    """
 
     members: tuple[Member, ...]
     topics: Mapping[str, Topic]

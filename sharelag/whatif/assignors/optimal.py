@@ -66,7 +66,10 @@ def optimal(
     gap: float = 0.01,
     nodes: int = 500,
 ) -> Assignment:
-    """Return the assignment of `optimum`, which takes the same options."""
+    """Search for the assignment that drains everything soonest, by a solver.
+
+    Options are those of `optimum`, which says more.
+    """
     return optimum(group, service_rate, partitions_per_member, moves, gap, nodes).assignment
 
 

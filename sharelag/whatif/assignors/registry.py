@@ -13,7 +13,7 @@ from sharelag import plugins
 from sharelag.errors import InputError, ShareLagError
 from sharelag.tables.words import counted
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
-from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional
+from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional, sticky_spread
 from sharelag.whatif.assignors.contract import Figures, Finding, ServiceRate, check, figures
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimal
@@ -35,6 +35,7 @@ ASSIGNORS: dict[str, Assignor] = {
     "lag-proportional": lag_proportional,
     "balanced": balanced,
     "lag-aware-sticky": lag_aware_sticky,
+    "sticky-spread": sticky_spread,
     "optimal": optimal,
 }
 _OURS = frozenset(ASSIGNORS)
@@ -79,6 +80,18 @@ def known_assignor(name: str) -> Assignor | None:
 def assignor_names() -> list[str]:
     """Return the names of all assignors: ours, registered ones, and those of installed packages."""
     return list(dict.fromkeys([*ASSIGNORS, *plugins.plugin_names("assignor")]))
+
+
+def assignor_descriptions() -> dict[str, str]:
+    """Return what each assignor does, by its name: the first sentence of its docstring.
+
+    Empty for those of installed packages that were not used yet, since asking would import them.
+    """
+    told = {name: ASSIGNORS.get(name) for name in assignor_names()}
+    return {
+        name: " ".join((function.__doc__ or "").split("\n\n")[0].replace("`", "").split())
+        for name, function in told.items()
+    }
 
 
 def assign(

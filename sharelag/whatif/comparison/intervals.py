@@ -184,22 +184,26 @@ MOST_TIMES = 2_000
 
 
 class Curve(NamedTuple):
-    """The lag of all share partitions together in one run."""
+    """The lag of all share partitions together in one run, and its oldest record."""
 
     times: NDArray[np.int64]  # ms since the beginning of the scenario, shape (n,)
     lag: NDArray[np.float64]  # offsets, shape (n,)
+    age_ms: NDArray[np.float64]  # of the oldest unfinished record, shape (n,)
+    drain_ms: float | None  # None: it never drained
 
 
-def curve(timeline: pa.Table) -> Curve:
-    """Return the times of a timeline, and the lag of all share partitions together at each.
+def curve(timeline: pa.Table, drain_ms: float | None = None) -> Curve:
+    """Return lag and age of all share partitions together over time, and when the run drained.
 
     Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
     the last among them.
     """
     times, steps = np.unique(timeline.column("time_ms").to_numpy(), return_inverse=True)
     sums = np.bincount(steps, timeline.column("lag").to_numpy().astype(np.float64))
+    ages = np.zeros(len(times))
+    np.maximum.at(ages, steps, timeline.column("age_ms").to_numpy())
     kept = np.linspace(0, len(times) - 1, min(len(times), MOST_TIMES)).round().astype(np.int64)
-    return Curve(times[kept], np.asarray(sums, np.float64)[kept])
+    return Curve(times[kept], np.asarray(sums, np.float64)[kept], ages[kept], drain_ms)
 
 
 def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:
@@ -207,16 +211,18 @@ def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.
     parts = [PROJECTED.empty_table()]
     for name, runs in curves.items():
         each = list(runs)
-        mean, low, high = mean_intervals(np.stack([one.lag for one in each]), confidence)
-        times = each[0].times
-        columns = {
-            "variant": pa.repeat(name, len(times)),
-            "time_ms": times,
-            "lag": mean,
-            "low": pa.array(low, from_pandas=True),  # NaN: a single run has no interval
-            "high": pa.array(high, from_pandas=True),
-        }
-        parts.append(pa.table(columns, PROJECTED))
+        times, drains = each[0].times, [one.drain_ms for one in each if one.drain_ms is not None]
+        drain_ms = sum(drains) / len(drains) if len(drains) == len(each) else None
+        lag = mean_intervals(np.stack([one.lag for one in each]), confidence)
+        age = mean_intervals(np.stack([one.age_ms for one in each]), confidence)
+        columns = [
+            pa.repeat(name, len(times)),
+            pa.array(times),
+            # NaN: a single run has no interval
+            *(pa.array(one, from_pandas=True) for one in (*lag, *age)),
+            pa.repeat(pa.scalar(drain_ms, pa.float64()), len(times)),
+        ]
+        parts.append(pa.Table.from_arrays(columns, schema=PROJECTED))
     return pa.concat_tables(parts)
 
 

@@ -241,6 +241,7 @@ def decision(found: Compared) -> Iterator[dict[str, Any]]:
             "variant": name,
             **{measure: of[measure].get("mean") for measure in DECIDING},
             "drained": f"{drain['n']} of {runs}" if runs else None,
+            "horizon_ms": _simulated_ms(found),
             "age_p95_difference": _with_half(age),
             "verdict": "; ".join(said) or None,
         }
@@ -267,7 +268,10 @@ def _with_half(row: Mapping[str, Any]) -> str | None:
 
 def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of `decision` in words: times with their units, numbers of three digits."""
-    return {**row, **{name: amount(name, row[name]) for name in DECIDING}}
+    said = {**row, **{name: amount(name, row[name]) for name in DECIDING}}
+    if row["drain_ms"] is None and row["drained"] and row["horizon_ms"]:
+        said["drain_ms"] = f"not in {duration(row['horizon_ms'])}"
+    return said
 
 
 def unknown_work(scenario: Scenario) -> str:
@@ -336,17 +340,23 @@ def standing(best: Best, baseline: str, is_pair: bool) -> str:
     return f"{joined(best.names)} {'tie' if len(best.names) > 1 else how}"
 
 
-def joined(names: tuple[str, ...]) -> str:
+def joined(names: tuple[str, ...], word: str = "and") -> str:
     """Return names in a sentence: ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def span(measure: str, values: Iterable[float]) -> str:
+    """Return values of a measure in words, from the least to the most: ``5m 2s to 7m 1s``."""
+    ends = sorted(values)
+    said = dict.fromkeys(amount(measure, one) for one in (*ends[:1], *ends[-1:]))
+    return " to ".join(map(str, said))
 
 
 def _gain(best: Best, measure: str, found: Compared) -> str:
     """Say by how much variants that tie are better, and where a gain is too small to act on."""
     said = []
     if len(best.names) > 1 and best.gains:
-        gains = dict.fromkeys(amount(measure, gain) for gain in (min(best.gains), max(best.gains)))
-        said.append(f"{' to '.join(map(str, gains))} less than {found.baseline}")
+        said.append(f"{span(measure, best.gains)} less than {found.baseline}")
     if best.is_small:
         said.append("less than a tenth")
     return f" ({', '.join(said)})" if said else ""
@@ -354,10 +364,15 @@ def _gain(best: Best, measure: str, found: Compared) -> str:
 
 def _horizon(found: Compared) -> str:
     """Return the simulated time, on which the age of a growing lag depends."""
+    span_ms = _simulated_ms(found)
+    return "" if span_ms is None else f" over {duration(span_ms)}"
+
+
+def _simulated_ms(found: Compared) -> int | None:
+    """Return how long was simulated; None where runs that were made elsewhere do not tell."""
     if "duration_ms" not in found.runs.column_names:
-        return ""
-    spans = found.runs.column("duration_ms").drop_null().to_pylist()
-    return f" over {duration(spans[0])}" if spans else ""
+        return None
+    return next(iter(found.runs.column("duration_ms").drop_null().to_pylist()), None)
 
 
 def _in_order(found: Compared, best: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -392,5 +407,4 @@ def _means(runs: list[dict[str, Any]], measure: str) -> str:
     for row in runs:
         if row.get(measure) is not None:
             values.setdefault(row["variant"], []).append(row[measure])
-    means = sorted(sum(some) / len(some) for some in values.values())
-    return " to ".join(dict.fromkeys(duration(mean) for mean in (*means[:1], *means[-1:])))
+    return span(measure, (sum(some) / len(some) for some in values.values()))

@@ -103,7 +103,7 @@ DIFFERENCES = pa.schema(
         ("better", pa.bool_()),  # than the baseline; null: the interval does not say
     ]
 )
-#: The lag of a whole group in one variant at one time.
+#: The lag of a whole group in one variant at one time, and the age of its oldest record.
 PROJECTED = pa.schema(
     [
         ("variant", pa.string()),
@@ -111,5 +111,10 @@ PROJECTED = pa.schema(
         ("lag", pa.float64()),  # mean of the runs, in offsets
         ("low", pa.float64()),  # of its confidence interval; null with a single run
         ("high", pa.float64()),
+        ("age_ms", pa.float64()),  # of the oldest unfinished record, mean of the runs
+        ("age_low_ms", pa.float64()),
+        ("age_high_ms", pa.float64()),
+        # until nothing was left, mean of the runs, in all rows of a variant; null: one never did
+        ("drain_ms", pa.float64()),
     ]
 )

@@ -35,6 +35,8 @@ from sharelag.whatif.compiled.layout import (
     FIRST_CHUNK,
     FOUND,
     GAP,
+    HOLD,
+    HOLDS,
     M_OFFSET,
     M_SINCE,
     MISS,
@@ -94,8 +96,8 @@ def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
 
 
 @part
-def _poison_of(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
-    """How a record goes wrong in its so many-th delivery; 0: it does not."""
+def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
+    """Where it lies how a record goes wrong in its so many-th delivery; 0: it does not."""
     low, high = 0, a[p + POISONS]
     while low < high:
         middle = (low + high) >> 1
@@ -106,16 +108,16 @@ def _poison_of(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     at = a[p + POISONS_AT] + low * POISON
     if low == a[p + POISONS] or a[at + P_OFFSET] != offset or attempt > a[at + P_ATTEMPTS]:
         return 0
-    return a[at + P_TYPE]
+    return at
 
 
 @part
 def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """What a member says of a record in its so many-th delivery."""
     if a[p + POISONS]:
-        poison = _poison_of(a, p, attempt, offset)
+        poison = poison_at(a, p, attempt, offset)
         if poison:
-            return poison
+            return a[poison + P_TYPE]
     if a[m + ACCEPTS_ALL]:
         return ACCEPT
     chunk = a[p + CHUNK_AT] + offset // CHUNK - a[p + FIRST_CHUNK]
@@ -192,10 +194,13 @@ def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
 
 @part
 def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any:
-    """What a member says of an offset, which may have no record."""
+    """What a member says of an offset, which may have no record; of one it holds nothing yet."""
     if a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]):
         return GAP
-    return type_of(a, m, p, attempt, offset)
+    type_ = type_of(a, m, p, attempt, offset)
+    if type_ == HOLD:
+        return ACCEPT if a[slot + HOLDS] else SILENT
+    return type_
 
 
 @part

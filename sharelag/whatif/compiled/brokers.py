@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, Window
+from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import Writes
@@ -77,7 +78,7 @@ class Brokers:
 
     def close(self, number: int) -> None:
         """End the share sessions of a member: release what it holds, forget what it waits for."""
-        self._core.call("closes", self._core.members[number])
+        self._core.call(calls.CLOSES, self._core.members[number])
         self._core.forget()
 
     def change_leader(self, place: int) -> None:
@@ -85,11 +86,11 @@ class Brokers:
         if self._states.window(place) is None:
             return  # the group does not know it yet
         core, p = self._core, self._core.places[place]
-        core.call("expire", p)
+        core.call(calls.EXPIRE, p)
         epoch = core[p + at.LEADER_EPOCH] + 1
         window = self._states.read(place, epoch, self._clock.now_ms)
         self._load(place, window, epoch, self._after(core[p + at.LEADER]))
-        core.call("wake", p)
+        core.call(calls.WAKE, p)
 
     def stop(self, broker: int, for_ms: int | None) -> None:
         """Stop a broker: it answers nothing, and forgets what it did not write."""
@@ -103,7 +104,7 @@ class Brokers:
         for place, p in enumerate(core.places):
             window = self._states.window(place)
             if core[p + at.LEADER] == broker and window is not None:
-                core.call("end_leader", p)
+                core.call(calls.END_LEADER, p)
                 self._load(place, window, core[p + at.LEADER_EPOCH], broker)
 
     def _change_leader_of(self, broker: int) -> None:
@@ -139,5 +140,5 @@ class Brokers:
         core.hold(p, start, window.batches, self._clock.now_ms)
         core[p + at.LEADER], core[p + at.LEADER_EPOCH] = leader, epoch
         core[p + at.WRITE_EPOCH] = max(epoch, window.leader_epoch)
-        core.call("move_start", p)
+        core.call(calls.MOVE_START, p)
         core.have_window(p)

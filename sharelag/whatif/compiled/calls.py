@@ -1,23 +1,58 @@
-"""What Python calls of the loop, in plain form; `sharelag.whatif.compiled.ready` compiles it."""
+"""What Python calls of the loop: one kernel, so that what all of it needs is compiled once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sharelag.whatif.compiled import batches, ends, requests, sampling, serving, states, working
-from sharelag.whatif.compiled import kernel as loop
+from sharelag.compiled import part
+from sharelag.whatif.compiled.batches import held_in
+from sharelag.whatif.compiled.ends import note_drained
+from sharelag.whatif.compiled.kernel import run
+from sharelag.whatif.compiled.requests import closes
+from sharelag.whatif.compiled.sampling import sample
+from sharelag.whatif.compiled.serving import end_leader, wake
+from sharelag.whatif.compiled.states import expire, move_start
+from sharelag.whatif.compiled.working import close_sessions, poll
 
-#: By name.
-CALLS: dict[str, Any] = {
-    "run": loop.run,
-    "sample": sampling.sample,
-    "note_drained": ends.note_drained,
-    "closes": requests.closes,
-    "poll": working.poll,
-    "close_sessions": working.close_sessions,
-    "move_start": states.move_start,
-    "expire": states.expire,
-    "wake": serving.wake,
-    "end_leader": serving.end_leader,
-    "held_in": batches.held_in,
-}
+(
+    RUN,
+    SAMPLE,
+    NOTE_DRAINED,
+    CLOSES,
+    POLL,
+    CLOSE_SESSIONS,
+    MOVE_START,
+    EXPIRE,
+    WAKE,
+    END_LEADER,
+    HELD_IN,
+) = range(11)
+
+
+@part
+def called(a: Any, what: Any, at: Any, number: Any) -> Any:
+    """Do what Python calls, of a member, a place or a time; return two numbers."""
+    found = 0
+    if what == RUN:
+        return run(a, at, number)
+    if what == SAMPLE:
+        sample(a)
+    elif what == NOTE_DRAINED:
+        note_drained(a, at)
+    elif what == CLOSES:
+        closes(a, at)
+    elif what == POLL:
+        poll(a, at)
+    elif what == CLOSE_SESSIONS:
+        found = int(close_sessions(a, at))
+    elif what == MOVE_START:
+        move_start(a, at)
+    elif what == EXPIRE:
+        expire(a, at)
+    elif what == WAKE:
+        wake(a, at)
+    elif what == END_LEADER:
+        end_leader(a, at)
+    elif what == HELD_IN:
+        found = held_in(a, at)
+    return found, 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.memory import Core
@@ -95,7 +96,7 @@ class Client(Life):
         self._count_unassigned()
         self._beat(self._beats)  # it says what it has, or joins again
         if self.places and not self._is_at_work():
-            self._core.call("poll", self.address)
+            self._core.call(calls.POLL, self.address)
 
     def _depart(self) -> None:
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
@@ -116,7 +117,7 @@ class Client(Life):
         self._close()
 
     def _close(self) -> None:
-        sent = self._core.call("close_sessions", self.address)
+        sent, _ = self._core.call(calls.CLOSE_SESSIONS, self.address)
         # A moment later, so that what it has acknowledged is written when its sessions end.
         written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0
         self._clock.after(self._network + written, self._world.brokers.close, self.number)

@@ -213,13 +213,14 @@ IS_DEAD, BROKER_EPOCH, BROKER = range(3)
 
 # ---- a slot: what was delivered to a member ----
 # `COMPACTED`: how many compactions there were when it was answered; `ONE_BY_ONE`: whether its
-# acknowledgements are put together record by record.
-NEXT_FREE, ENTRIES, COMPACTED, ONE_BY_ONE, SLOT_HEAD = range(5)
+# acknowledgements are put together record by record; `HOLDS`: whether what is left are records that
+# are held after all others.
+NEXT_FREE, ENTRIES, COMPACTED, ONE_BY_ONE, HOLDS, SLOT_HEAD = range(6)
 E_PLACE, E_FIRST, E_LAST, E_COUNT, E_EPOCH, ENTRY_SIZE = range(6)
 # When members acknowledge: with the next poll, after each record, or what led to an error.
 BY_POLL, BY_RECORD, BY_ERROR = range(3)
-# ---- a record that goes wrong: in so many deliveries ----
-P_OFFSET, P_TYPE, P_ATTEMPTS, POISON = range(4)
+# ---- a record that goes wrong: in so many deliveries, and how long it is held ----
+P_OFFSET, P_TYPE, P_ATTEMPTS, P_HOLD, POISON = range(5)
 # ---- what a member asks: its acknowledgements in rows, and after them types by offset ----
 A_NEXT_FREE, A_OF, A_ROWS, A_TYPES, ASK_HEAD = range(5)
 # ---- a row of acknowledgements: a type, or -1 and where the types of its offsets are ----
@@ -273,7 +274,7 @@ NOT_IN_FLIGHT, BEYOND, NOT_HELD, NOT_RENEWED = 1, 2, 3, 4
 NOBODY = -1
 # Delivery states and acknowledgement types, as Kafka numbers them.
 S_AVAILABLE, S_ACQUIRED, S_ACKNOWLEDGED, S_ARCHIVED = 0, 1, 2, 4
-GAP, ACCEPT, RELEASE, REJECT, RENEWAL, CRASH, SILENT = 0, 1, 2, 3, 4, 98, 99
+GAP, ACCEPT, RELEASE, REJECT, RENEWAL, HOLD, CRASH, SILENT = 0, 1, 2, 3, 4, 97, 98, 99
 #: When what follows an open transaction can be read.
 NEVER = (1 << 63) - 1
 #: Microseconds after which a client tries again (``reconnect.backoff.ms``).

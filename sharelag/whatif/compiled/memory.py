@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from sharelag.errors import InputError
 from sharelag.model import TERMINAL_STATES, StateBatch
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.calls import CALLS
+from sharelag.whatif.compiled.calls import called
 from sharelag.whatif.compiled.sizes import Sizes
 from sharelag.whatif.consumers import Behaviour
 from sharelag.whatif.partition.values import Limits, LogBatch
@@ -55,12 +54,12 @@ class Core:
     def __init__(
         self, scenario: Scenario, logs: Sequence[Log], requests: bool, is_compiled: bool
     ) -> None:
-        self._forms: Mapping[str, Callable[..., Any]] | None = None
+        self._form: Callable[..., tuple[int, int]] | None = None
         if is_compiled:
             # Only here: numba takes its time to load.
-            from sharelag.whatif.compiled.ready import forms
+            from sharelag.whatif.compiled.ready import form
 
-            self._forms = forms()
+            self._form = form()
         self._sizes, self._scenario = Sizes.of(scenario), scenario
         chunks = [_chunks(log) for log in logs]
         self._chunks = sum(chunks)
@@ -97,11 +96,12 @@ class Core:
     def _hold(self, a: Longs) -> None:
         self.a, self._view = a, memoryview(a)  # type: ignore[arg-type]
 
-    def call(self, name: str, *numbers: int) -> Any:
-        """Call a kernel, in the form of this run, one of `calls.CALLS`."""
-        if self._forms is None:
-            return CALLS[name](self._view, *numbers)
-        return self._forms[name](self.a, *numbers)
+    def call(self, what: int, at: int = 0, number: int = 0) -> tuple[int, int]:
+        """Let kernels do something in the form of this run: see `calls.called`."""
+        if self._form is None:
+            found: tuple[int, int] = called(self._view, what, at, number)
+            return found
+        return self._form(self.a, what, at, number)
 
     @property
     def written(self) -> int:
@@ -220,8 +220,8 @@ class Core:
         self[p + at.SPARE] = max(self[p + at.SPARE], self._sizes.spare + int(hole))
         self.have_window(p)
 
-    def poison(self, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
-        """Put in which records of a place go wrong, how, and in how many deliveries."""
+    def poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
+        """Put in which records of a place go wrong: how, in how many deliveries, how long held."""
         p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
         begin = self._room(len(rows) * at.POISON)
         self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)

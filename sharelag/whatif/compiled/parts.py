@@ -7,6 +7,7 @@ from typing import Any
 from sharelag.compiled import part
 from sharelag.whatif.compiled.acknowledging import (
     is_gap,
+    poison_at,
     rows_one_by_one,
     rows_together,
     type_at,
@@ -35,6 +36,8 @@ from sharelag.whatif.compiled.layout import (
     ENTRY_SIZE,
     FIRST_CHUNK,
     FOUND,
+    HOLD,
+    HOLDS,
     INDEX,
     IS_FIXED,
     LEADER,
@@ -42,6 +45,7 @@ from sharelag.whatif.compiled.layout import (
     MISSING,
     ONE_BY_ONE,
     P_ATTEMPTS,
+    P_HOLD,
     P_OFFSET,
     P_TYPE,
     PART_ENTRY,
@@ -83,6 +87,10 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
     commit = a[m + COMMIT] if is_part else BY_POLL
     a[m + CRASHES] = 0
+    if a[slot + HOLDS]:
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        a[m + PART_ENTRY], a[m + PART_LAST] = entry, offset
+        return a[poison_at(a, a[at + E_PLACE], a[at + E_COUNT], offset) + P_HOLD]
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p, count, last = a[at + E_PLACE], a[at + E_COUNT], a[at + E_LAST]
@@ -97,7 +105,7 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
                 if (
                     commit == BY_RECORD
                     or type_ == CRASH
-                    or (commit == BY_ERROR and type_ != ACCEPT and type_ != SILENT)
+                    or (commit == BY_ERROR and type_ not in (ACCEPT, HOLD, SILENT))
                 ):
                     a[m + PART_LAST], a[m + CRASHES] = offset, type_ == CRASH
                     return total
@@ -221,9 +229,31 @@ def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
 
 @part
 def after_part(a: Any, m: Any, slot: Any) -> None:
-    """Let a member begin what follows a part."""
+    """Let a member begin what follows a part; after a record that it held, the next such one."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
     if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
         entry += 1
         last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
     a[m + ENTRY], a[m + RECORD] = entry, last + 1
+    if a[slot + HOLDS]:
+        to_held(a, m, slot)
+
+
+@part
+def to_held(a: Any, m: Any, slot: Any) -> bool:
+    """Move a member to the next record that it has to hold; whether there is any."""
+    entry, offset = a[m + ENTRY], a[m + RECORD]
+    while entry < a[slot + ENTRIES]:
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p = a[at + E_PLACE]
+        while a[p + POISONS] and offset <= a[at + E_LAST]:
+            poison = poison_at(a, p, a[at + E_COUNT], offset)
+            is_there = not (a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]))
+            if poison and a[poison + P_TYPE] == HOLD and is_there:
+                a[m + ENTRY], a[m + RECORD] = entry, offset
+                return True
+            offset += 1
+        entry += 1
+        offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+    a[m + ENTRY] = entry
+    return False

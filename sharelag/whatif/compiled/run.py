@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from sharelag.model import SharePartition
+from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.clients import Client, World
@@ -66,7 +67,7 @@ class LoopClock(Clock):
     def _has_run(self, time: int, number: int) -> bool:
         """Do events of kernels; whether nothing else comes before a time and a number there."""
         core = self._core
-        code, subject = core.call("run", time, number)
+        code, subject = core.call(calls.RUN, time, number)
         if at.CLOSE <= code <= at.HANG_NOW:
             self.now = core[at.NOW]
             self.call(code, subject)
@@ -194,7 +195,7 @@ class Simulation(Loop[Client]):
 
     def _observed(self) -> Longs:
         core = self.core
-        core.call("sample")
+        core.call(calls.SAMPLE)
         begin = core[at.SAMPLE_AT]
         rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
         return rows.reshape(-1, at.SAMPLE)
@@ -203,7 +204,7 @@ class Simulation(Loop[Client]):
         raise NotImplementedError("all places are observed together")
 
     def _note_drained(self) -> None:
-        self.core.call("note_drained", self.core.places[-1])
+        self.core.call(calls.NOTE_DRAINED, self.core.places[-1])
 
     def _assigned(self) -> Sequence[Assigned]:
         return self.coordinator.assignments
@@ -212,7 +213,7 @@ class Simulation(Loop[Client]):
         return self.scenario.assignor
 
     def _held(self) -> int:
-        return sum(self.core.call("held_in", p) for p in self.core.places)
+        return sum(self.core.call(calls.HELD_IN, p)[0] for p in self.core.places)
 
     def _settle(self) -> None:
         core = self.core

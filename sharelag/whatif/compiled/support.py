@@ -8,8 +8,8 @@ from sharelag.whatif.scenario import Scenario
 #: Records that one process simulates until it pays to load what is compiled, which takes a second:
 #: 20,000 take some 2.5 s of a core in plain Python, and 1.0 s with loading, 0.02 s without.
 LOADED_FROM = 20_000
-#: The same if it has to be compiled first, which takes about a minute once on a machine.
-COMPILED_FROM = 500_000
+#: The same if it has to be compiled first, which takes some 20 s once on a machine.
+COMPILED_FROM = 170_000
 #: Records of a scenario from which on compiled kernels that are loaded pay.
 _LEAST = 1_000
 

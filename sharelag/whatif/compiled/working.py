@@ -52,6 +52,7 @@ from sharelag.whatif.compiled.layout import (
     FETCHES,
     FOUND,
     HAS_ACCIDENTS,
+    HOLDS,
     HUNG,
     HUNG_UNTIL,
     IS_DEAD,
@@ -98,6 +99,7 @@ from sharelag.whatif.compiled.parts import (
     is_nothing,
     may_crash,
     renewal_of,
+    to_held,
     until,
 )
 from sharelag.whatif.compiled.queue import push
@@ -293,7 +295,7 @@ def answered(a: Any, m: Any, slot: Any) -> None:
         return
     a[m + POLLS] += 1
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
-    a[slot + COMPACTED] = a[COMPACTIONS]
+    a[slot + COMPACTED], a[slot + HOLDS] = a[COMPACTIONS], 0
     a[slot + ONE_BY_ONE] = a[m + COMMIT] != BY_POLL or may_crash(a, slot)
     for entry in range(a[slot + ENTRIES]):
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
@@ -364,8 +366,18 @@ def worked(a: Any, m: Any) -> None:
     entry, record = a[m + ENTRY], a[m + RECORD]
     is_last = entry == a[slot + ENTRIES]
     # What is left after an error may be silent and take no time: then nothing follows.
-    if is_last or (a[m + COMMIT] == BY_ERROR and is_nothing(a, m, slot, entry, record)):
+    if a[m + COMMIT] == BY_ERROR and not a[slot + HOLDS]:
+        is_last = is_last or is_nothing(a, m, slot, entry, record)
+    is_rest = False
+    if is_last and not a[slot + HOLDS]:
+        a[m + ENTRY], a[m + RECORD] = 0, a[slot + SLOT_HEAD + E_FIRST]
+        is_rest = to_held(a, m, slot)
+    if is_last and not is_rest:
         a[m + WORKING_ON], a[m + PENDING] = -1, slot
         poll(a, m)
-    elif not _acknowledge(a, m, slot, -1, SAYS_AND_WAITS, False):
+        return
+    waits = _acknowledge(a, m, slot, -1, SAYS_AND_WAITS, False)
+    if is_rest:  # from now on it says something of what it holds
+        a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 1
+    if not waits:
         resumes(a, m)

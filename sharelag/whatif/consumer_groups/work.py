@@ -12,6 +12,7 @@ from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import (
     ACCEPT,
     CRASH,
+    HOLD,
     REJECT,
     RELEASE,
     Longs,
@@ -134,7 +135,7 @@ def process(
 
     A record that the behaviour releases is tried again at once, up to ``attempts`` times in all its
     deliveries, and then given up, as a rejected one; a silent one counts as done, since nobody says
-    that it is not.
+    that it is not. One that is held keeps all that follow waiting.
     """
     batch = Batch(returned)
     for partition, first, last in returned:
@@ -156,6 +157,8 @@ def process(
                 batch.retries[place] = batch.retries.get(place, 0) + 1
                 batch.duration += here.total(offset, offset)
                 answer = _answer(of(offset, offset, attempt, behaviour))
+            if answer == HOLD:
+                batch.duration += outcomes[place].poison[offset][2]
             if answer == CRASH:
                 end, batch.crashes = offset, True
                 break

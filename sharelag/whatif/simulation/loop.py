@@ -26,6 +26,7 @@ from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
 from sharelag.whatif.simulation.streams import (
     CRASH,
+    HOLD,
     REJECT,
     RELEASE,
     SILENT,
@@ -41,7 +42,13 @@ L = TypeVar("L", bound=Life)
 Works = dict[int, Work]
 #: How often the log cleaner looks, at most.
 CLEAN_MS = 300_000
-_POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH}
+_POISON = {
+    "release": RELEASE,
+    "reject": REJECT,
+    "silent": SILENT,
+    "crash": CRASH,
+    "hold": HOLD,
+}
 
 
 class Progress(NamedTuple):
@@ -311,11 +318,12 @@ class Loop(ABC, Generic[L]):
 def _outcomes(
     scenario: Scenario, seed: int, names: Sequence[tuple[str, int]]
 ) -> Sequence[Outcomes]:
-    poison: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
+    poison: dict[tuple[str, int], dict[int, tuple[int, int, int]]] = {}
     for one in scenario.poison:
         poison.setdefault((one.topic, one.partition), {})[one.offset] = (
             _POISON[one.how],
             one.attempts,
+            (one.hold_ms or 0) * MS,
         )
     return [Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(names)]
 

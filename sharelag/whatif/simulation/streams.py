@@ -25,7 +25,7 @@ CHUNK = 4096
 #: Bits of a random number below 1.
 WHOLE_BITS = 53
 #: What `Outcomes` answers: types of acknowledgements, and what has none.
-ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
+ACCEPT, RELEASE, REJECT, HOLD, CRASH, SILENT = 1, 2, 3, 97, 98, 99
 
 
 def generator(seed: int, *about: int) -> np.random.Generator:
@@ -109,10 +109,11 @@ class Outcomes:
     Attributes
     ----------
     poison
-        By offset, what becomes of a record whatever the behaviour, and in how many deliveries.
+        By offset, what becomes of a record whatever the behaviour, in how many deliveries, and for
+        how many microseconds it is held.
     """
 
-    def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
+    def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
         self._seed, self._place, self.poison = seed, place, poison
         self._chunks: dict[int, dict[int, NDArray[np.float64]]] = {}
 
@@ -120,7 +121,7 @@ class Outcomes:
         """One answer a record; None where all are accepted."""
         bad = [
             one
-            for one, (_, most) in self.poison.items()
+            for one, (_, most, _) in self.poison.items()
             if first <= one <= last and attempt <= most
         ]
         if behaviour.accept == 1 and not bad:

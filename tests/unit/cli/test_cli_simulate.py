@@ -221,11 +221,46 @@ def test_a_comparison_for_people() -> None:
     decides = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
     heading, two, six = decides.stdout.splitlines()
     assert heading.split()[:4] == ["VARIANT", "DRAIN", "DRAINED", "AGE-P95"]
-    assert re.fullmatch(r"2 members +- 0 of 7 .* - +[\d,]+ .*baseline", two)
-    assert re.fullmatch(r"6 members +- 0 of 7 .* the same +[\d,]+ .* -", six)
+    assert re.fullmatch(r"2 members +not in [\dms ]+ 0 of 7 .* - +[\d,]+ .*baseline", two)
+    assert re.fullmatch(r"6 members +not in [\dms ]+ 0 of 7 .* the same +[\d,]+ .* -", six)
     chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
     assert [line.split()[-1] for line in chosen.stdout.splitlines()[1:]] == ["baseline", "winner"]
     assert "better, winner" in chosen.stdout
+
+
+def test_what_clears_the_lag_is_searched() -> None:
+    given = ("--scenario", "uneven", "--what-clears", "--members", "12", "--seeds", "2")
+    given += ("--duration", "20s", "--assignor", "all-to-all")
+    answer = run(*given)
+    assert answer.exit_code == 0, answer.output
+    heading, simple, other = answer.stdout.splitlines()
+    assert heading.split() == ["ASSIGNOR", "8-MEMBERS", "12-MEMBERS"]
+    assert re.match(r"simple +not in 20 s, age .+ h", simple)
+    assert other.startswith("all-to-all")
+    lines = rows(*given)
+    assert [(line["assignor"], line["members"]) for line in lines] == [
+        ("simple", 8), ("all-to-all", 8), ("simple", 12), ("all-to-all", 12)
+    ]  # fmt: skip
+    assert {line["runs"] for line in lines} == {2}
+    assert "20 s simulated" in answer.stderr
+    assert "as it is (simple, 8 members)" in answer.stderr.splitlines()[-1]
+
+
+def test_every_assignor_says_what_it_does() -> None:
+    lines = rows("--assignor", "list")
+    assert {line["assignor"] for line in lines} >= {"simple", "lag-aware-sticky", "optimal"}
+    assert all(len(line["about"]) > 20 for line in lines)
+    refused = run("--assignor", "list", "--compare")
+    assert refused.exit_code == 2
+    assert "--assignor list runs nothing: remove --compare" in refused.stderr
+
+
+def test_the_default_number_of_seeds_is_enough_for_any_comparison() -> None:
+    """Eight seeds tell seven variants from the first even where all runs differ by the same."""
+    given = ("--duration", "2s", "--members", "2,3,4,5,6,7,8,9", "--compare")
+    answer = run("--scenario", "idle-members", *given)
+    assert "8 variants, 9 seeds" in answer.stderr
+    assert "too few" not in answer.stderr
 
 
 def test_the_fewest_members_are_searched() -> None:
@@ -373,6 +408,8 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--seed", "1", "--seeds", "2"), "choose --seed or --seeds"),
         (("--seed", "1", "--seed", "1"), "--seed has a duplicate"),
         (("--baseline", "x"), "--baseline needs --compare: add it"),
+        (("--what-clears", "--compare"), "--compare and --what-clears cannot be combined"),
+        (("--what-clears", "--autoscale", "fixed:3"), "remove --autoscale"),
         (("--measure", "moves"), "--measure needs --compare: add it"),
         (("--optimal",), "--optimal needs --compare: add it"),
         (("--optimal", "--against", "consumer-group"), "--optimal needs --compare"),

@@ -16,6 +16,7 @@ import pytest
 
 import sharelag
 from sharelag.engine.engines import gather
+from sharelag.inputs.recorded import folder_of
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
 from sharelag.reports.capacity import propose
@@ -149,19 +150,37 @@ def test_a_table_leaves_out_what_has_no_value() -> None:
 
 def test_a_proposal_says_whether_it_is_enough() -> None:
     case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), over=3600, engine="local")
-    made = propose(case, members=[4, 40], minutes=1, seeds=5)
-    few, many = (
-        next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40)
+    made = propose(case, assignors=[], members=[4, 40], minutes=1, seeds=7)
+    found = {row["members"]: row for row in made.clearing.cells.to_pylist()}
+    assert [(found[n]["drained"], found[n]["runs"]) for n in (4, 40)] == [(0, 7), (7, 7)]
+    assert re.fullmatch(
+        r"slow: simple with 40 members clears the lag: drained in \S+ s, p95 age .+; as it is "
+        r"\(simple, 2 members\): not drained within 1m 0s, p95 age .+; no assignor does with 4 "
+        r"members\.",
+        made.words,
     )
-    assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
-    assert made.words.startswith("slow: 40 members is best by p95 age over 1m 0s: ")
-    assert re.search(
-        r": drained in [^,;]+, p95 age [^,;]+; .+; as it is: not drained.+\.$", made.words
+    drains = [row["drain_ms"] for row in made.clearing.comparison.decision()]
+    assert drains == [None, None, found[40]["drain_ms"]]
+    assert "not in 1m 0s" in cells.compared(made).html
+    drawn = cells.clearing(made).light.layout.meta["title"]
+    assert drawn.startswith("simple with 40 members clears the lag in ")
+    small = propose(case, assignors=[], members=[4], minutes=1, seeds=3)
+    assert small.words == (
+        "slow: as it is (simple, 2 members) does not clear the lag within 1m 0s, nor do simple "
+        "with up to 4 members."
     )
-    assert re.fullmatch(r"-\S+ s ± \S+ s", many["age_p95_difference"])
-    small = propose(case, members=[4], minutes=1, seeds=3)
-    assert small.words.endswith(
-        ". No variant clears the lag within 1 min in every run: try more members."
+
+
+def test_a_proposal_finds_what_clears_the_lag_of_the_demo() -> None:
+    case = read(capture=str(folder_of("demo")), group=["fulfilment"], over=3600, engine="local")
+    made = propose(case, assignors=["lag-aware-sticky"], seeds=2)
+    members = made.clearing.cells["members"].unique().to_pylist()
+    assert (members, made.clearing.horizon_ms) == ([3, 5, 7, 9], 600_000)
+    (answer,) = made.clearing.answers
+    assert answer["variant"] == "lag-aware-sticky \u00b7 9 members"
+    assert answer["drain_ms"] == pytest.approx(462_000, rel=0.01)  # 7m 42s
+    assert made.words.startswith(
+        "fulfilment: lag-aware-sticky with 9 members clears the lag: drained in 7m "
     )
 
 
@@ -175,8 +194,9 @@ def test_a_proposal_says_nothing_of_work_that_is_not_known() -> None:
         pa.nulls(len(gone), case.evidence.groups.schema.field("emptied").type),
     )
     case = replace(case, evidence=replace(case.evidence, groups=gone))
-    made = propose(case, assignors=["lag-aware-sticky"], minutes=0.2, seeds=2)
-    assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
+    made = propose(case, assignors=["lag-aware-sticky"], members=[1, 2], minutes=0.2, seeds=2)
+    assert made.clearing.cells["members"].unique().to_pylist() == [1, 2]
+    assert made.clearing.answers == []
     assert made.words.startswith("notifications: not known: ")
     assert "nobody knows how long a record takes" in made.words
     assert "1 ms of work for each record, since the group has no members to measure" in made.assumed

@@ -191,12 +191,16 @@ def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
 
 
 def test_what_is_silent_is_done() -> None:
-    """A consumer group does not know that a record was not acknowledged."""
+    """A consumer group does not know that a record was not acknowledged, or too late."""
     scenario = replace(
         appended(100, 1, 1, Service(10)), poison=(Poison("t", 0, 50, "silent"),), duration_ms=60_000
     )
     twin = only(consumer_group_twin(scenario))
     assert (twin["acknowledged"], twin["deliveries"]) == (100, 100)
+    held = replace(scenario, poison=(Poison("t", 0, 50, "hold", 1, hold_ms=9000),))
+    holding = only(consumer_group_twin(held))
+    assert (holding["acknowledged"], holding["deliveries"]) == (100, 100)
+    assert holding["drain_ms"] == pytest.approx(twin["drain_ms"] + 9000)
 
 
 def test_deleted_records_are_lost_where_the_reset_says() -> None:

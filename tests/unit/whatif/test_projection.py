@@ -12,6 +12,7 @@ import pytest
 from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.whatif import compare, compared, grid, named, projected, simulate
+from sharelag.whatif.compare import PROJECTED
 from sharelag.whatif.comparison.intervals import (
     MOST_TIMES,
     curve,
@@ -47,9 +48,11 @@ def test_a_long_run_keeps_as_many_times_as_can_be_drawn() -> None:
     short = simulate(SCENARIO).timeline
     assert len(curve(short).times) == len(set(short.column("time_ms").to_pylist())) == 21
     times = np.repeat(np.arange(86_401) * 1000, 2)
-    long = pa.table({"time_ms": times, "lag": np.arange(len(times))})
+    ages = np.tile([5, 7], 86_401)
+    long = pa.table({"time_ms": times, "lag": np.arange(len(times)), "age_ms": ages})
     found = curve(long)
-    assert len(found.times) == len(found.lag) == MOST_TIMES
+    assert len(found.times) == len(found.lag) == len(found.age_ms) == MOST_TIMES
+    assert set(found.age_ms.tolist()) == {7.0}  # of the oldest record of all partitions
     assert (found.times[0], found.times[-1]) == (0, 86_400_000)
     assert found.lag.tolist() == [4 * time / 1000 + 1 for time in found.times]
     assert (np.diff(found.times) >= 43_000).all()
@@ -59,7 +62,7 @@ def test_a_long_run_keeps_as_many_times_as_can_be_drawn() -> None:
 def test_one_run_has_no_interval_and_none_is_an_error() -> None:
     found = projected({"as it is": SCENARIO}, seeds=[3])
     assert found.column("low").null_count == len(found) > 0
-    assert len(charts.projection_figure(found).data) == 1
+    assert len(charts.projection_figure(found).data) == 2  # lag and age, without a band
     with pytest.raises(InputError, match="at least one variant and one seed"):
         projected({"as it is": SCENARIO}, seeds=[])
 
@@ -89,13 +92,59 @@ def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyP
 def test_the_figure_says_where_each_curve_ends() -> None:
     found = projected({"as it is": SCENARIO, "<b>more": MORE}, seeds=range(3))
     figure = charts.projection_figure(found)
-    assert [trace.mode for trace in figure.data].count("lines") == 2
-    assert len(figure.data) == 4  # a band each
+    lines = [trace for trace in figure.data if trace.mode == "lines"]
+    assert [trace.yaxis for trace in lines] == ["y", "y", "y2", "y2"]
+    assert len(figure.data) == 8  # a band each
     title = figure.layout.meta["title"]
     assert title.startswith("Lag after")
     assert "&lt;b&gt;more" in figure.data[-1].name
     empty = charts.projection_figure(found.slice(0, 0))
     assert not empty.data
+
+
+def curves_of(**ends: tuple[float, float, float | None]) -> pa.Table:
+    """Lines from 1,000 offsets to an end, with the age there in seconds, and when they drain."""
+    rows = [
+        {"variant": name, "time_ms": time, "lag": 1_000 + (lag - 1_000) * time / 60_000}
+        | {"age_ms": 1000 * age * time / 60_000, "drain_ms": drain_ms}
+        for name, (lag, age, drain_ms) in ends.items()
+        for time in range(0, 60_001, 1_000)
+    ]
+    return pa.Table.from_pylist(rows, schema=PROJECTED)
+
+
+def test_axes_are_fitted_to_what_differs() -> None:
+    far = charts.projection_figure(curves_of(a=(1_040, 50, None), b=(1_100, 60, None)))
+    low, high = far.layout.yaxis.range
+    assert 950 < low < 1_000
+    assert 1_100 < high < 1_150
+    assert far.layout.yaxis2.range[0] == 0
+    near = charts.projection_figure(curves_of(a=(0, 50, None), b=(1_100, 60, None)))
+    assert near.layout.yaxis.range[0] == 0
+
+
+def test_names_stand_at_the_ends_of_lines_and_none_over_another() -> None:
+    ends = {name: (1_000.0 + place, 50.0, None) for place, name in enumerate("abcdef")}
+    figure = charts.projection_figure(curves_of(**ends, last=(5_000, 90, None)))
+    drawn = [trace.name for trace in figure.data if trace.mode == "lines"]
+    assert set(drawn) == set("abcdef")  # six can be told apart: those with the least lag
+    assert figure.layout.meta["facts"][-1] == "Not drawn: 1 variant with more lag at the end."
+    for place, axis in (("y", figure.layout.yaxis), ("y2", figure.layout.yaxis2)):
+        labels = [one for one in figure.layout.annotations if one.yref == place]
+        assert {one.text for one in labels} == set("abcdef")
+        assert {one.x for one in labels} == {1}
+        low, high = axis.range
+        room = (axis.domain[1] - axis.domain[0]) * 380 / (high - low)
+        at = sorted((one.y - low) * room for one in labels)
+        assert min(np.diff(at)) > 14.9  # pixels
+        assert at[-1] <= 171.1
+
+
+def test_a_mark_stands_where_the_lag_is_gone() -> None:
+    figure = charts.projection_figure(curves_of(a=(0, 5, 60_000.0), b=(900, 60, None)))
+    (mark,) = [trace for trace in figure.data if trace.mode == "markers+text"]
+    assert (mark.x, mark.y, mark.text) == ((60,), (0,), ("1m\u00a00s",))
+    assert mark.hovertext == ("a drains in 1m\u00a00s",)
 
 
 # ---- intervals ----

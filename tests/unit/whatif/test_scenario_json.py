@@ -178,7 +178,7 @@ def _scenarios(draw: st.DrawFn) -> Scenario:
         faults |= st.builds(Fault, _counts, st.just("hang"), st.sampled_from(each), maybe(_counts))
     poison = st.builds(
         Poison, topics, st.just(0), _counts, st.sampled_from(["release", "crash"]), _some
-    )
+    ) | st.builds(Poison, topics, st.just(0), _counts, st.just("hold"), _some, hold_ms=_counts)
     return draw(
         st.builds(
             Scenario,

@@ -248,6 +248,7 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     rows = known.lag.select(["group_id", "topic", "topic_id", "partition"]).to_pylist()
     for row in rows:
         row["racks"] = ["east", None, "east"] if row["partition"] < 2 else ["west"]
+        row["leader_id"], row["replicas"] = row["partition"] % 2, [row["partition"] % 2, 2]
     around = pa.Table.from_pylist(rows, schema=schemas.BROKERS)
     scenario = scenario_from(replace(known, members=members, brokers=around), duration_ms=60_000)
     (topic,) = scenario.topics
@@ -255,6 +256,10 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     rack_of = {member.name: member.rack for member in scenario.members}
     assert sorted(map(str, rack_of.values())) == ["east", "west"]
     assert "without racks" not in " ".join(scenario.assumed)
+    assert scenario.brokers == 3
+    assert "; 3 brokers, which lead in turn, with latencies" in " ".join(scenario.assumed)
+    assert scenario_from(known).brokers == 1
+    assert "; one broker without racks" in " ".join(scenario_from(known).assumed)
     assert "without racks" in " ".join(scenario_from(known).assumed)
 
     # The first that joins has all partitions until the other comes; then each has those nearby.
@@ -564,7 +569,7 @@ def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None
     # 1500 records in the 25 minutes before, by 2 members that kept up: half of the time.
     assert scenario.members[0].service.mean_ms == pytest.approx(1000, rel=0.01)
     assert any(
-        "2 members busy 50% of the time" in one and "until they left, 2026-11-23 12:15:05" in one
+        "2 members busy 50 % of the time" in one and "until they left, 2026-11-23 12:15:05" in one
         for one in scenario.assumed
     )
     again = compare({"as it is": scenario, "+2": scenario.with_members(2)}, seeds=range(3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -14,6 +15,7 @@ from sharelag.whatif.scenario import (
     Costs,
     Fault,
     Member,
+    Poison,
     Producer,
     Scenario,
     Service,
@@ -50,6 +52,55 @@ def test_members_do_four_things_with_records() -> None:
     assert row["archived"] == ways["rejected"]
     with pytest.raises(InputError, match="sum up to 1"):
         Behaviour(accept=0.9, release=0.2)
+
+
+@pytest.mark.parametrize("commit", ["poll", "error", "record"])
+@pytest.mark.parametrize(("hold_ms", "late"), [(18_000, 1), (9_000, 0)])
+def test_a_member_holds_a_record_past_its_lock_then_goes_on(
+    commit: Literal["poll", "error", "record"], hold_ms: int, late: int
+) -> None:
+    """It acknowledges the rest of its poll first, and what it holds too late, or in time."""
+    held = Poison("t", 0, 5, "hold", 1, hold_ms=hold_ms)
+    scenario = Scenario(
+        (Topic("t", 1, backlog=40),),
+        (Member(max_poll_records=10, service=Service(1), behaviour=Behaviour(commit=commit)),),
+        settings=Settings(Limits(lock_duration_ms=15_000)),
+        poison=(held,),
+        duration_ms=60_000,
+    )
+    result = simulate(scenario)
+    (row,) = result.deliveries.to_pylist()
+    assert (row["acknowledged"], row["refused"], row["redeliveries"]) == (40, late, late)
+    assert only(result.summary)["expired"] == late
+    rest = [one for one in result.finished().to_pylist() if one["last_offset"] < 10]
+    alone = max(rest, key=lambda one: one["time_ms"])
+    assert (alone["first_offset"], alone["last_offset"]) == (5, 5)
+    assert all(one["time_ms"] < 100 for one in rest if one is not alone)
+    assert alone["time_ms"] > hold_ms
+    assert only(result.summary)["drain_ms"] == pytest.approx(hold_ms, abs=1_000)
+    with pytest.raises(InputError, match="give hold_ms"):
+        replace(held, hold_ms=None)
+    with pytest.raises(InputError, match="give hold_ms"):
+        replace(held, how="release")
+
+
+def test_a_member_renews_what_it_holds_and_holds_one_record_after_the_other() -> None:
+    settings = Settings(Limits(lock_duration_ms=2000))
+    poison = tuple(Poison("t", 0, offset, "hold", 1, hold_ms=3000) for offset in (2, 7))
+    scenario = Scenario(
+        (Topic("t", 1, backlog=10),),
+        (Member(behaviour=Behaviour(renew_ms=1000)),),
+        settings=settings,
+        poison=poison,
+        duration_ms=30_000,
+    )
+    result = simulate(scenario)
+    assert only(result.summary)["expired"] == 0
+    assert [
+        (one["first_offset"], round(one["time_ms"], -3))
+        for one in result.finished().to_pylist()
+        if one["time_ms"] > 1000
+    ] == [(2, 3000), (7, 6000)]
 
 
 @pytest.mark.row("RST-15")

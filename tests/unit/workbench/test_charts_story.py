@@ -74,6 +74,8 @@ def test_a_projection_goes_on_from_the_last_moment(demo: Workbench) -> None:
     times = np.arange(0, 60_001, 10_000, dtype=np.float64)
     columns = {"variant": ["as it is"] * len(times), "time_ms": times, "lag": times / 100}
     columns |= {"low": times / 120, "high": times / 80}
+    ages = ("age_ms", "age_low_ms", "age_high_ms", "drain_ms")
+    columns |= dict.fromkeys(ages, pa.nulls(len(times), pa.float64()))
     projected = pa.table({name: columns[name] for name in PROJECTED.names}).cast(PROJECTED)
     drawn = story(demo, "billing", projected=projected)
     as_of = demo.timeline("billing").table.column("as_of")[-1].as_py()

@@ -54,6 +54,8 @@ class Members:
         self._timers: list[threading.Timer] = []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the processes)
         harmed = [fault[2] for fault in result["faults"]]
+        if result.get("crashes"):  # whoever gets that record ends, and nobody else
+            harmed = [one["name"] for one in result["members"]]
         parts = [[one for one in result["members"] if one["name"] not in harmed]]
         parts += [[one] for one in result["members"] if one["name"] in harmed]
         self._processes: list[subprocess.Popen[str]] = []
@@ -73,6 +75,7 @@ class Members:
                 "members": part,
                 "work": result["work"],
                 "outcomes": result["outcomes"],
+                "holds": result.get("holds", {}),
             }
             _say(process, json.dumps(script))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sharelag.whatif.scenario import Behaviour, Member, Scenario
 from sharelag.whatif.simulation.logs import Log, logs
-from sharelag.whatif.simulation.streams import ACCEPT, REJECT, RELEASE, Outcomes, Work
+from sharelag.whatif.simulation.streams import ACCEPT, CRASH, HOLD, REJECT, RELEASE, Outcomes, Work
 from tests.support.kafka.jvm import RigError
 
 #: Groups may have sessions, locks and windows that end within an experiment.
@@ -26,7 +26,9 @@ PROPERTIES = {
 }
 #: Outcomes are written down for as many attempts as Kafka can be asked for.
 _ATTEMPTS = 10
-_POISON = {"release": RELEASE, "reject": REJECT}
+#: Kafka has no types of these numbers: a record that ends its process, or is held, then accepted.
+_PLAYED = {CRASH: 8, HOLD: 9}
+_POISON = {"release": RELEASE, "reject": REJECT, "crash": CRASH, "hold": HOLD}
 
 
 def script(scenario: Scenario, seed: int) -> dict[str, Any]:
@@ -37,7 +39,8 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
     dict
         ``topics``: partitions by name. ``group``: its settings. ``appends``: time in ms from the
         begin, topic, partition and size of each record batch. ``faults``: time, kind, member, and
-        for how long. ``members``, ``work``, ``outcomes``: as ``java/ShareMembers.java`` takes them.
+        for how long. ``members``, ``work``, ``outcomes``, ``holds``: as ``java/ShareMembers.java``
+        takes them.
 
     Raises
     ------
@@ -72,6 +75,8 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
             for service in services
         ],
         "outcomes": _outcomes(scenario, seed, places, members[0].behaviour),
+        **_holds(scenario),
+        **({"crashes": True} if any(one.how == "crash" for one in scenario.poison) else {}),
     }
 
 
@@ -134,6 +139,16 @@ def _member(member: Member, work: int) -> dict[str, Any]:
     }
 
 
+def _holds(scenario: Scenario) -> dict[str, Any]:
+    """Return for how many microseconds records are held, where any is."""
+    holds: dict[str, dict[str, int]] = {}
+    for one in scenario.poison:
+        if one.hold_ms is not None:
+            held = holds.setdefault(f"{one.topic}/{one.partition}", {})
+            held[str(one.offset)] = one.hold_ms * 1000
+    return {"holds": holds} if holds else {}
+
+
 def _outcomes(
     scenario: Scenario, seed: int, places: list[tuple[str, int, Log]], behaviour: Behaviour
 ) -> dict[str, dict[str, str]]:
@@ -141,7 +156,7 @@ def _outcomes(
     found: dict[str, dict[str, str]] = {}
     for place, (topic, number, log) in enumerate(places):
         poison = {
-            one.offset: (_POISON[one.how], one.attempts)
+            one.offset: (_POISON[one.how], one.attempts, (one.hold_ms or 0) * 1000)
             for one in scenario.poison
             if (one.topic, one.partition) == (topic, number)
         }
@@ -149,7 +164,9 @@ def _outcomes(
         for attempt in range(1, _ATTEMPTS + 1):
             types = outcomes.of(0, log.bases[-1] - 1, attempt, behaviour)
             if types is not None:
-                if not np.isin(types, (ACCEPT, RELEASE, REJECT)).all():
+                for type_, digit in _PLAYED.items():
+                    types[types == type_] = digit
+                if not np.isin(types, (ACCEPT, RELEASE, REJECT, *_PLAYED.values())).all():
                     raise RigError(
                         "a consumer that neither ends nor acknowledges cannot poll again"
                     )

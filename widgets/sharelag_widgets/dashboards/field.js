@@ -4,7 +4,7 @@ import { announcer, button, make, ownsKeys } from "../shared/dom.js";
 import { change } from "../shared/hearing.js";
 import { kept } from "../shared/kept.js";
 
-const TRAITS = ["label", "hint", "error", "disabled", "value", "options", "now", "step", "start"];
+const TRAITS = ["label", "hint", "error", "disabled", "value", "options", "about", "now", "step", "start"];
 let fields = 0;
 
 /** Build it, and keep it up to date; returns what ends it. */
@@ -89,6 +89,7 @@ function chips(get, tell, id) {
     }
     for (const [name, chip] of made) {
       chip.textContent = name === get("now") ? `${name} (now)` : name;
+      chip.title = get("about")[name] ?? "";
       chip.setAttribute("aria-pressed", String(get("value").includes(name)));
       chip.disabled = get("disabled");
     }

@@ -302,6 +302,7 @@ class Field(Piece):
     start = traitlets.Int(0).tag(sync=True)
     options: traitlets.List[str] = traitlets.List().tag(sync=True)
     now = traitlets.Unicode("").tag(sync=True)
+    about: traitlets.Dict[str, str] = traitlets.Dict().tag(sync=True)  # what each option means
 
     def __init__(
         self, label: str, *, entered: Callable[[], Any] | None = None, **traits: Any

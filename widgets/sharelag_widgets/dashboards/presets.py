@@ -10,7 +10,9 @@ import ipywidgets as W  # noqa: N812
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.whatif import Scenario, assignor_names
+from sharelag.whatif import Scenario, assignor_descriptions, assignor_names
+from sharelag.whatif.clearing import ASSIGNORS
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.consumers import require_members
 from sharelag.whatif.horizon import SHORTEST_MS, cut_short
 
@@ -29,7 +31,12 @@ class Change:
     locks: tuple[float, ...]
     limits: tuple[int, ...]
     seconds: float
-    seeds: range
+    seed: int
+    runs: int | None  # of each variant; None: as many as tell variants apart
+
+    def seeds_of(self, variants: int) -> range:
+        """Return the seeds of so many variants."""
+        return range(self.seed, self.seed + (self.runs or enough_seeds(variants)))
 
     def variants(self, scenario: Scenario) -> dict[str, Scenario]:
         """Return the group as it is, and all combinations.
@@ -43,7 +50,7 @@ class Change:
             shorter(scenario, self.seconds), self.assignors, self.members, self.locks, self.limits
         )
 
-    def code(self, group: str) -> str:
+    def code(self, group: str, seeds: range) -> str:
         """Return the Python that gives the same comparison of ``bench``."""
         given = {
             "assignors": list(self.assignors),
@@ -51,7 +58,6 @@ class Change:
             "settings": settings_of(self.locks, self.limits),
         }
         chosen = ", ".join(f"{name}={value!r}" for name, value in given.items() if value)
-        seeds = f"range({self.seeds.start}, {self.seeds.stop})"
         return "\n".join(
             [
                 "from dataclasses import replace",
@@ -61,7 +67,7 @@ class Change:
                 f"scenario = replace(bench.scenario({group!r}), duration_ms=duration_ms)",
                 f"tried = variants(scenario, {chosen})",
                 "others = {name: one for name, one in tried.items() if one != scenario}",
-                f"comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds})",
+                f"comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds!r})",
                 "curves = charts.projection_figure(comparison.projected)",
                 "comparison",
             ]
@@ -81,10 +87,11 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.members = Field("Members", step=True, entered=entered)
         self.locks = Field("Lock duration, s", entered=entered)
         self.assignors = Chips("Assignors", assignor_names(), value=("lag-aware-sticky",))
+        self.assignors.about = assignor_descriptions()
         self.limits = Field("Delivery limit", entered=entered)
         self._seconds = SHORTEST_MS // 1000
         self.seconds = _count("Simulated time, s", self._seconds, 1, 86_400)
-        self.runs = _count("Runs", 7, 2, 200)
+        self.runs = _count("Runs (0: enough)", 0, 0, 200)
         self.seed = _count("First seed", 0, 0, 2**31)
         for field in (self.members, self.locks, self.limits):
             field.layout.width = "16em"
@@ -122,14 +129,47 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         members, locks, limits = self._checked()
         if members is None or locks is None or limits is None:
             return None
-        seeds = range(self.seed.value, self.seed.value + self.runs.value)
         return Change(
             self.assignors.value,
             tuple(members),
             tuple(locks),
             tuple(limits),
             self.seconds.value,
-            seeds,
+            self.seed.value,
+            self.runs.value or None,
+        )
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of a search, or of the group as it is and one change of it."""
+        return range(self.seed.value, self.seed.value + (self.runs.value or enough_seeds(2)))
+
+    @property
+    def searched(self) -> dict[str, Any]:
+        """What a search for what clears the lag is given: what somebody chose."""
+        assignors = list(dict.fromkeys([*ASSIGNORS, *self.assignors.value]))
+        is_shorter = self.seconds.value != self._seconds
+        given = {
+            "assignors": assignors if len(assignors) > len(ASSIGNORS) else None,
+            "members": self._checked()[0],
+            "duration_ms": self.seconds.value * 1000 if is_shorter else None,
+            "seeds": self.seeds if self.runs.value else None,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def search_code(self, group: str) -> str:
+        """Return the Python that finds the same as the search of the lab."""
+        given = "".join(f"{name}={value!r}, " for name, value in self.searched.items())
+        return "\n".join(
+            [
+                "from sharelag.whatif import what_clears",
+                "from sharelag import charts",
+                f"scenario = bench.scenario({group!r})",
+                f"found = what_clears(scenario, {given}baseline={BASELINE!r})",
+                "comparison = found.comparison",
+                "curves = charts.projection_figure(comparison.projected)",
+                "found",
+            ]
         )
 
     def _checked(self) -> tuple[list[int] | None, list[float] | None, list[int] | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
 from sharelag.tables.words import MISSING, THIN_SPACE
-from sharelag.whatif import Comparison, Scenario, assign, compare, variants
+from sharelag.whatif import Clearing, Comparison, Scenario, assign, compare, variants, what_clears
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.simulation.clock import interruptible
@@ -212,6 +213,34 @@ def watched_comparison(
     CancelledError
         Nobody waits any more.
     """
+    with _watched(cancelled, progress) as report:
+        return compare(chosen, seeds=seeds, progress=report)
+
+
+def watched_search(
+    scenario: Scenario,
+    given: Mapping[str, Any],
+    cancelled: Callable[[], bool],
+    progress: Callable[[int, int], None],
+) -> Clearing:
+    """Search what clears the lag of a scenario, until nobody waits any more.
+
+    ``given`` are arguments of `what_clears`.
+
+    Raises
+    ------
+    CancelledError
+        Nobody waits any more.
+    """
+    with _watched(cancelled, progress) as report:
+        return what_clears(scenario, baseline=BASELINE, progress=report, **given)
+
+
+@contextmanager
+def _watched(
+    cancelled: Callable[[], bool], progress: Callable[[int, int], None]
+) -> Iterator[Callable[[int, int], None]]:
+    """Let simulations end in their middle once nobody waits any more."""
 
     def check() -> None:
         if cancelled():
@@ -222,7 +251,7 @@ def watched_comparison(
         progress(done, total)
 
     with interruptible(check):
-        return compare(chosen, seeds=seeds, progress=report)
+        yield report
 
 
 def notes_of(comparison: Comparison) -> tuple[str, ...]:

@@ -8,10 +8,16 @@ from typing import Any
 import ipywidgets as W  # noqa: N812
 import traitlets
 
-from sharelag.charts import compared_figure, compared_records, projection_figure, text
+from sharelag.charts import (
+    clearing_figure,
+    compared_figure,
+    compared_records,
+    projection_figure,
+    text,
+)
 from sharelag.errors import InputError
 from sharelag.tables import views
-from sharelag.whatif import Comparison, Scenario
+from sharelag.whatif import Clearing, Comparison, Scenario, assignor_descriptions
 from sharelag.whatif.comparison.rows import measure_words
 
 from ..run import Run
@@ -31,16 +37,21 @@ from .trials import (
     known_measures,
     notes_of,
     watched_comparison,
+    watched_search,
 )
 
 #: What stands there before anything was run.
-_INVITED = "Change members, lock duration or assignors, and run it: what would become of the lag?"
+_INVITED = (
+    "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
+    "would become of the lag?"
+)
 
 
 class WhatIfLab(GroupDashboard):
     """Members, locks and assignors, and what would become of the lag: a verdict and its curves.
 
-    All measures, with seeds and further settings, are folded under *Advanced*.
+    One button tries assignors with more and more members until the lag clears. All measures, with
+    seeds and further settings, are folded under *Advanced*.
 
     Attributes
     ----------
@@ -49,6 +60,8 @@ class WhatIfLab(GroupDashboard):
     comparison
         The last that came to its end; None before. It covers one group as of one moment, and shown
         with that group only.
+    clearing
+        What clears the lag, where that was requested last; its comparison is that of the lab.
     """
 
     TITLE = "What if"
@@ -65,24 +78,42 @@ class WhatIfLab(GroupDashboard):
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.comparison: Comparison | None = None
+        self.clearing: Clearing | None = None
         self._trial: Run | None = None
         self.presets = Presets(self.run)
         of = self.presets
         self.members, self.locks, self.assignors = of.members, of.locks, of.assignors
         self.limits, self.runs, self.seed, self.seconds = of.limits, of.runs, of.seed, of.seconds
-        self.start = W.Button(
-            description="Run", button_style="primary", layout=W.Layout(width="8em")
+        self.find = W.Button(
+            description="Find what clears the lag",
+            button_style="primary",
+            layout=W.Layout(width="auto"),
         )
+        self.start = W.Button(description="Run", layout=W.Layout(width="8em"))
         self.stop = W.Button(description="Cancel", disabled=True, layout=W.Layout(width="8em"))
+        self.find.on_click(lambda _: self.search())
         self.start.on_click(lambda _: self.run())
         self.stop.on_click(lambda _: self.cancel())
         self.bar = W.IntProgress(0, 0, 1, description="Not run yet", layout=W.Layout(width="22em"))
         self.bar.style.description_width = "initial"
         self.verdict = Verdict({}, sentence=_INVITED)
-        self.projection = ChartPart(
-            "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
+        self.grid = ChartPart(
+            "Assignors by members",
+            {"cell": "when the lag is gone, p95 age of the oldest record, member-hours"},
         )
-        self.projection.layout.display = "none"
+        # A grid of words is not squeezed: where the page is narrow it scrolls.
+        self.grid.view.layout.min_width = "34em"
+        scrolling = W.Layout(overflow="auto hidden", width="100%")
+        self.grid.children = [self.grid.header, W.Box([self.grid.view], layout=scrolling)]
+        self.projection = ChartPart(
+            "Lag and age from now on",
+            {
+                "lag": "of the whole group, in offsets, simulated",
+                "age": "of the oldest unfinished record",
+            },
+        )
+        self.grid.layout.display = self.projection.layout.display = "none"
+        self.header.help = [*self.header.help, *map(list, assignor_descriptions().items())]
         self.decision = TablePart(
             "What decides", Selection(columns=["variant"]), views.DECISION.means
         )
@@ -103,12 +134,12 @@ class WhatIfLab(GroupDashboard):
         self.editor = ByHand(self.selection)
         self.advanced = Fold("Advanced", [of.advanced, self.results])
         self.advanced.button.observe(self.redraw, names=["display"])
-        self._fields = [*of.fields, self.start]
+        self._fields = [*of.fields, self.find, self.start]
         go = W.HBox(
-            [self.start, self.stop, self.bar],
+            [self.find, self.start, self.stop, self.bar],
             layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px", width="100%"),
         )
-        shown = [self.verdict, self.decision, self.projection]
+        shown = [self.verdict, self.grid, self.projection, self.decision]
         parts = [*shown, self.advanced, self.assumed, self.editor]
         return [self._group_choice(), of, go], parts
 
@@ -140,8 +171,31 @@ class WhatIfLab(GroupDashboard):
     _state: State | None = None
     _tried: State | None = None
     _compared: State | None = None
-    _change: Change | None = None
-    _compared_change: Change | None = None
+    _code: str = ""
+    _compared_code: str = ""
+
+    def search(self) -> None:
+        """Try assignors with more and more members until the lag clears, in a separate thread."""
+        with self._lock:
+            if self.state == "running":
+                return
+            try:
+                group = self._known_group()
+                scenario = self.bench.scenario(group)
+            except Exception as error:  # people get a sentence
+                self._ended(None, None, error)
+                return
+            if self.presets.read() is None:
+                self._refused()
+                return
+            given = self.presets.searched
+            self._simulating(group, self.presets.search_code(group), 1)
+            self._trial = Run(
+                lambda cancelled, progress: watched_search(scenario, given, cancelled, progress),
+                self._progressed,
+                self._ended,
+            )
+        self._trial.start()
 
     def run(self) -> None:
         """Begin, in a separate thread; what cannot be run is reported in the header."""
@@ -158,20 +212,20 @@ class WhatIfLab(GroupDashboard):
             if change is None or chosen is None:
                 self._refused()
                 return
-            seeds, self._change = change.seeds, change
-            self._tried = State(group, self.bench.evidence(group).as_of)
-            self._busy(True)
-            self.bar.value, self.bar.max, self.bar.description = (
-                0,
-                len(chosen) * len(seeds),
-                "Running",
-            )
+            seeds = change.seeds_of(len(chosen))
+            self._simulating(group, change.code(group, seeds), len(chosen) * len(seeds))
             self._trial = Run(
                 lambda cancelled, progress: watched_comparison(chosen, seeds, cancelled, progress),
                 self._progressed,
                 self._ended,
             )
         self._trial.start()
+
+    def _simulating(self, group: str, code: str, runs: int) -> None:
+        """Remember what is simulated, and say that it goes on."""
+        self._code, self._tried = code, State(group, self.bench.evidence(group).as_of)
+        self._busy(True)
+        self.bar.value, self.bar.max, self.bar.description = 0, runs, "Running"
 
     def _variants(self, change: Change, group: str) -> dict[str, Scenario] | None:
         """Return what is simulated; None where that is nothing else, which the chips say."""
@@ -218,7 +272,10 @@ class WhatIfLab(GroupDashboard):
                 self.bar.description = f"{text.number(done)} of {text.number(total)} runs"
 
     def _ended(
-        self, run: Run | None, found: Comparison | None, error: BaseException | None
+        self,
+        run: Run | None,
+        found: Comparison | Clearing | None,
+        error: BaseException | None,
     ) -> None:
         with self._lock:
             if run is not None and run is not self._trial:
@@ -231,8 +288,10 @@ class WhatIfLab(GroupDashboard):
                 self.state, self.bar.description = "failed", f"Failed{before}"
                 self._trouble = self.header.failure = words_of(error)
             else:
-                self.state, self.comparison, self._compared = "done", found, self._tried
-                self._compared_change = self._change
+                self.clearing = found if isinstance(found, Clearing) else None
+                self.comparison = found.comparison if isinstance(found, Clearing) else found
+                self.state, self._compared = "done", self._tried
+                self._compared_code = self._code
                 self.bar.value, self.bar.description = self.bar.max, "Done"
                 self._try(self._draw)
 
@@ -254,9 +313,12 @@ class WhatIfLab(GroupDashboard):
         mine = self.comparison is not None and self._is_of_this_group()
         for part in (self.results, self.decision, self.projection):
             part.layout.display = None if mine else "none"
+        self.grid.layout.display = None if mine and self.clearing is not None else "none"
         self._say()
         if self.comparison is None or not mine:
             return
+        if self.clearing is not None:
+            self.grid.draw(clearing_figure(self.clearing.cells, self.theme))
         self.decision.show(self.comparison.presented().table, views.DECISION.means)
         self.projection.draw(projection_figure(self.comparison.projected, self.theme))
         self.projection.header.notes = [self._begins()]
@@ -275,17 +337,17 @@ class WhatIfLab(GroupDashboard):
 
     def _say(self) -> None:
         """The verdict of the comparison that is shown, with the Python that gives it again."""
-        found, change = self.comparison, self._compared_change
+        found = self.comparison
         with self.verdict.hold_sync():
-            if found is None or change is None or not self._is_of_this_group():
+            if found is None or not self._is_of_this_group():
                 self.verdict.sentence, self.verdict.copies = _INVITED, []
                 return
-            said = found.verdict()
-            self.verdict.sentence = f"{said[:1].upper()}{said[1:]}."
-            code = change.code(str(self.group))
+            reasons = found.reasons() if self.clearing is None else self.clearing.reasons()
+            said = [(self.clearing or found).verdict(), *(f"why: {why}" for why in reasons)]
+            self.verdict.sentence = " ".join(f"{one[:1].upper()}{one[1:]}." for one in said)
             self.verdict.copies = [
                 ["Copy the verdict", self.verdict.sentence],
-                ["Copy the Python behind this", code],
+                ["Copy the Python behind this", self._compared_code],
             ]
 
     def _begins(self) -> str:
@@ -296,6 +358,4 @@ class WhatIfLab(GroupDashboard):
         return self._compared.words() + ("" if self._compared == self._state else other)
 
     def _chance(self) -> Chance:
-        return Chance(
-            self.seconds.value, tuple(range(self.seed.value, self.seed.value + self.runs.value))
-        )
+        return Chance(self.seconds.value, tuple(self.presets.seeds))

@@ -33,7 +33,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *       "work": [{"TOPIC/PARTITION": [microseconds, by offset]}], "outcomes": {"TOPIC/PARTITION": {"ATTEMPT": "1213..."}}}
  *      then the line "go", and at the end "stop". "work" of a member says which of the lists is its own; without an
  *      entry for an attempt, all of its records are accepted (1); 2 is released, 3 rejected. "watch" is the size
- *      of the whole group where its state is to be watched, else 0. Topics are named without the "prefix" that they have.
+ *      of the whole group where its state is to be watched, else 0. 8 ends the process; 9 is held: when all else of the poll is committed,
+ *      for as long as "holds" says, {"TOPIC/PARTITION": {"OFFSET": microseconds}}, and then accepted. Topics are named without the "prefix" that they have.
  * out: {"ready": true} for "go"; {"settled": true} when all members have what they are assigned; for each poll that
  *      brought records {"member", "polled", "us", "committed": [how often, microseconds], "runs": [[topic, partition,
  *      first offset, last offset, delivery count]]}: microseconds since the epoch when poll was called and when it
@@ -42,6 +43,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 public final class ShareMembers {
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
+    private static final int HALTS = 8;
+    private static final int HELD = 9;
     private static final long EPOCH_NS = System.currentTimeMillis() * 1_000_000 - System.nanoTime();
     private static final Duration POLL = Duration.ofSeconds(10);
     private static final CountDownLatch GO = new CountDownLatch(1);
@@ -89,6 +92,7 @@ public final class ShareMembers {
         private final long pollNs;
         private final Map<String, int[]> work = new HashMap<>();
         private final Map<String, Map<String, String>> outcomes = new HashMap<>();
+        private final JsonNode holds;
         private final KafkaShareConsumer<byte[], byte[]> consumer;
         private long until;
         private int commits;
@@ -114,6 +118,7 @@ public final class ShareMembers {
                 place.getValue().properties().forEach(one -> attempts.put(one.getKey(), one.getValue().asText()));
                 outcomes.put(place.getKey(), attempts);
             });
+            holds = script.get("holds");
             consumer = consumer(script, script.get("group").asText(), implicit, member.get("config"));
         }
 
@@ -141,23 +146,46 @@ public final class ShareMembers {
         }
 
         private void process(ConsumerRecords<byte[], byte[]> records) {
+            List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
             for (ConsumerRecord<byte[], byte[]> record : records) {
-                String place = record.topic().substring(prefix.length()) + "/" + record.partition();
+                String place = place(record);
                 until += work.get(place)[(int) record.offset()] * 1000L;
                 int type = type(place, record);
+                if (type == HALTS) {
+                    sleep();
+                    Runtime.getRuntime().halt(1);
+                }
+                if (type == HELD) {
+                    held.add(record);
+                    continue;
+                }
                 if (!implicit) {
                     consumer.acknowledge(record, AcknowledgeType.forId((byte) type));
                 }
                 if (commit.equals("record") || commit.equals("error") && type != 1) {
-                    sleep();
-                    long called = System.nanoTime();
-                    consumer.commitSync();
-                    until = System.nanoTime();
-                    commits++;
-                    commitNs += until - called;
+                    commit();
                 }
             }
+            for (ConsumerRecord<byte[], byte[]> record : held) {
+                commit(); // all but what it holds
+                until += holds.get(place(record)).get(String.valueOf(record.offset())).asLong() * 1000L;
+                sleep();
+                consumer.acknowledge(record, AcknowledgeType.ACCEPT);
+            }
             sleep();
+        }
+
+        private void commit() {
+            sleep();
+            long called = System.nanoTime();
+            consumer.commitSync();
+            until = System.nanoTime();
+            commits++;
+            commitNs += until - called;
+        }
+
+        private String place(ConsumerRecord<byte[], byte[]> record) {
+            return record.topic().substring(prefix.length()) + "/" + record.partition();
         }
 
         private void tell(long called, ConsumerRecords<byte[], byte[]> records) {

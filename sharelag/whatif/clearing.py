@@ -1,0 +1,304 @@
+"""Which assignor with how many members clears a group's lag, and how soon.
+
+    found = what_clears(bench.scenario("fulfilment"))
+    found                # assignors down, members across
+    found.verdict()      # in a sentence
+    found.comparison     # of the same runs, with the group as it is as baseline
+
+How long is simulated follows from the rates: a little more than three times the members take at
+their best. The present number of members grows by half of it until the lag clears, or from the
+fewest with which it can clear in that time by the rates, where these are more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.durations import duration
+from sharelag.tables import views
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.words import counted, number
+from sharelag.whatif.compare import Comparison, compare, compared, joined
+from sharelag.whatif.comparison import rows as words
+from sharelag.whatif.comparison.intervals import enough_seeds
+from sharelag.whatif.grid import AS_IT_IS, Progress, variants
+from sharelag.whatif.horizon import long_enough, rates
+from sharelag.whatif.presented import presented
+from sharelag.whatif.scenario import Scenario
+
+#: What is tried beside the assignor in force: each has several members on a partition.
+ASSIGNORS = ("all-to-all", "lag-aware-sticky")
+#: Numbers of members that are tried in any case, and at most.
+_LEAST, _MOST = 3, 5
+
+#: Cells of a search that nobody narrowed, at most.
+MOST_CELLS = (1 + len(ASSIGNORS)) * _MOST
+
+#: One assignor with one number of members.
+CELLS = pa.schema(
+    [
+        ("assignor", pa.string()),
+        ("members", pa.int32()),
+        ("variant", pa.string()),  # of the comparison
+        # until nothing was left, the mean of the runs; null where one never drained
+        ("drain_ms", pa.float64()),
+        ("drained", pa.int32()),  # runs that drained
+        ("runs", pa.int32()),  # runs that went through
+        ("horizon_ms", pa.int64()),  # simulated, so that others take longer or never drain
+        ("age_p95_ms", pa.float64()),  # mean over the runs; null: unknown in one
+        ("member_hours", pa.float64()),
+        ("clears", pa.bool_()),  # every run drained
+        # with the fewest members that clear it, and no other assignor is shown to be sooner
+        ("answer", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Clearing(Displayable):
+    """What was tried, and what clears the lag.
+
+    Attributes
+    ----------
+    cells
+        One row per assignor and number of members: `CELLS`.
+    comparison
+        Of the same runs, with the group as it is as baseline.
+    horizon_ms
+        How long was simulated.
+    """
+
+    cells: pa.Table
+    comparison: Comparison
+    horizon_ms: int
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """The cells that clear the lag with the fewest members; none: nothing that was tried."""
+        return [row for row in self.cells.to_pylist() if row["answer"]]
+
+    def verdict(self) -> str:
+        """Return one sentence, without a full stop: what clears the lag, and what does not."""
+        found, cells = self.comparison, self.cells.to_pylist()
+        usual = found.scenarios[found.baseline]
+        if unknown := words.unknown_work(usual):
+            return unknown
+        if words.blocked(usual):
+            return found.verdict()
+        now = f"{found.baseline} ({usual.assignor}, {_members(len(usual.each_member()))})"
+        within = f"within {duration(self.horizon_ms)}"
+        answers = self.answers
+        if not answers:
+            most = max(row["members"] for row in cells)
+            tried = words.joined(tuple(dict.fromkeys(row["assignor"] for row in cells)), "or")
+            return (
+                f"{now} does not clear the lag {within}, nor do {tried} with up to {most} members"
+            )
+        fewest = answers[0]["members"]
+        names = words.joined(tuple(row["assignor"] for row in answers))
+        drains = words.span("drain_ms", [row["drain_ms"] for row in answers])
+        ages = words.span("age_p95_ms", [row["age_p95_ms"] for row in answers])
+        said = (
+            f"{names} with {_members(fewest)} clear{'s' * (len(answers) == 1)} the lag: drained in "
+            f"{drains}, p95 age {ages}"
+        )
+        if any(row["variant"] == found.baseline for row in answers):
+            return f"{said}; that is {now}"
+        (base,) = (row for row in found.decision() if row["variant"] == found.baseline)
+        went = "drained in " + duration(base["drain_ms"]) if base["drain_ms"] else "not drained"
+        said += f"; {now}: {went}{'' if base['drain_ms'] else f' {within}'}"
+        said += f", p95 age {duration(base['age_p95_ms'])}" if base["age_p95_ms"] else ""
+        fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
+        return f"{said}; no assignor does with {_members(fewer)}" if fewer is not None else said
+
+    def reasons(self) -> list[str]:
+        """Return why the answer clears the lag and the group as it is does not."""
+        answers = self.answers
+        return list(self.comparison.reasons(answers[0]["variant"])) if answers else []
+
+    def grid(self) -> tuple[list[dict[str, Any]], views.View]:
+        """Return the cells in words, assignors down and members across, and their view."""
+        across: dict[str, str] = {}
+        down: dict[str, dict[str, Any]] = {}
+        for row in self.cells.to_pylist():
+            name = f"with_{row['members']}"
+            across[name] = f"{row['members']}-MEMBER{'S' * (row['members'] != 1)}"
+            down.setdefault(row["assignor"], {"assignor": row["assignor"]})[name] = in_words(row)
+        meanings = dict.fromkeys(
+            across, "drains in (* with the fewest members), p95 age, member-hours"
+        )
+        return list(down.values()), views.View(("assignor", *across), across, meanings)
+
+    def presented(self) -> Presentation:
+        """Return the grid, with the verdict and what else to know."""
+        found, view = self.grid()
+        notes = (self.verdict(), *self.sentences())
+        return presented("What clears the lag", found, view, notes)
+
+    def sentences(self) -> list[str]:
+        """Return how long was simulated, and what to know of the comparison."""
+        said = f"{duration(self.horizon_ms)} simulated; cells: drains in, p95 age, member-hours"
+        why = [f"why: {reason}" for reason in self.reasons()]
+        told = self.comparison.sentences()
+        return [said, *why, *(one for one in told if not one.startswith("why: "))]
+
+
+def what_clears(
+    scenario: Scenario,
+    *,
+    assignors: Iterable[str] = ASSIGNORS,
+    members: Iterable[int] = (),
+    seeds: Iterable[int] | None = None,
+    duration_ms: int | None = None,
+    baseline: str = AS_IT_IS,
+    progress: Progress | None = None,
+) -> Clearing:
+    """Try assignors with more and more members until the lag clears.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The group as it is: the baseline, whose assignor and members are tried as well.
+    assignors : iterable of str
+        Assignors to try beside that of the scenario.
+    members : iterable of int
+        Numbers of members to try, all of them; by default more and more, until the lag clears.
+    seeds : iterable of int, optional
+        By default as many as tell all cells from the baseline.
+    duration_ms : int, optional
+        How long is simulated; by default as long as the rates say that clearing takes.
+    baseline : str
+        What the group as it is is called.
+    progress : callable, optional
+        Called with ``(done, all)``, in runs, as far as can be foreseen.
+
+    Raises
+    ------
+    InputError
+        An assignor is not known, or a number of members cannot be.
+    """
+    names = list(dict.fromkeys([scenario.assignor, *assignors]))
+    now, given = len(scenario.each_member()), list(members)
+    horizon_ms = duration_ms or long_enough(scenario)
+    more = sorted(given) or _more(scenario, now, horizon_ms)
+    counts = list(dict.fromkeys([now] * (now > 0) + more))
+    usual = replace(scenario, duration_ms=horizon_ms)
+    chosen = list(range(enough_seeds(len(names) * len(counts)))) if seeds is None else list(seeds)
+    least = len(counts) if given else _LEAST
+    parts: list[Comparison] = []
+    places: list[tuple[str, int, str]] = []
+    runs = 0
+    for count in counts:
+        tried = {} if parts else {baseline: usual}
+        for name in names:
+            few = {"members": [count]} if count != now else {}
+            for variant, one in variants(usual, assignors=[name], **few).items():
+                same = baseline if one == usual else variant
+                tried.setdefault(same, one)
+                places.append((name, count, same))
+        width = len(names) * len(chosen)
+        report = progress and _further(progress, (least - len(parts) - 1) * width, runs)
+        parts.append(compare(tried, seeds=chosen, progress=report))
+        runs += len(parts[-1].runs)
+        if len(parts) >= least and not given and _cleared(parts):
+            break
+    found = joined(parts)
+    return Clearing(_cells(found, places, horizon_ms), found, horizon_ms)
+
+
+def in_words(row: dict[str, Any]) -> str:
+    """Return a cell in a line: ``7m 42s, age 9m 3s, 1.2 h``; ``*`` marks the answer."""
+    return ", ".join(filter(None, (drain_words(row) + "*" * row["answer"], *costs_in_words(row))))
+
+
+def drain_words(row: dict[str, Any]) -> str:
+    """Return when a cell drains, or that it does not; in how many runs where not in all."""
+    if row["clears"]:
+        return duration(row["drain_ms"])
+    if not row["runs"]:
+        return "all runs failed"
+    often = f" in {row['runs'] - row['drained']} of {row['runs']} runs" if row["drained"] else ""
+    return f"not in {duration(row['horizon_ms'])}{often}"
+
+
+def costs_in_words(row: dict[str, Any]) -> list[str]:
+    """Return the p95 age and the member-hours of a cell, as far as they are known."""
+    age, hours = row["age_p95_ms"], row["member_hours"]
+    said = [] if age is None else [f"age {duration(age)}"]
+    return said + ([] if hours is None else [f"{number(hours)} h"])
+
+
+def _members(count: int) -> str:
+    return counted(count, "member")
+
+
+def _more(scenario: Scenario, now: int, long_ms: int) -> list[int]:
+    """Return larger numbers of members: by halves of what there are, or as the rates demand."""
+    known, step = rates(scenario), max(ceil(now / 2), 1)
+    counts = [now + step * number for number in range(1, _MOST)]
+    if (soonest := known.fewest(long_ms)) > counts[-1]:
+        further = (ceil(soonest * eighths / 8) for eighths in (8, 10, 12))
+        counts = sorted({max(counts[0], known.fewest()), *further})
+    most = max(scenario.settings.max_size, now + 1)
+    return list(dict.fromkeys(min(count, most) for count in counts))
+
+
+def _cleared(parts: Sequence[Comparison]) -> bool:
+    """Whether all runs of any variant drained."""
+    rows = (row for part in parts for row in part.measures.to_pylist())
+    return any(row["measure"] == "drain_ms" and row["n"] and not row["unknown"] for row in rows)
+
+
+def _further(progress: Progress, later: int, before: int) -> Progress:
+    """Report the runs of one number of members as part of all that are foreseen."""
+    return lambda done, all_: progress(before + done, before + all_ + max(later, 0))
+
+
+def _cells(found: Comparison, places: Sequence[tuple[str, int, str]], horizon_ms: int) -> pa.Table:
+    """Return the cells with what the comparison says of each."""
+    measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
+    rows = []
+    for assignor, count, variant in places:
+        drain = measured[variant, "drain_ms"]
+        rows.append(
+            {
+                "assignor": assignor,
+                "members": count,
+                "variant": variant,
+                "drain_ms": drain["mean"],
+                "drained": drain["n"],
+                "runs": drain["n"] + drain["unknown"],
+                "horizon_ms": horizon_ms,
+                "age_p95_ms": measured[variant, "age_p95_ms"]["mean"],
+                "member_hours": measured[variant, "member_hours"]["mean"],
+                "clears": bool(drain["n"]) and not drain["unknown"],
+            }
+        )
+    answers = _answers(found, rows)
+    return pa.Table.from_pylist(
+        [row | {"answer": row["variant"] in answers} for row in rows], schema=CELLS
+    )
+
+
+def _answers(found: Comparison, rows: Sequence[dict[str, Any]]) -> set[str]:
+    """Return the variants that clear the lag with the fewest members, none of them later."""
+    usual = found.scenarios[found.baseline]
+    if words.unknown_work(usual):
+        return set()
+    clearing = [row for row in rows if row["clears"]]
+    fewest = min((row["members"] for row in clearing), default=None)
+    names = [row["variant"] for row in clearing if row["members"] == fewest]
+    if not names:
+        return set()
+    mine = pc.is_in(found.runs.column("variant"), pa.array([found.baseline, *names]))
+    best = compared(found.runs.filter(mine), found.baseline, found.confidence).best("drain_ms")
+    if best.names:
+        return set(best.names)
+    return {found.baseline} if found.baseline in names else set(names)

@@ -1,0 +1,207 @@
+"""Which assignor with how many members clears a lag: searched until it does, and said so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pyarrow.compute as pc
+import pytest
+
+from sharelag import charts
+from sharelag.errors import InputError
+from sharelag.whatif import (
+    Limits,
+    Member,
+    PartitionStart,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+    compare,
+    what_clears,
+)
+from sharelag.whatif.clearing import CELLS, Clearing
+from sharelag.whatif.estimates import Assumption
+from sharelag.whatif.horizon import long_enough, rates
+
+
+def uneven(waiting: int = 3_000, rate: float = 12, mean_ms: float = 100) -> Scenario:
+    """Two members, of which one has the partition with nearly all of the lag."""
+    starts = (PartitionStart(end_offset=waiting, oldest_age_ms=60_000), PartitionStart())
+    return Scenario(
+        topics=(Topic("orders", 2, starts=starts),),
+        members=(Member("m", 2, service=Service(mean_ms), max_poll_records=20),),
+        producers=(Producer("orders", rate, weights=(10, 1)),),
+        settings=Settings(auto_offset_reset="earliest"),
+    )
+
+
+@pytest.fixture(scope="module")
+def found() -> Clearing:
+    return what_clears(uneven())
+
+
+def test_members_grow_until_the_lag_clears(found: Clearing) -> None:
+    cells = found.cells.to_pylist()
+    assert found.cells.schema == CELLS
+    members = list(dict.fromkeys(row["members"] for row in cells))
+    assert members[0] == 2
+    assert len(members) == 3  # three in any case
+    fewest = min(row["members"] for row in cells if row["clears"])
+    assert 2 < fewest <= members[-1]
+    for row in cells:
+        assert row["clears"] == (row["drained"] == row["runs"])
+        assert row["answer"] <= row["clears"]
+        assert not row["answer"] or row["members"] == fewest
+        if row["clears"]:
+            assert row["drain_ms"] < found.horizon_ms
+    # Kafka's own assignor leaves the partition that has the lag to few members.
+    assert "simple" not in {row["assignor"] for row in found.answers}
+    assert found.answers
+
+
+def test_the_verdict_is_that_of_the_cells_and_of_the_comparison(found: Clearing) -> None:
+    said, answers = found.verdict(), found.answers
+    assert all(row["assignor"] in said for row in answers)
+    assert f" with {answers[0]['members']} members clear" in said
+    assert "; as it is (simple, 2 members): not drained within 2m 0s, p95 age " in said
+    (usual,) = (row for row in found.comparison.decision() if row["variant"] == "as it is")
+    assert usual["drained"] == f"0 of {found.cells['runs'][0].as_py()}"
+    best = found.comparison.best("drain_ms")
+    assert "as it is" not in best.names
+    # Nobody has to give more seeds than were given.
+    assert not any("too few" in one for one in found.sentences())
+    assert "why: 12 records/s arrive" not in " ".join(found.sentences())  # two could finish 20
+
+
+def test_one_row_per_assignor_and_one_column_per_number_of_members(found: Clearing) -> None:
+    rows, view = found.grid()
+    assert [row["assignor"] for row in rows] == ["simple", "all-to-all", "lag-aware-sticky"]
+    headings = list(view.columns)
+    assert headings[:2] == ["ASSIGNOR", "2-MEMBERS"]
+    usual = rows[0][view.columns["2-MEMBERS"]]
+    assert usual.startswith("not in 2m 0s, age ")
+    assert usual.endswith(" h")
+    marked = [cell for row in rows for cell in row.values() if "*" in cell]
+    assert len(marked) == len(found.answers)
+    shown = found.presented()
+    assert shown.table.column("with_2")[0].as_py() == usual
+    assert shown.notes[0] == found.verdict()
+
+
+def test_a_figure_of_the_cells_fills_what_clears_and_frames_the_answer(found: Clearing) -> None:
+    cells = found.cells.to_pylist()
+    for theme in ("light", "dark"):
+        figure = charts.clearing_figure(found.cells, theme)
+        boxes = figure.layout.shapes
+        assert len(boxes) == len(cells)
+        framed = [box.line.width for box in boxes]
+        assert [bool(width) for width in framed] == [row["answer"] for row in cells]
+        fills = {box.fillcolor for box in boxes}
+        assert len(fills) == 2
+    assert figure.layout.meta["title"].count("clear") == 1
+    assert str(found.answers[0]["members"]) in figure.layout.meta["title"]
+    nothing = found.cells.filter(pc.equal(found.cells["members"], 2))
+    assert charts.clearing_figure(nothing).layout.meta["title"].startswith("Nothing that was tried")
+    assert not charts.clearing_figure(nothing.slice(0, 0)).data
+
+
+def test_the_assignor_alone_may_be_enough() -> None:
+    few = what_clears(uneven(waiting=300), seeds=range(7))
+    assert {row["members"] for row in few.answers} == {2}
+    assert "no assignor does" not in few.verdict()
+    # Where the group clears it as it is, and nothing is sooner, nothing else is proposed.
+    idle = replace(uneven(waiting=1, rate=1), producers=(Producer("orders", 1),))
+    same = what_clears(idle, assignors=["simple"], seeds=range(2))
+    assert [row["variant"] for row in same.answers] == ["as it is"]
+    assert same.verdict().endswith("; that is as it is (simple, 2 members)")
+
+
+def test_numbers_of_members_and_a_time_may_be_given() -> None:
+    few = what_clears(
+        uneven(), assignors=[], members=[3], duration_ms=5_000, seeds=[1, 2], baseline="now"
+    )
+    assert few.cells["variant"].to_pylist() == ["now", "simple · 3 members"]
+    assert few.horizon_ms == 5_000
+    assert few.verdict() == (
+        "now (simple, 2 members) does not clear the lag within 5 s, nor do simple with up to 3 "
+        "members"
+    )
+    seen: list[tuple[int, int]] = []
+    what_clears(
+        uneven(), assignors=[], members=[3], duration_ms=5_000, seeds=[1, 2],
+        progress=lambda done, of: seen.append((done, of)),
+    )  # fmt: skip
+    assert seen[0] == (0, 4)
+    assert seen[-1] == (4, 4)
+    with pytest.raises(InputError, match="unknown assignor 'nobody'"):
+        what_clears(uneven(), assignors=["nobody"])
+
+
+def test_a_group_without_members_begins_with_one() -> None:
+    nobody = replace(uneven(), members=(replace(uneven().members[0], count=0),))
+    found = what_clears(nobody, assignors=[], members=[1], duration_ms=5_000, seeds=[1, 2])
+    assert found.cells["members"].to_pylist() == [1]
+    assert "as it is (simple, 0 members)" in found.verdict()
+
+
+def test_how_long_is_simulated_follows_from_the_rates() -> None:
+    known = rates(uneven())
+    assert known == (3_000, 12, 10)
+    assert (known.fewest(), known.fewest(100_000)) == (2, 5)
+    assert known.to_clear_ms(4) == pytest.approx(3_000 / 28 * 1000)
+    assert known.to_clear_ms(1) == float("inf")
+    assert long_enough(uneven()) == 120_000
+    # Six members at their best take 625 s of 30,000 records, and 1.25 times as long is simulated.
+    assert long_enough(uneven(waiting=30_000)) == 14 * 60_000
+    # A busy group is not simulated for longer than what takes seconds.
+    assert long_enough(uneven(waiting=10_000_000, rate=500, mean_ms=1)) == 2 * 60_000
+    assert long_enough(uneven(mean_ms=0)) == 600_000
+
+
+def test_of_work_that_nobody_knows_nothing_is_said() -> None:
+    unknown = Assumption("service", "1 ms of work for each record", "nothing is known")
+    found = what_clears(
+        replace(uneven(), assumed=(unknown,)), assignors=[], members=[3], seeds=[1, 2],
+        duration_ms=5_000,
+    )  # fmt: skip
+    assert found.verdict().startswith("not known: nothing is known")
+    assert not found.answers
+
+
+# ---- why ----
+
+
+def test_a_comparison_says_that_the_members_cannot_keep_up() -> None:
+    slow = uneven(rate=30)
+    changed = compare({"as it is": slow, "6": slow.with_members(6)}, seeds=range(7))
+    why = "30 records/s arrive, of which 2 members can finish 20 and 6 members 60"
+    assert why in list(changed.reasons("6"))
+    assert f"why: {why}" in list(changed.sentences())
+    assert list(changed.reasons("as it is")) == []
+
+
+def test_a_comparison_says_that_polls_take_longer_than_locks() -> None:
+    short = replace(uneven(), settings=Settings(Limits(lock_duration_ms=1_500)), duration_ms=30_000)
+    longer = replace(short, settings=Settings(Limits(lock_duration_ms=10_000)))
+    found = compare({"as it is": short, "longer": longer}, seeds=range(7))
+    (why,) = found.reasons("longer")
+    assert why.startswith("a poll of 20 records x 100 ms takes 2 s: with locks of 1.5 s ")
+    assert why.endswith(" deliveries expire, with 10 s 0")
+    same = compare({"as it is": longer, "the same": longer}, seeds=range(7))
+    assert list(same.reasons()) == []
+
+
+def test_a_comparison_says_that_an_assignor_leaves_members_idle() -> None:
+    scenario = replace(uneven(), duration_ms=30_000)
+    found = compare(
+        {"as it is": scenario, "all": replace(scenario, assignor="all-to-all")}, seeds=range(7)
+    )
+    (why,) = found.reasons()
+    assert why.startswith("with simple members are busy ")
+    assert re.search(
+        r"busy 5\d% of the time, with all-to-all 9\d%: it lets more of them work where the lag is$",
+        why,
+    )
