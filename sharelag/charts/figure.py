@@ -124,8 +124,9 @@ def figure(
             "unknown": story.unknown,
         },
     }
-    # At once: plotly takes ten times as long to update a layout that is there.
-    return plotly().Figure(data=list(traces), layout=merged(look, layout))
+    # At once: plotly takes ten times as long to update a layout that is there, and as long again to
+    # check every part of a template that is always the same.
+    return plotly().Figure(data=list(traces), layout=merged(look, layout), _validate=False)
 
 
 def row_figure(

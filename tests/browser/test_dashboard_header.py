@@ -334,6 +334,7 @@ def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
     desk.page.evaluate(f"window.jupyterapp = {{ commands: {{ hasCommand: () => {has} }} }}")
     view.code = "Selection([('billing', 'A', 0)])"
     desk.settle()
+    desk.page.get_by_role("button", name="More").press("Enter")
     expect(
         desk.page.get_by_role("button", name="Copy the Python of what is picked")
     ).to_be_visible()

@@ -13,19 +13,19 @@ from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab
 CELLS = [
     """import ipywidgets, pyarrow as pa
 from sharelag_widgets import LagTable
+from sharelag_widgets.dashboards.pieces import CauseCards
 from sharelag_widgets.dashboards.pieces import Header
-from sharelag_widgets.dashboards.pieces import Sheet
 from sharelag_widgets.dashboards.pieces import Verdict
 def rows(lag):
     return pa.table({"group_id": ["billing"], "topic": ["orders"], "topic_id": ["A" * 22],
                      "partition": [0], "lag": [lag]})
 table, header = LagTable.of(rows(1)), Header(title="the first", level=2)
-verdict, sheet = Verdict({}, sentence="the first"), Sheet(words="the first")
-ipywidgets.VBox([table, header, verdict, sheet])""",
+verdict, cards = Verdict({}, sentence="the first"), CauseCards(state="the first")
+ipywidgets.VBox([table, header, verdict, cards])""",
     """table.rows = rows(22)
-header.title = verdict.sentence = sheet.words = 'the second'""",
+header.title = verdict.sentence = cards.state = 'the second'""",
     """table.rows = rows(33)
-header.title = verdict.sentence = sheet.words = 'the third'""",
+header.title = verdict.sentence = cards.state = 'the third'""",
 ]
 #: Every module of a blob waits until the test lets it go on.
 HOLD = """() => {
@@ -79,4 +79,4 @@ def shown(page: Page, lag: str, words: str) -> None:
     expect(page.get_by_role("grid")).to_contain_text(lag)
     expect(page.locator(".sl-head .sl-title")).to_have_text(words)
     expect(page.locator(".sl-verdict")).to_contain_text(words)
-    expect(page.locator(".sl-sheet-head")).to_contain_text(words)
+    expect(page.locator(".sl-cards")).to_contain_text(words)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import sharelag
+from sharelag.durations import duration
 from sharelag.errors import SetupError
 from sharelag.reports.inputs import Case
 from sharelag.reports.verdict import verdict
@@ -20,6 +23,8 @@ from sharelag_widgets import LagTable
 from sharelag_widgets.dashboards import GroupView, Now
 from sharelag_widgets.dashboards.now import READING
 from sharelag_widgets.dashboards.parts import TablePart
+from sharelag_widgets.dashboards.past import RANGES
+from sharelag_widgets.dashboards.tried import NOTHING_STUCK, TRIALS
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -61,7 +66,7 @@ def test_a_picked_group_is_shown_in_detail_and_all_stay_in_the_table(demo: Workb
     table = board.table.view
     assert table is not None
     assert table.narrows is False
-    assert table.folded == {"column": "level", "value": "ok", "words": "healthy"}
+    assert table.folded == {}  # of so few groups all are in sight
     table.selection.keys = (("billing",),)
     assert board.group == board.groups.value == "billing"
     assert board.cards.group == "billing"
@@ -115,32 +120,54 @@ def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it() -> N
     assert said[-1].endswith(" and 3 more")
 
 
-def test_below_both_columns_where_the_left_one_is_long_enough_without_it() -> None:
-    board = Now(sharelag.open("demo", engine="local"), "returns-desk")
-    left, _ = board.columns.children
-    assert board.matrix.layout.display == "none"
-    assert (left.children[-1], board.body.children[-1]) == (board.rows_of_group, board.columns)
-    board.group = "billing"
-    assert (left.children[-1], board.body.children[-1]) == (board.matrix, board.rows_of_group)
-    board.group = "returns-desk"
-    assert left.children[-1] is board.rows_of_group
+def row_of(board: Now, name: str) -> dict[str, Any]:
+    (found,) = [row for row in board.what_if.rows if row["name"] == name]
+    return dict(found)
 
 
-def test_a_click_simulates_one_change_and_says_what_it_would_do(storm: Workbench) -> None:
+def test_a_click_simulates_one_change_and_says_in_three_numbers_what_it_would_do(
+    storm: Workbench,
+) -> None:
     board = Now(storm)
-    assert board.what_if.sentence == "What if ...?"
+    assert [row["words"] for row in board.what_if.rows] == list(TRIALS.values())
+    assert not any(row["age"] for row in board.what_if.rows)
     press(board, "lag-aware")
     assert board.comparison is not None
-    words = board.comparison.verdict()
-    assert board.what_if.sentence == f"{words[0].upper()}{words[1:]}."
-    assert words.startswith("lag-aware assignor is better by p95 age")
-    assert "; the group as it is: drained in " in words
+    found = {
+        (row["measure"], row["variant"]): row
+        for row in board.comparison.rows()
+        if row["measure"] in ("age_p95_ms", "drain_ms")
+    }
+    tried, said = found["age_p95_ms", "lag-aware assignor"], row_of(board, "lag-aware")
+    assert tried["better"]
+    assert said["span"] == [
+        tried[name] for name in ("difference_low", "difference", "difference_high")
+    ]
+    assert said["difference"] == f"-{duration(-tried['difference'])}"
+    assert said["age"] == duration(tried["mean"])
+    assert said["drains"] == duration(found["drain_ms", "lag-aware assignor"]["mean"])
+    assert said["verdict"] == "better"
+    as_it_is = row_of(board, "")
+    assert as_it_is["age"] == duration(found["age_p95_ms", "the group as it is"]["mean"])
     assert (board.header.busy, board.what_if.busy) == (False, "")
     press(board, "members")
-    chosen = board._trials(storm.scenario("redelivery-storm"), "members")
-    assert chosen is not None
-    assert [len(one.each_member()) for one in chosen.values()] == [2, 4]
-    assert set(board.comparison.runs.column("variant").to_pylist()) == set(chosen)
+    assert row_of(board, "lag-aware") == said  # what was found before stays beside it
+    assert set(board.comparison.runs.column("variant").to_pylist()) == {
+        "the group as it is",
+        "+2 members",
+    }
+    members = [len(one.each_member()) for one in board.comparison.scenarios.values()]
+    assert members == [2, 4]
+
+
+def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
+    board = Now(storm)
+    board.run("members")
+    assert (board.what_if.busy, board.header.busy) == ("+2 members", True)
+    press(board, "cancel")
+    assert (board.what_if.busy, board.header.busy) == ("", False)
+    assert board.comparison is None
+    assert row_of(board, "members")["age"] == ""
 
 
 @pytest.mark.parametrize(
@@ -156,8 +183,8 @@ def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
     assert board.what_if.copies == []
     press(board, name)
     assert board.comparison is not None
-    ((words, code),) = board.what_if.copies
-    assert words == "Copy the Python behind this"
+    ((of, code),) = board.what_if.copies
+    assert of == name
     before, last = code.rsplit("\n", 1)
     found: dict[str, Any] = {"bench": bench}
     exec(f"{before}\nfound = {last}", found)
@@ -167,24 +194,26 @@ def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
     assert {trace.name for trace in found["curves"].data if trace.name} <= drawn
 
 
-def test_without_a_stuck_record_there_is_nothing_to_skip() -> None:
+def test_what_cannot_help_says_why_and_is_not_simulated() -> None:
     healthy = Now(sharelag.open("no_members", engine="local"))
+    assert row_of(healthy, "heads")["why"] == NOTHING_STUCK
     press(healthy, "heads")
     assert healthy.comparison is None
-    assert healthy.what_if.sentence == "No record pins a start offset here: nothing to skip."
-    stuck = Now(sharelag.open("head_of_line", engine="local"))
-    press(stuck, "heads")
-    assert stuck.comparison is not None
+    board = Now(sharelag.open("head_of_line", engine="local"))
+    assert row_of(board, "heads")["why"] == ""
+    fixes = {card["cause"]: (card["fix"], card["why"]) for card in board.cards.cards}
+    assert fixes["head_of_line"] == ("heads", "")
+    board.cards._handle_custom_msg({"fix": "heads"}, [])
+    assert board.join(300)
+    assert row_of(board, "heads")["age"]
 
 
 def test_a_what_if_of_another_group_is_not_shown(demo: Workbench) -> None:
     board = Now(demo, "billing")
     press(board, "members")
-    assert board.what_if.sentence != "What if ...?"
+    assert row_of(board, "members")["age"]
     board.group = "shipping"
-    assert board.what_if.sentence == "What if ...?"
-    board.group = "billing"
-    assert board.what_if.sentence != "What if ...?"
+    assert not any(row["age"] for row in board.what_if.rows)
 
 
 def test_a_closed_dashboard_gives_its_what_if_up(storm: Workbench) -> None:
@@ -219,23 +248,94 @@ def test_a_card_says_what_explain_says_with_a_command_of_this_input(demo: Workbe
     assert first["command"] == "sharelag members --capture chapters --group billing"
 
 
-def test_a_range_cuts_the_chart_and_the_way_through_the_window(demo: Workbench) -> None:
+def test_a_range_cuts_the_chart(demo: Workbench) -> None:
     board = Now(demo, "billing")
-    begin, end, left, right = board.strip.view.axis
-    assert (left, right) == (64, 18)
+    begin, end = map(datetime.fromisoformat, board.over_time.view.figure.layout.xaxis.range)
     board.range.value = 60
-    later, same, *_ = board.strip.view.axis
+    later, same = map(datetime.fromisoformat, board.over_time.view.figure.layout.xaxis.range)
     assert same == end
-    assert end - later == pytest.approx(60_000, abs=1)
+    assert end - later == timedelta(minutes=1)
     assert begin < later
+
+
+def test_what_belongs_to_the_group_before_is_dim_until_the_next_one_is_shown(
+    demo: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Now(demo, "billing")
+    dims: list[bool] = []
+    look = board.bench.explain
+
+    def explain(*given: Any, **options: Any) -> Any:
+        dims.append("sharelag-waits" in board._dom_classes)
+        return look(*given, **options)
+
+    monkeypatch.setattr(
+        Workbench, "explain", lambda _, *given, **options: explain(*given, **options)
+    )
+    rows_of(board.table).selection.keys = (("shipping",),)
+    assert board.cards.group == "shipping"
+    assert dims
+    assert all(dims)
+    assert "sharelag-waits" not in board._dom_classes
+    for part in (board.over_time, board.strip, board.rows_of_group, board.parts):
+        assert "sharelag-mine" in part._dom_classes
+
+
+def test_a_short_range_keeps_the_ages_that_are_known() -> None:
+    """The oldest record of the group is older than the range; the ends before it date it."""
+    bench = sharelag.open("demo", engine="local")
+    board = Now(bench, "fulfilment")
+    board.range.value = RANGES["last 15 min"]
+    (age,) = [one for one in board.over_time.view.figure.data if one.name == "age"]
+    (row,) = [one for one in bench.overview().table.to_pylist() if one["group_id"] == "fulfilment"]
+    assert row["age_ms"] > 900_000
+    assert age.y[-1] * 60_000 == pytest.approx(row["age_ms"], abs=10_000)
+    assert np.isnan(np.array(age.y, float)).sum() <= 2
+
+
+def test_all_panels_are_at_the_moment_that_is_picked(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    at = demo.evidence().as_of - timedelta(seconds=60)
+    then = demo.at(at)
+    assert then.overview().title != demo.overview().title
+    for picked, seen in ((at, then), (None, demo)):
+        board.selection.moment = picked
+        assert board.join(300)
+        as_of = seen.overview().as_of
+        assert as_of is not None
+        assert board.header.as_of == as_of.timestamp() * 1000
+        assert board.header.earlier == (picked is not None)
+        assert board.verdict.sentence == seen.overview().title
+        said = seen.overview().table
+        assert rows_of(board.table).rows.column("lag").equals(said.column("lag"))
+        assert board.grid.rows.column("lag").equals(seen.lag().table.column("lag"))
+        assert (
+            rows_of(board.rows_of_group)
+            .rows.column("lag")
+            .equals(seen.lag("billing").table.column("lag"))
+        )
+        causes = [one["cause"] for one in board.cards.cards]
+        assert causes == seen.explain("billing").table["cause"].to_pylist()
+    assert not {"sharelag-moves", "sharelag-waits"} & set(board._dom_classes)
+
+
+def test_of_many_moments_the_last_one_is_shown(demo: Workbench) -> None:
+    """As where somebody drags: what is on the way is left out."""
+    board, end = Now(demo, "billing"), demo.evidence().as_of
+    for seconds in range(90, 50, -10):
+        board.selection.moment = end - timedelta(seconds=seconds)
+    assert board.join(300)
+    assert board.seen.as_of == end - timedelta(seconds=60)
+    board.group = "shipping"
+    board.selection.clear()
+    assert board.seen is demo
 
 
 def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:
     board = Now(storm)
     board.verdict._handle_custom_msg({"act": "what if"}, [])
     assert board.join(300)
-    assert board._tried == ("redelivery-storm", "members")
-    assert board.sheet.is_open
+    assert list(board.found) == ["members"]
     assert board.what_if.assumed == list(storm.scenario("redelivery-storm").assumed)
     # From the last moment on, lag goes on as it was simulated.
     names = [trace.name for trace in board.over_time.view.figure.data]
@@ -266,7 +366,7 @@ def test_lag_comes_first_then_the_verdict_and_the_past_of_a_group_last(
     total = lag_sum(pc.sum(lag).as_py(), lag.null_count)
     assert board.verdict.sentence == f"Lag {total} of 7 share groups"
     assert board.header.busy
-    assert board.right.layout.display == "none"
+    assert board.columns.children[1].layout.display == "none"
     board.redraw()  # as a change of the theme does
     assert board.header.failure == ""
     judged.set()
@@ -274,7 +374,7 @@ def test_lag_comes_first_then_the_verdict_and_the_past_of_a_group_last(
     assert board._run.join(300)
     assert (board.verdict.sentence, board.verdict.level) == (bench.overview().title, "critical")
     assert (board.header.busy, board.verdict.busy) == (False, "")
-    assert board.right.layout.display is None
+    assert board.columns.children[1].layout.display is None
     for group in ("notifications", "billing"):  # the second is picked while that is read
         board.group = group
         assert [one["cause"] for one in board.cards.cards] == bench.explain(group).table[

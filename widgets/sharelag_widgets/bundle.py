@@ -53,9 +53,9 @@ def script(name: str) -> str:
 
 
 @cache
-def style(name: str) -> str:
+def style(*names: str) -> str:
     """Return the style sheet of a view, with what all views share before it."""
-    return (_HERE / "shared/base.css").read_text("utf-8") + (_HERE / name).read_text("utf-8")
+    return "".join((_HERE / name).read_text("utf-8") for name in ("shared/base.css", *names))
 
 
 def _add(path: Path, parts: dict[Path, str]) -> None:

@@ -21,9 +21,10 @@ export function paintGrid(canvas, scene) {
   context.textBaseline = "middle";
   for (const { x, y, width, band, cells: count } of made.headings) {
     if (y + 20 < top || y > top + height) continue;
-    context.fillStyle = scene.soft;
+    const isMarked = scene.bandName(band) === scene.marked;
+    context.fillStyle = isMarked ? scene.focus : scene.soft;
     // One line for a name of any length, isolated so that it cannot turn what follows.
-    context.fillText(`\u2068${cut(scene.bandName(band))}\u2069 \u00b7 ${count}`, x, y + 11, width);
+    context.fillText(`${isMarked ? "\u25b8 " : ""}\u2068${cut(scene.bandName(band))}\u2069 \u00b7 ${count}`, x, y + 11, width);
   }
   for (const { x: left, y, first, end } of made.lines) {
     if (y + made.pitch < top || y > top + height) continue;

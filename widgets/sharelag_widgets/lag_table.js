@@ -33,7 +33,7 @@ function build({ model, root, link, say, later }) {
   const unfoldWords = make("span");
   const unfoldLabel = make("label", {}, unfold, unfoldWords);
   const copy = button("Copy as CSV", () => copyRows());
-  const bar = make("div", { class: "sl-bar" }, make("label", {}, "Filter", filter), onlyLabel, unfoldLabel, make("span", { class: "sl-push" }), copy);
+  const bar = make("div", { class: "sl-bar" }, make("label", { class: "sl-filter" }, "Filter", filter), onlyLabel, unfoldLabel, make("span", { class: "sl-push" }), copy);
   const cols = make("colgroup");
   const head = make("tr");
   const body = make("tbody");
@@ -90,7 +90,7 @@ function build({ model, root, link, say, later }) {
     Enter: ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
     " ": ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
     Escape: () => pick([], false),
-    "/": () => filter.focus(),
+    "/": () => (filter.checkVisibility() ? filter : root.closest(".sharelag-dashboard").querySelector(".sl-finder input")).focus(),
   };
   filter.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;

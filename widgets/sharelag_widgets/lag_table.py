@@ -10,6 +10,7 @@ import traitlets
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 
+from . import still
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
 from .selection import Selection, selection_for
@@ -117,6 +118,11 @@ class LagTable(RowsView):
             return self.note
         order = f", by {self.sort}{' descending' if self.descending else ''}" if self.sort else ""
         return f"{self.title}: {len(self.rows):,} rows of {', '.join(self.names)}{order}"
+
+    def still(self, title: str = "") -> str:
+        """Return the first rows as HTML."""
+        names = [name for name in self.names if name not in self.sparks]
+        return still.table(title or self.title, self.rows, names, self.sort)
 
     def _columns(self) -> dict[str, Column]:
         wanted = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])

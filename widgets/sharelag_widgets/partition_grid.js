@@ -11,7 +11,7 @@ import { paintGrid, stepSwatch } from "./grid_picture.js";
 const TALLEST = 520;
 const TABLE_ROWS = 500;
 const ORDERS = { name: "by name", most: "most first", least: "least first" };
-const WATCHED = ["measure", "order", "least", "filter", "picked", "measures"];
+const WATCHED = ["measure", "order", "least", "filter", "picked", "measures", "marked"];
 const HELP = "Arrow keys: from cell to cell. Enter or space: pick it; with shift, add to what is picked. Ctrl+A: pick all that is shown. " +
   "Escape: pick nothing. Drag: pick a rectangle.";
 
@@ -25,7 +25,7 @@ function build({ model, root, link, say, later }) {
     ...Object.entries(ORDERS).map(([value, text]) => make("option", { value }, text))));
   const filter = ownsKeys(make("input", { type: "search", size: 14, oninput: () => link.tell({ filter: filter.value }) }));
   const least = ownsKeys(make("input", { type: "number", min: 0, style: { width: "7em" }, oninput: () => link.tell({ least: least.value === "" ? null : Number(least.value) }) }));
-  const leastLabel = make("label", {}, "At least", least);
+  const leastLabel = make("label", { class: "sl-filter" }, "At least", least);
   const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
   const canvas = ownsKeys(make("canvas", { tabindex: 0, role: "slider", "aria-label": "Share partitions" }));
   const ground = make("div", { class: "sl-ground" }, canvas);
@@ -35,7 +35,7 @@ function build({ model, root, link, say, later }) {
   const legend = make("ul", { class: "sl-legend", "aria-label": "What the cells show" });
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The cells as a table" }));
   const bar = make("div", { class: "sl-bar" }, make("label", {}, "Colour", measure), make("label", {}, "Order", order),
-    make("label", {}, "Filter", filter), leastLabel, make("span", { class: "sl-push" }), asTable);
+    make("label", { class: "sl-filter" }, "Filter", filter), leastLabel, make("span", { class: "sl-push" }), asTable);
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
 
   // ---- what people do ----
@@ -132,7 +132,7 @@ function build({ model, root, link, say, later }) {
     styled = paintGrid(canvas, {
       made, cells, stepAt, top: scroll.scrollTop, height: Math.min(made.height, TALLEST), active, brush: brush && boxOf(brush), texts: Boolean(column.texts),
       picked: new Set(picks.rows()), theme: root.dataset.theme, ink: colour("--sl-ink"), soft: colour("--sl-soft"), paper: colour("--sl-paper"),
-      focus: colour("--sl-focus"), bandName: (band) => columns._band.texts[band],
+      focus: colour("--sl-focus"), bandName: (band) => columns._band.texts[band], marked: get("marked"),
     });
     const spent = performance.now() - begun;
     if (mark !== arranged || legend.dataset.theme !== root.dataset.theme) writeLegend(column, steps, stepAt);
@@ -152,7 +152,8 @@ function build({ model, root, link, say, later }) {
     const all = column.texts ? column.texts.map((_, code) => code) : [0, ...steps.map((_, n) => n + 1)];
     const items = all.map((step) => [step, column.texts ? named(column.texts[step]) : range(step)]);
     if (counts.has(-1)) items.push([-1, "not known"]);
-    legend.replaceChildren(...items.map(([step, text]) => make("li", { data: { step } }, stepSwatch(step, column.texts, root.dataset.theme), make("span", {}, text), make("strong", {}, number(counts.get(step) ?? 0)))));
+    legend.classList.toggle("sl-steps", !column.texts);
+    legend.replaceChildren(...items.map(([step, text]) => make("li", { data: { step }, title: column.texts ? null : `${text}: ${number(counts.get(step) ?? 0)}` }, stepSwatch(step, column.texts, root.dataset.theme), make("span", {}, text), make("strong", {}, number(counts.get(step) ?? 0)))));
     legend.dataset.theme = root.dataset.theme;
     root.dataset.steps = JSON.stringify(Object.fromEntries(counts));
   }

@@ -12,6 +12,7 @@ import traitlets
 
 from sharelag.errors import InputError
 
+from . import still
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
 from .selection import Key, Selection, selection_for
@@ -24,6 +25,7 @@ _EMPTY = (
     "right, and has it fetched?"
 )
 _NO_MEASURE = ("_offset", "_epoch", "_id", "_timestamp")
+_NAMED = ("group_id", "topic", "partition")
 _NAMES = ("group_id", "topic", "topic_id", "partition", "as_of", "notes")
 
 
@@ -40,6 +42,7 @@ class PartitionGrid(RowsView):
     measure = traitlets.Unicode("").tag(sync=True)
     order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
     noun = traitlets.Unicode("share partition").tag(sync=True)  # what a cell is
+    marked = traitlets.Unicode("").tag(sync=True)  # the band that people look at
     least = traitlets.Float(None, allow_none=True).tag(
         sync=True
     )  # show cells with at least this much
@@ -143,6 +146,14 @@ class PartitionGrid(RowsView):
             return f"{head}: {counts}"
         ends = pc.min_max(values)
         return f"{head}, from {ends['min'].as_py()} to {ends['max'].as_py()}{unknown}"
+
+    def still(self, title: str = "") -> str:
+        """Return the cells with the most, as HTML."""
+        if not self.measure:
+            return super().still(title)
+        keys = [name for name in self.rows.schema.names if name in _NAMED]
+        names = [*keys, self.measure]
+        return still.table(title or self.title, self.rows, names, self.measure)
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()

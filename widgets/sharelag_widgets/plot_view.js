@@ -26,7 +26,8 @@ function build({ model, root, link, say, later, failed }) {
   const box = make("div", { class: "sl-plot" });
   const words = make("div", { class: "sl-words" });
   const wait = make("p", { class: "sl-wait", role: "status" });
-  const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, wait, box));
+  const image = make("img", { class: "sl-drawing", alt: "", hidden: true }); // the stage's label says what it shows
+  const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, wait, image, box));
   const spot = make("p", { class: "sl-spot" });
   const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The chart as a table" }));
@@ -116,17 +117,20 @@ function build({ model, root, link, say, later, failed }) {
     drawn = "";
     root.dataset.points = points.length;
   }
+  const isOverTime = () => get("times") && figure.data.every(({ z }) => !z);
   function layoutOf(colour) {
     const ink = getComputedStyle(root).color; // plotly knows no system colours
     const axis = { gridcolor: "rgba(128,136,150,.28)", zerolinecolor: "rgba(128,136,150,.5)", linecolor: colour("--sl-line"), automargin: true, separatethousands: true, minexponent: 6 };
     const layout = hasWords(figure.layout) ? withoutWords(figure.layout) : { ...figure.layout };
     delete layout.template;
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))])) layout[name] = titled({ ...axis, ...layout[name] });
+    // One line through all that goes over the same time, and what is nearest to it, however high or low one points.
+    if (isOverTime()) Object.assign(layout.xaxis, { showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: ink });
     return {
       colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", separators: ".\u202f", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
-      ...(get("times") ? { dragmode: false } : {}),
+      ...(get("times") ? { dragmode: false } : {}), ...(isOverTime() ? { hovermode: "x", hoversubplots: "axis", hoverdistance: 40, spikedistance: -1 } : {}),
       hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
     };
   }
@@ -154,6 +158,8 @@ function build({ model, root, link, say, later, failed }) {
       root.dataset.waits = how;
       const text = WAITING[how] ?? "";
       if (wait.textContent !== text) wait.textContent = text;
+      image.hidden = !how || !get("drawing");
+      if (!image.hidden) image.src = get("drawing");
     };
     const ended = (act) => (what) => {
       told("");

@@ -21,6 +21,7 @@ from jinja2.filters import do_striptags
 
 from sharelag.errors import InputError, SetupError
 
+from . import still
 from .bundle import script, style
 from .columns import Column, pack
 from .selection import Selection, key_text
@@ -52,6 +53,7 @@ class PlotView(View):
 
     alt = traitlets.Unicode("").tag(sync=True)
     times = traitlets.Bool(False).tag(sync=True)
+    drawing = traitlets.Unicode("").tag(sync=True)  # an image, for as long as there is no plotly
     #: Keys of the points picked, as JSON texts, and the moment in milliseconds.
     picked_keys = traitlets.List(traitlets.Unicode()).tag(sync=True)
     picked_moment = traitlets.Float(None, allow_none=True).tag(sync=True)
@@ -107,6 +109,7 @@ class PlotView(View):
         drawn = bool(self._figure.get("data"))
         with self.hold_sync():
             self.note = "" if drawn else _in_words(self._figure.get("layout", {}))
+            self.drawing = still.drawing(self._figure)
             self.alt = self._alt or words or self.title or "Chart"
             columns = {
                 name: Column(np.zeros(1, np.int32), "text", (json.dumps(spec),))
@@ -132,6 +135,10 @@ class PlotView(View):
             _plain_text(str(trace)) for trace in traces
         )  # each once, in their order
         return self.note or f"{self.alt}: {', '.join(named)}"
+
+    def still(self, title: str = "") -> str:
+        """Return what is drawn as a sentence and an image, as HTML."""
+        return still.picture(title, self.drawing, self.summary())
 
     def _picked(self, trait: str) -> dict[str, Any]:
         if trait == "picked_keys":

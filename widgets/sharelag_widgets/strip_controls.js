@@ -59,18 +59,14 @@ export function offsetField(go) {
 /**
  * Play, a slider, and how fast.
  *
- * The slider counts moments; along a time axis that another view has above it (`axis`: first and last time, pixels left
- * and right of it), it stands at their times.
- *
- * @param {{get: (name: string) => any, last: () => number, go: (moment: number) => void, at: (time: number) => number,
+ * @param {{get: (name: string) => any, last: () => number, go: (moment: number) => void,
  *   tell: (traits) => void, say: (text: string) => void}} acts
  */
-export function timeBar({ get, last, go, at: momentAt, tell, say }) {
+export function timeBar({ get, last, go, tell, say }) {
   let [ticking, owed] = [0, 0];
-  const along = () => get("axis")?.length === 4;
   const speed = () => get("speed") || 1; // a page that was saved before there were speeds has none
   const play = button("\u25b6", () => run(!ticking), { "aria-label": "Play", class: "sl-play" });
-  const slider = ownsKeys(make("input", { type: "range", min: 0, step: 1, "aria-label": "Moment", oninput: () => go(along() ? momentAt(Number(slider.value)) : Number(slider.value)) }));
+  const slider = ownsKeys(make("input", { type: "range", min: 0, step: 1, "aria-label": "Moment", oninput: () => go(Number(slider.value)) }));
   const when = make("output", { class: "sl-when" });
   const speeds = SPEEDS.map((times) => button(`${times}\u00d7`, () => tell({ speed: times }), { data: { times } }));
   const faster = make("div", { class: "sl-speeds", role: "group", "aria-label": "Speed of playing" }, ...speeds);
@@ -103,15 +99,12 @@ export function timeBar({ get, last, go, at: momentAt, tell, say }) {
       say(`Speed of playing: ${times} times`);
     },
     /** Show the moment, as `at` and in the reader's own time as `here`. */
-    show(at, here, time) {
+    show(at, here) {
       const moments = last() + 1;
-      element.classList.toggle("sl-along", along());
       when.textContent = `${at}${here ? ` (${here})` : ""}, ${get("moment") + 1} of ${moments}`;
       element.hidden = moments < 2;
-      const [from, to, left, right] = along() ? get("axis") : [0, last(), 0, 0];
-      Object.assign(slider, { min: from, max: to, step: along() ? "any" : 1 });
-      slider.value = along() ? time : get("moment");
-      if (along()) for (const [side, pixels] of [["--left", left], ["--right", right]]) slider.style.setProperty(side, `${pixels}px`);
+      slider.max = last();
+      slider.value = get("moment");
       slider.setAttribute("aria-valuetext", at);
       for (const made of speeds) made.setAttribute("aria-pressed", String(Number(made.dataset.times) === speed()));
     },

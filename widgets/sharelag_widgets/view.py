@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
+from . import still
 from .columns import Column, Rows, column_of, pack, table_of
 from .selection import SHARE_PARTITION, Key, Selection, isolated, key_texts, keys_of
 
@@ -137,10 +137,13 @@ class View(Deaf, Heard):
         if isinstance(message, dict) and "ping" in message:
             self.send({"pong": message["ping"]})
 
+    def still(self, title: str = "") -> str:
+        """Return what a saved notebook shows where no kernel is, as HTML."""
+        return still.words(self.summary(), title)
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        words = self.summary()
         made = super()._repr_mimebundle_(**options)
-        return in_other_forms(made, plain=words, html=f"<p>{html.escape(words)}</p>")
+        return in_other_forms(made, plain=self.summary(), html=self.still())
 
 
 class RowsView(View):

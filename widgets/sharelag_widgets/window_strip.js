@@ -14,7 +14,7 @@ import { pieceTable } from "./strip_table.js";
 import { HELP, cursorWords, offsetIn, spotWords } from "./strip_words.js";
 
 const FITS = { window: "Window", moments: "All moments", log: "Whole log" };
-const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed", "limit", "axis"];
+const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed", "limit"];
 
 function build({ model, root, link, say, later }) {
   let [columns, data, row, rows, pieces, spoken, unpicked] = [null, null, 0, [], null, "", null];
@@ -31,14 +31,13 @@ function build({ model, root, link, say, later }) {
   const canvas = ownsKeys(make("canvas", { tabindex: 0, role: "slider", "aria-label": "Offsets", style: { height: `${HEIGHT}px`, touchAction: "pan-y" } }));
   const spot = make("p", { class: "sl-spot" });
   const summary = make("p", { class: "sl-told" });
-  const time = timeBar({ get, last: () => rows.length - 1, go, at: momentAt, tell: link.tell, say });
+  const time = timeBar({ get, last: () => rows.length - 1, go, tell: link.tell, say });
   const goField = offsetField(goTo);
-  const under = make("div", { class: "sl-under" }, summary, goField.element);
   const legend = make("ul", { class: "sl-legend", "aria-label": "Offsets by state" });
   const table = make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The window as a table" });
   ownsKeys(table);
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys and mouse"), ...HELP.map((text) => make("p", {}, text)));
-  const bar = make("div", { class: "sl-bar" }, which, make("span", { class: "sl-push" }), make("span", { class: "sl-fits" }, ...fits), make("span", { class: "sl-zoom" }, outward, inward), asTable);
+  const bar = make("div", { class: "sl-bar" }, which, make("span", { class: "sl-fits" }, ...fits), make("span", { class: "sl-zoom" }, outward, inward), goField.element, make("span", { class: "sl-push" }), asTable);
 
   // ---- what people do ----
   const picked = () => [textAt(columns.key, get("shown"))];
@@ -196,7 +195,7 @@ function build({ model, root, link, say, later }) {
     for (const made of fits) made.setAttribute("aria-pressed", String(made.dataset.fit === get("fit")));
     asTable.setAttribute("aria-expanded", String(!table.hidden));
     const at = utc(value("time"));
-    time.show(at, local(value("time")), value("time"));
+    time.show(at, local(value("time")));
     const known = Number.isNaN(start) ? "The start offset is not known yet: the group has not fetched from this partition."
       : `SPSO ${number(start)}, SPEO ${number(Math.max(windowEnd, start))}, log end ${number(logEnd)}`;
     summary.textContent = `${at}: ${known}. ${numbersOf()}`;
@@ -248,9 +247,7 @@ function build({ model, root, link, say, later }) {
     if (moment !== undefined && moment !== null) model.set("moment", momentAt(moment));
     if (offsets !== undefined) model.set("offsets", offsets ?? []);
   }
-  const above = get("axis")?.length ? [time.element] : []; // right below the axis that it goes along
-  const below = above.length ? [] : [time.element];
-  return { elements: [...above, bar, canvas, spot, ...below, under, legend, table, help], load, paint, hear, stop: time.stop };
+  return { elements: [bar, canvas, spot, time.element, summary, legend, table, help], load, paint, hear, stop: time.stop };
 }
 
 export default { render: (context) => view(context, "strip", build, WATCHED) };

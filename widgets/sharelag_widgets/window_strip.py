@@ -47,9 +47,6 @@ class WindowStrip(View):
     # how often a record may be delivered, of all share partitions; None: not known
     limit = traitlets.Int(None, allow_none=True, min=1).tag(sync=True)
     speed = traitlets.Enum((1, 2, 5, 10), 1).tag(sync=True)  # of playing
-    # of a time axis above it that the slider goes along: first and last time in milliseconds,
-    # pixels left and right of it; empty: the slider counts moments
-    axis = traitlets.List(traitlets.Float()).tag(sync=True)
 
     _PICKS = ("shown", "moment", "offsets")
 

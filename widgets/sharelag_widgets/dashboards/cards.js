@@ -1,9 +1,10 @@
-// Causes of lag, a card each: the worst first, with what to do and a command to copy.
+// Causes of lag, a card each: the worst first, with what to do, what can be tried, and a command to copy.
 
-import { announcer, make } from "../shared/dom.js";
+import { announcer, button, make } from "../shared/dom.js";
 import { codeButtons } from "../shared/code.js";
 import { MARKS } from "../shared/levels.js";
 import { kept } from "../shared/kept.js";
+import { menu } from "../shared/menu.js";
 
 const CHANGING = ["group", "state", "cards"];
 
@@ -18,14 +19,18 @@ function render({ model, el }) {
   const bdi = (text, attributes = {}) => make("bdi", attributes, text);
 
   function card(one) {
-    const { severity, cause, where, summary, evidence, advice, command } = one;
+    const { severity, cause, where, summary, evidence, advice, command, fix, why } = one;
     const below = make("div");
     const more = evidence ? [" ", bdi(`(${evidence})`, { class: "sl-soft" })] : [];
+    const line = make("code", { class: "sl-command", tabindex: 0 }, command);
+    const first = fix ? [button("Simulate the fix", () => model.send({ fix }), { class: "sl-primary", disabled: Boolean(why), title: why })] : [];
     return make("li", { data: { severity, cause } },
-      make("p", { class: "sl-cause" }, make("strong", { class: "sl-level" }, `${MARKS[severity] ?? ""} ${severity}:`), " ", make("strong", {}, cause.replaceAll("_", " ")), " ", bdi(where, { class: "sl-soft" })),
+      make("div", { class: "sl-bar" },
+        make("p", { class: "sl-cause" }, make("strong", { class: "sl-level" }, `${MARKS[severity] ?? ""} ${severity}:`), " ", make("strong", {}, cause.replaceAll("_", " ")), " ", bdi(where, { class: "sl-soft" })),
+        ...(why ? [make("span", { class: "sl-soft" }, why)] : []), ...first,
+        menu("More on this cause", line, ...codeButtons(root, voice, below, [["Copy the command", command]], false))),
       make("p", {}, bdi(summary), ...more),
-      make("p", { class: "sl-advice" }, "→ ", bdi(advice)),
-      make("div", { class: "sl-bar" }, make("code", { class: "sl-command", tabindex: 0, title: command }, command), ...codeButtons(root, voice, below, [["Copy the command", command]], false)),
+      make("p", { class: "sl-advice" }, "\u2192 ", bdi(advice)),
       below);
   }
   function paint() {

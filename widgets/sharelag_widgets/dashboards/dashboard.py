@@ -183,12 +183,14 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         lines += [f"not known: {one}" for one in header.unknown]
         return "\n".join(terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
 
+    def still(self) -> str:
+        """Return what a saved notebook shows where no kernel is, as HTML."""
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.summary().splitlines())
+        return f"<ul>{lines}</ul>" + "".join(part.still() for part in _parts(self.body))
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        words = self.summary()
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in words.splitlines())
-        return in_other_forms(
-            super()._repr_mimebundle_(**options), plain=words, html=f"<ul>{lines}</ul>"
-        )
+        made = super()._repr_mimebundle_(**options)
+        return in_other_forms(made, plain=self.summary(), html=self.still())
 
     def refresh(self) -> None:
         """Read again, and wait for it."""

@@ -4,10 +4,11 @@ import { codeButtons } from "../shared/code.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
+import { menu } from "../shared/menu.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
-const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "busy", "live", "every", "paused", "stale_after"];
+const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Page's theme", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
@@ -46,11 +47,12 @@ function render({ model, el }) {
   }
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
   const facts = make("div", { class: "sl-facts" });
-  // Its room is there before something is picked, so that nothing moves when it is.
   const picked = make("div", { class: "sl-picked" });
+  const about = make("p", { class: "sl-soft" });
+  const more = menu("More", about, picked);
   const below = make("div");
-  const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), ...(main ? [themes] : []), refresh, pause, ask4help);
-  root.append(top, ...(main ? [make("div", { class: "sl-second" }, when, chip, picked)] : []), panel, gaps, failure, facts, below, voice.element);
+  const top = make("div", { class: "sl-top" }, heading, badge, when, chip, ...(main ? [themes, refresh, pause] : []), ask4help, ...(main ? [more] : []));
+  root.append(top, panel, gaps, failure, facts, below, voice.element);
 
   function escape(event, control, opened) {
     if (event.key !== "Escape" || opened.hidden) return;
@@ -124,9 +126,9 @@ function render({ model, el }) {
     hide(when, !parts.length);
     while (when.children.length > parts.length) when.lastChild.remove();
     parts.forEach((text, n) => write(when.children[n] ?? when.appendChild(make("bdi")), text));
-    const stale = get("live") && old !== null && old > get("stale_after") * 1000;
-    hide(badge, !(main && (stale || !get("live") || isBusy())));
-    write(badge, isBusy() ? "Reading …" : stale ? `Stale: ${age(old)} old` : "Recorded");
+    const stale = get("live") && !get("earlier") && old !== null && old > get("stale_after") * 1000;
+    hide(badge, !(main && (stale || !get("live") || get("earlier") || isBusy())));
+    write(badge, isBusy() ? "Reading …" : stale ? `Stale: ${age(old)} old` : get("earlier") ? "Earlier moment" : "Recorded");
     badge.classList.toggle("sl-stale", stale && !isBusy());
     if (root.dataset.stale !== String(stale)) root.dataset.stale = String(stale);
   }
@@ -135,9 +137,8 @@ function render({ model, el }) {
     renew(heading, get("title"), (title) => [bdi(title)]);
     root.setAttribute("aria-label", get("title"));
     root.setAttribute("aria-busy", String(isBusy()));
-    refresh.hidden = pause.hidden = !main;
     refresh.disabled = isBusy();
-    pause.hidden = !main || !get("live") || !(get("every") > 0);
+    pause.hidden = !get("live") || !(get("every") > 0);
     write(pause, get("paused") ? "Go on" : "Pause");
     pause.setAttribute("aria-pressed", String(get("paused")));
     ask4help.setAttribute("aria-label", `What does ${get("title")} show?`);
@@ -146,7 +147,9 @@ function render({ model, el }) {
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));
-    picked.style.visibility = get("code") ? "" : "hidden";
+    renew(about, get("source"), (text) => [bdi(text)]);
+    hide(picked, !get("code"));
+    hide(more, !get("code") && !get("source"));
     renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python of what is picked", code]], true));
     renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
     const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -19,9 +19,11 @@ from sharelag.inputs import KafkaInput
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.words import lag_sum, shown_name, terminal
+from sharelag.whatif.horizon import LONGEST_MS
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_name
 
+from .. import still
 from ..partition_grid import PartitionGrid
 from ..run import Run, is_watched
 from ..selection import Selection
@@ -37,19 +39,17 @@ from .fleet import (
     with_trends,
 )
 from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
-from .pieces import CAUSES_HELP, CauseCards, PeekView, Sheet, Verdict
-from .trials import FITTING, LONGEST_MS, SEEDS, TriedGroup
+from .past import RANGES, PastGroup
+from .pieces import CAUSES_HELP, CauseCards, PeekView, Verdict
+from .tried import FITTING, SEEDS
 
-#: Ranges of the chart, in seconds; 0 is as far back as rates look.
-RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
-RANGE_MOMENTS = 60
+#: Of so many groups the healthy ones are not folded away.
+ALL_IN_SIGHT = 12
 #: Groups whose age is not known that are named.
 NAMED = 5
 #: Up to this many records are read while the cell runs; of more, lag is shown first.
 AT_ONCE = 100_000
 READING = "Reading how it came about ..."
-#: The past of a group that is shown: of which workbench, and how many seconds of it.
-Past = tuple[Workbench, str, int]
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
@@ -57,10 +57,9 @@ STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "dragging": "goes through time: the window below is that of the moment",
     "curves": "after a what-if: lag from now on, with its 95 % interval",
 }
-_WIDE = {"flex_flow": "row wrap", "grid_gap": "0 20px", "width": "100%"}
 
 
-class Now(TriedGroup):
+class Now(PastGroup):
     """All groups with a verdict, and the one that is picked: causes, history, window, what-ifs."""
 
     TITLE = "Now"
@@ -68,19 +67,19 @@ class Now(TriedGroup):
     HELP = {
         "What it shows": "how the share groups are, the worst first, and one of them in detail",
         "Picking": "a group in the table, by / and its name or by arrows and Enter; a moment "
-        "in the chart moves the window below it",
+        "in the chart or the window moves everything to it",
         "What if": f"the group simulated for {duration(LONGEST_MS)} from where it is, or shorter "
         f"where much arrives, with {len(SEEDS)} seeds, as it is and with one thing changed",
     } | meanings_of(["lag", "age_ms"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        self._only_lag = False  # nothing else is known yet
         self._shown: Workbench | None = None  # by the parts that are about all groups
         self._table_of: tuple[Workbench, bool] | None = None  # and whether it has trends
         self._channel = ""
-        self._past: set[Past] = set()  # what was read
-        self._past_run: Run | None = None
-        self.verdict = Verdict({"worst": self._show_worst, "what if": self._try_worst})
+        self._look_back()
+        self.verdict = Verdict(
+            {"worst": self._show_worst, "what if": self._try_worst, "now": self._back}
+        )
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
         self.range = choice("Range", RANGES.items(), self.redraw)
@@ -90,8 +89,7 @@ class Now(TriedGroup):
         )
         cells = Part("Share partitions", meanings_of(MEASURES), self.grid)
         self.parts = ChartPart("What the lag consists of", charts_help(), says_gaps=True)
-        self.sheet = Sheet()
-        self.cards = CauseCards()
+        self.cards = CauseCards(self.run)
         causes = Part("Causes", CAUSES_HELP, self.cards)
         self.over_time = ChartPart(
             "Lag and age over time", STORY_HELP, self.selection, times=True, says_gaps=True
@@ -109,24 +107,21 @@ class Now(TriedGroup):
         self.rows_of_group = TablePart(
             "Share partitions of the group", self.selection, without=IN_A_GROUP
         )
-        left = W.VBox(
-            [self.table, cells, self.parts, self.matrix],
-            layout=W.Layout(flex="58 1 560px", min_width="0"),
-        )
-        self.right = W.VBox(
-            [self.sheet, causes, self._make_trials(), self.over_time, self.strip, self.record],
-            layout=W.Layout(flex="42 1 420px", min_width="0"),
-        )
-        self.right.add_class("sharelag-sheet")
-        self.columns = W.Box([left, self.right], layout=W.Layout(**_WIDE))
+        cure = W.VBox([causes, self._make_trials()])
+        left = W.VBox([self.table, cells, self.parts, self.matrix], layout=W.Layout(flex="55"))
+        right = W.VBox([self.over_time, cure], layout=W.Layout(flex="45"))
+        self.columns = W.Box([left, right], layout=W.Layout(width="100%"))
         self.columns.add_class("sharelag-columns")
+        below = [self.strip, self.record, self.rows_of_group]
+        for part in (self.over_time, cure, self.parts, self.matrix, *below):
+            part.add_class("sharelag-mine")
         self.add_class("sharelag-now")
-        parts = [self.verdict, self.columns, self.rows_of_group]
-        return [self._group_choice(), self.range], parts
+        return [self.range, self._group_choice()], [self.verdict, self.columns, *below]
 
     def _top(self) -> Sequence[W.Widget]:
         """Return a bar that stays in sight."""
-        bar = W.VBox(super()._top(), layout=W.Layout(width="100%"))
+        self.controls.add_class("sharelag-controls")
+        bar = W.Box(super()._top(), layout=W.Layout(width="100%"))
         bar.add_class("sharelag-bar")
         return [bar]
 
@@ -172,8 +167,8 @@ class Now(TriedGroup):
 
     def _hide(self, is_hidden: bool) -> None:
         """Hide what only everything that is read can fill."""
-        left, *_ = self.columns.children
-        for part in (*left.children[1:], self.right, self.rows_of_group):
+        left, right = self.columns.children
+        for part in (*left.children[1:], right, self.strip, self.rows_of_group):
             part.layout.display = "none" if is_hidden else None
 
     def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
@@ -192,6 +187,16 @@ class Now(TriedGroup):
         if fresh is None:
             self.verdict.busy = ""  # the header says why there is no more
 
+    def show(self, *_: Any) -> None:
+        """Fill everything; parts that belong to the group before are dim until then."""
+        self.add_class("sharelag-waits")
+        super().show()
+        self.remove_class("sharelag-waits")
+
+    def still(self) -> str:
+        """Return the verdict and what is shown, as HTML."""
+        return still.words(f"{self.verdict.level}: {self.verdict.sentence}") + super().still()
+
     # ---- what is shown ---------------------------------------------------------------------------
 
     def _show(self) -> None:
@@ -199,42 +204,50 @@ class Now(TriedGroup):
         if self._only_lag:
             self._only_lag, self.verdict.busy = False, ""
             self._hide(False)
-        if self._shown is not self.bench:
+        if self._shown is not self.seen:
             self._show_all()
         self._show_groups(self._knows_past(group))
         self._say(group)
         with self._deaf():
             self._picked.keys = ((group,),)
-        self.cards.show(self.bench, group)
-        self.sheet.words = f"{text.name(group, None)}: causes, history, window, what-ifs"
+        self._look_at(group)
+        if group in self.seen.groups:
+            self.cards.show(self.seen, group, self.fits)
+        else:
+            self.cards.tell(group, "had no state yet", [])
+        self.grid.marked = group
         if self._knows_past(group):
             self._show_window(group)
         else:
             self.record.about = ""
             self.strip.wait(READING)
-        self.rows_of_group.fill(self.bench.lag(group))
-        self._show_trial()
+        lag = self.seen.lag()
+        self.rows_of_group.fill(replace(lag, table=self._mine(lag.table)))
+        self._show_trials()
 
     def _show_all(self) -> None:
         """Fill what is about all groups, which stays while another one is picked."""
-        overview = self.bench.overview()
+        overview = self.seen.overview()
         self._past = {one for one in self._past if one[0] is self.bench}
         self.header.tell(overview.as_of, self._unknown(overview))
-        self._channel = incident_text(self.bench)
-        self.rows = measured(self.bench)
+        self.header.earlier = self.seen is not self.bench
+        self._channel = incident_text(self.seen)
+        self.rows = measured(self.seen)
         show_known(self.grid, self.rows, MEASURES)
-        self._shown = self.bench
+        self._shown = self.seen
 
     def _show_groups(self, has_trends: bool) -> None:
         """Fill the table of groups; how their lag went follows where that is read later."""
-        if self._table_of in ((self.bench, True), (self.bench, has_trends)):
+        if self._table_of in ((self.seen, True), (self.seen, has_trends)):
             return
-        overview = self.bench.overview()
+        overview = self.seen.overview()
         groups = in_words(overview.table)
         if has_trends:
             groups = with_trends(groups, self.bench.trends())
         self.table.fill(overview, groups, COLUMNS)
-        self._table_of = (self.bench, has_trends)
+        if self.table.view is not None and len(groups) <= ALL_IN_SIGHT:
+            self.table.view.folded = {}
+        self._table_of = (self.seen, has_trends)
 
     def _show_window(self, group: str) -> None:
         self.strip.show(self.bench, group)
@@ -272,9 +285,9 @@ class Now(TriedGroup):
         if self._only_lag:
             return
         group = str(self.group)
-        lag = self.chosen(self.bench.lag(group).table)
+        lag = self.chosen(self._mine(self.seen.lag().table))
         self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
-        self._draw_matrix(group)
+        self._draw_matrix()
         if self._knows_past(group):
             self._draw_story(group)
         else:
@@ -282,72 +295,25 @@ class Now(TriedGroup):
             self._read_past_soon()
 
     def _draw_story(self, group: str) -> None:
+        records = self._in_range(charts.group_story_records(self.chosen(self._timeline(group))))
         story = charts.group_story_figure(
-            charts.group_story_records(self.chosen(self._timeline(group))),
+            records,
             self.bench.explain(group).table,
             self.bench.events(group).table,
             self.theme,
             self.comparison.projected if self.comparison and self._is_tried() else None,
         )
         self.over_time.draw(story)
-        if story.data:
-            self.strip.along(story)
 
-    # ---- the past of the group -------------------------------------------------------------------
-
-    def _knows_past(self, group: str) -> bool:
-        """Whether the past can be shown now: it was read, or nobody looks on while it is."""
-        return (self.bench, group, self.range.value) in self._past or not self._takes_a_while()
-
-    def _read_past_soon(self) -> None:
-        """Begin to read the past of the group; what is picked meanwhile is read after it."""
-        if self._past_run is None:
-            bench, group, _ = past = (self.bench, str(self.group), self.range.value)
-
-            def read(*_: Any) -> None:
-                self._prepare_group(bench, group)
-
-            def show(run: Run, *_: Any) -> None:
-                with self._lock:
-                    if run is self._past_run:
-                        self._past_run = None
-                        self._past.add(past)
-                        self.show()  # asks again what failed, and says why
-
-            self._past_run = Run(read, lambda *_: None, show)
-            self._past_run.start()
-
-    def _timeline(self, group: str, bench: Workbench | None = None) -> pa.Table:
-        """Return the lag of the group over the range that was chosen."""
-        bench = self.bench if bench is None else bench
-        if not self.range.value:
-            return bench.timeline(group).table
-        span = timedelta(seconds=self.range.value)
-        begin = bench.evidence(group).as_of - span
-        return bench.timeline(group, span / RANGE_MOMENTS, begin).table
-
-    def _draw_matrix(self, group: str) -> None:
-        evidence = self.bench.evidence(group)
-        members = evidence.members.filter(pc.equal(evidence.members.column("group_id"), group))
+    def _draw_matrix(self) -> None:
+        members = self._mine(self.seen.evidence().members)
         self.matrix.layout.display = None if len(members) else "none"
-        self._place_rows(below_both=bool(len(members)))
         if len(members):
-            records = charts.assigned_records(members, self.bench.lag(group).table)
+            records = charts.assigned_records(members, self._mine(self.seen.lag().table))
             self.matrix.draw(charts.assigned_figure(records, self.theme))
 
-    def _place_rows(self, below_both: bool) -> None:
-        """The table goes below both columns, or into the left one where that would be short."""
-        left, *_ = self.columns.children
-        table = self.rows_of_group
-        if below_both == (table in self.body.children):
-            return
-        left.children = tuple(one for one in left.children if one is not table)
-        self.body.children = tuple(one for one in self.body.children if one is not table)
-        grown = self.body if below_both else left
-        grown.children += (table,)
-
     def _say(self, group: str) -> None:
-        overview = self.bench.overview()
+        overview = self.seen.overview()
         groups, worst = overview.table, overview.table.column("level")[0].as_py()
         code = "\n".join(
             [
@@ -361,8 +327,9 @@ class Now(TriedGroup):
             self.verdict.level, self.verdict.sentence = worst, overview.title
             bad = worst in ("critical", "warning")
             self.verdict.actions = [
-                *([["worst", "Show the worst"]] if len(groups) > 1 else []),
                 *([["what if", "Simulate the fix"]] if bad else []),
+                *([["worst", "Show the worst"]] if len(groups) > 1 else []),
+                *([["now", "Back to the last moment"]] if self.header.earlier else []),
             ]
             self.verdict.copies = [
                 ["Copy for the incident channel", self._channel],
@@ -377,7 +344,7 @@ class Now(TriedGroup):
         ]
         more = f" and {len(ageless) - NAMED:,} more" if len(ageless) > NAMED else ""
         ages = [f"the age of the lag in {', '.join(ageless[:NAMED])}{more}"] if ageless else []
-        return [*dict.fromkeys([*overview.unknown, *self.bench.lag().unknown, *ages])]
+        return [*dict.fromkeys([*overview.unknown, *self.seen.lag().unknown, *ages])]
 
     def _say_once(self) -> None:
         """The chip is about the cluster; what a chart does not know stands above the chart."""
@@ -388,40 +355,15 @@ class Now(TriedGroup):
         """Return the one that the verdict is about."""
         return str(self.bench.overview().table.column("group_id")[0])
 
-    def _prepare(self, bench: Workbench) -> None:
-        bench.overview()
-        if self.group in bench.groups:  # else what is shown says that it is gone
-            past = (bench, str(self.group), self.range.value)
-            self._prepare_group(bench, str(self.group))
-            self._past.add(past)
-
-    def _prepare_group(self, bench: Workbench, group: str) -> None:
-        self._timeline(group, bench)
-        bench.events(group)
-        bench.moments(group)
-        bench.trends()
-
     def _title(self) -> str:
         name = input_name(self.bench.source)
         return f"{self.TITLE}: {text.name(name, None)}" if name else self.TITLE
 
-    def join(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is read or simulated any more; return whether that is so."""
-        if self._run is not None and not self._run.join(timeout):
-            return False
-        while (run := self._past_run) is not None:
-            if not run.join(timeout):
-                return False
-        return super().join(timeout)
-
-    def close(self) -> None:
-        """Let go of everything; the past that is being read is thrown away."""
-        self._past_run = None
-        super().close()
+    def _back(self) -> None:
+        self.selection.moment = None
 
     def _show_worst(self) -> None:
         self.group = self._first_group()
-        self.sheet.is_open = True
 
     def _try_worst(self) -> None:
         """Show the worst group, and simulate what fits its first cause."""
@@ -433,4 +375,3 @@ class Now(TriedGroup):
         if not self._hearing and change["new"]:
             self.selection.clear()
             self.group = change["new"][0][0]
-            self.sheet.is_open = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -21,6 +20,7 @@ from ..lag_table import LagTable
 from ..partition_grid import PartitionGrid
 from ..plot_view import PlotView
 from ..selection import Selection
+from ..view import View
 from ..window_strip import WindowStrip
 from .pieces import Header
 
@@ -53,6 +53,14 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.header.facts, self.header.unknown = [words], []
         for view in self.children[1:]:
             view.layout.display = "none"
+
+    def still(self) -> str:
+        """Return its heading and its views as a saved notebook shows them, as HTML."""
+        return "".join(view.still(self.header.title) for view in self._views())
+
+    def _views(self) -> list[View]:
+        shown = self.layout.display != "none"
+        return [view for view in self.children[1:] if shown and isinstance(view, View)]
 
     @property
     def unknown(self) -> list[str]:
@@ -176,6 +184,9 @@ class TablePart(Part):
         self.view = view
         put(self._slot, view)
 
+    def _views(self) -> list[View]:
+        return [] if self.view is None else [self.view]
+
     def _hints(self) -> dict[str, str]:
         """Return the meanings in the heading's help, for who points at a column."""
         return dict(self.header.help)
@@ -188,14 +199,6 @@ class StripPart(Part):
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
         self.add_class("sharelag-row")  # the more offsets side by side, the better
-
-    def along(self, figure: Any) -> None:
-        """Let the slider go along the time axis of a figure that stands above."""
-        ends = [
-            datetime.fromisoformat(one).replace(tzinfo=UTC) for one in figure.layout.xaxis.range
-        ]
-        margin = figure.layout.margin
-        self.view.axis = [*(one.timestamp() * 1000 for one in ends), margin.l, margin.r]
 
     def show(self, bench: Workbench, group: str) -> None:
         """Show a group, first the share partition that its first cause names."""

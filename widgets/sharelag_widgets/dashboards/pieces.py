@@ -55,7 +55,7 @@ class Header(Piece):
     """
 
     _esm = script("dashboards/header.js")
-    _css = style("dashboards/header.css")
+    _css = style("shared/board.css", "dashboards/header.css")
 
     title = traitlets.Unicode("").tag(sync=True)
     level = traitlets.Int(3).tag(sync=True)  # of the heading: 2 above a dashboard, 3 above a part
@@ -73,6 +73,9 @@ class Header(Piece):
     failure = traitlets.Unicode("").tag(sync=True)
     code = traitlets.Unicode("").tag(sync=True)  # Python of what is picked
     busy = traitlets.Bool(False).tag(sync=True)
+    earlier = traitlets.Bool(False).tag(
+        sync=True
+    )  # whether what is shown is earlier than the last moment
     live = traitlets.Bool(False).tag(sync=True)  # whether reading again can give something else
     # seconds between two refreshes while somebody looks; 0: by hand only
     every = traitlets.Float(0).tag(sync=True)
@@ -142,20 +145,38 @@ class Verdict(Piece):
         return f"{self.level}: {self.sentence}" if self.level else self.sentence
 
 
-class Sheet(Piece):
-    """The name of what is picked; on a narrow page a button that opens and closes what is below.
+class Tries(Piece):
+    """What can be changed of a group, a row each: what was found of it in three numbers.
 
-    It stands first in a box with the class ``sharelag-sheet``.
+    Parameters
+    ----------
+    acts : mapping of str to callable
+        What the button of a row does, by the row's name; and ``cancel``.
     """
 
-    _esm = script("dashboards/sheet.js")
-    _css = style("dashboards/sheet.css")
+    _esm = script("dashboards/tries.js")
+    _css = style("dashboards/tries.css")
 
-    words = traitlets.Unicode("").tag(sync=True)
-    is_open = traitlets.Bool(False).tag(sync=True)
+    #: For each row: ``name`` (empty: as it is), ``words``, ``why`` it cannot help; and once it was
+    #: tried ``age``, ``drains``, ``difference``, ``verdict`` and ``span``: low, mean and high.
+    rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    sentence = traitlets.Unicode("").tag(sync=True)  # why nothing can be tried
+    assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what a simulation assumes
+    #: Pairs of the name of a row and the Python that finds the same.
+    copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    busy = traitlets.Unicode("").tag(sync=True)  # the words of the row that is being tried
+
+    def __init__(self, acts: Mapping[str, Callable[[], Any]], **traits: Any) -> None:
+        super().__init__(**traits)
+        self._acts = dict(acts)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if act := self._acts.get(message.get("act", "")):
+            act()
 
     def _words(self) -> str:
-        return self.words
+        found = [row for row in self.rows if row["age"]]
+        return "\n".join(f"{row['words']}: p95 age {row['age']}" for row in found) or self.sentence
 
 
 class PeekView(Piece):
@@ -199,7 +220,13 @@ _CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 
 
 class CauseCards(Piece):
-    """How a group is in a sentence, and a card for each cause, the worst first."""
+    """How a group is in a sentence, and a card for each cause, the worst first.
+
+    Parameters
+    ----------
+    fix : callable, optional
+        Tries the what-if of this name.
+    """
 
     _esm = script("dashboards/cards.js")
     _css = style("dashboards/cards.css")
@@ -207,11 +234,24 @@ class CauseCards(Piece):
     group = traitlets.Unicode("").tag(sync=True)
     state = traitlets.Unicode("").tag(sync=True)
     #: For each cause: ``severity``, ``cause``, ``where``, ``summary``, ``evidence``, ``advice``,
-    #: and ``command``, a line for a shell.
+    #: ``command`` (a line for a shell), ``fix`` (the what-if that fits) and ``why`` it cannot help.
     cards: traitlets.List[dict[str, str]] = traitlets.List().tag(sync=True)
 
-    def show(self, bench: Workbench, group: str) -> None:
-        """Show the causes of a group's lag."""
+    def __init__(self, fix: Callable[[str], Any] | None = None, **traits: Any) -> None:
+        super().__init__(**traits)
+        self._fix = fix
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if self._fix is not None and "fix" in message:
+            self._fix(message["fix"])
+
+    def show(
+        self, bench: Workbench, group: str, fits: Callable[[str], tuple[str, str]] | None = None
+    ) -> None:
+        """Show the causes of a group's lag.
+
+        ``fits`` gives for a cause the what-if that fits it, and why that cannot help.
+        """
         explained = bench.explain(group)
         (said,) = explained.summaries
         source = input_options(bench.source)
@@ -219,13 +259,21 @@ class CauseCards(Piece):
             row["members"] for row in bench.overview().table.to_pylist() if row["group_id"] == group
         )
         rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
-        with self.hold_sync():
-            self.group, self.state = said.group, said.state
-            self.cards = [
+        self.tell(
+            said.group,
+            said.state,
+            [
                 {name: str(getattr(words, name)) for name in _CARD}
                 | {"command": next_command(row, source, members)}
+                | dict(zip(("fix", "why"), fits(row["cause"]) if fits else ("", ""), strict=True))
                 for words, row in zip(said.causes, rows, strict=True)
-            ]
+            ],
+        )
+
+    def tell(self, group: str, state: str, cards: list[dict[str, str]]) -> None:
+        """Show a sentence on a group, and cards."""
+        with self.hold_sync():
+            self.group, self.state, self.cards = group, state, cards
 
     def _words(self) -> str:
         lines = [f"{one['severity']}: {one['cause']} {one['where']}" for one in self.cards]

@@ -1,10 +1,11 @@
-// A level and a sentence, buttons that ask Python, and buttons that copy a text.
+// A level and a sentence with what can be done, the first thing before all; what can be copied stands in a menu.
 
 import { codeButtons } from "../shared/code.js";
 import { announcer, button, make } from "../shared/dom.js";
 import { counted } from "../shared/format.js";
 import { MARKS } from "../shared/levels.js";
 import { kept } from "../shared/kept.js";
+import { menu } from "../shared/menu.js";
 
 const CHANGING = ["level", "sentence", "actions", "copies", "assumed", "busy"];
 
@@ -18,7 +19,7 @@ function render({ model, el }) {
   const below = make("div");
   const voice = announcer();
   const assumptions = make("details", { class: "sl-soft", hidden: true });
-  root.append(make("p", { class: "sl-said" }, badge, " ", sentence), assumptions, bar, below, voice.element);
+  root.append(make("p", { class: "sl-said" }, badge, " ", sentence), bar, assumptions, below, voice.element);
   let buttons = "";
 
   function paint() {
@@ -34,15 +35,14 @@ function render({ model, el }) {
     assumptions.replaceChildren(make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))));
   }
   function renew(wanted) {
-    const had = [...bar.children].indexOf(document.activeElement);
+    const had = [...bar.querySelectorAll("button")].indexOf(document.activeElement);
     const off = Boolean(get("busy"));
-    bar.replaceChildren(
-      ...get("actions").map(([name, words]) => button(words, () => model.send({ act: name }), { disabled: off })),
-      ...codeButtons(root, voice, below, get("copies"), true),
-      ...(off ? [make("span", { class: "sl-soft", role: "status" }, get("busy"))] : []),
-    );
+    const acts = get("actions").map(([name, words]) => button(words, () => model.send({ act: name }), { disabled: off }));
+    acts[0]?.classList.add("sl-primary");
+    const copies = codeButtons(root, voice, below, get("copies"), true);
+    bar.replaceChildren(...(off ? [make("span", { class: "sl-soft", role: "status" }, get("busy"))] : []), ...acts, ...(copies.length ? [menu("More", ...copies)] : []));
     buttons = wanted;
-    if (had >= 0) bar.children[had]?.focus();
+    if (had >= 0) bar.querySelectorAll("button")[had]?.focus();
   }
   return kept({ model, el }, root, CHANGING, paint, voice.stop);
 }

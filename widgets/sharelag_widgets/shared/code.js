@@ -13,17 +13,20 @@ import { button, make, ownsKeys } from "./dom.js";
  */
 export function codeButtons(root, voice, below, copies, isCode) {
   return copies.flatMap(([words, text]) => [
-    button(words, () => copy(root, voice, below, words, text)),
+    button(words, ({ currentTarget }) => copy(root, voice, below, words, text, currentTarget)),
     ...(isCode && words.includes("Python") && takesCells() ? [button("Python into a new cell", () => intoCell(root, voice, text))] : []),
   ]);
 }
 
-async function copy(root, voice, below, words, text) {
+const TOLD = 2000;
+async function copy(root, voice, below, words, text, asked) {
   root.dataset.copied = text.length;
   try {
     await navigator.clipboard.writeText(text);
     below.replaceChildren();
     voice.say(`${words}: copied`);
+    asked.textContent = "\u2713 Copied";
+    setTimeout(() => (asked.textContent = words), TOLD);
   } catch {
     // No leave to use the clipboard, as in a page from disk: let people take it themselves.
     const field = ownsKeys(make("textarea", { rows: 5, "aria-label": `${words}: copy it from here`, style: { width: "100%" } }));

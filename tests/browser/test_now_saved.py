@@ -1,0 +1,136 @@
+"""What a saved notebook shows of views where no kernel is: tables and pictures in their outputs."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import nbformat
+import plotly.graph_objects as go
+import pyarrow as pa
+import pytest
+from nbconvert import HTMLExporter
+from playwright.sync_api import Browser, expect
+
+import sharelag
+from sharelag_widgets import LagTable, PartitionGrid, PlotView
+from sharelag_widgets.dashboards import Now
+from tests.support.browser.jupyter import IDLE, Lab
+from tests.support.notebooks.running import DRAWN, READ, SAVE
+from tests.support.widgets.samples import HOSTILE
+
+_IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
+
+
+def html_of(view: Any) -> str:
+    made = view._repr_mimebundle_()
+    data = made[0] if isinstance(made, tuple) else made
+    assert "application/vnd.jupyter.widget-view+json" in data
+    return str(data["text/html"])
+
+
+def drawings(found: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(base64.b64decode(one)) for one in _IMAGE.findall(found)]
+
+
+@pytest.fixture(scope="module")
+def board() -> Now:
+    return Now(sharelag.open("demo", engine="local"), "returns-desk")
+
+
+def test_a_saved_dashboard_shows_verdict_table_and_charts(
+    board: Now, browser: Browser, tmp_path: Path
+) -> None:
+    """As nbconvert makes a page of the notebook, without widget state and without scripts."""
+    made = board._repr_mimebundle_()
+    output = nbformat.v4.new_output(
+        "display_data", data=made[0] if isinstance(made, tuple) else made
+    )
+    cell = nbformat.v4.new_code_cell("shop", outputs=[output])
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    settings = {"require_js_url": "", "mathjax_url": "", "jquery_url": ""}
+    page_text, _ = HTMLExporter(template_name="basic", **settings).from_notebook_node(notebook)
+    path = tmp_path / "saved.html"
+    path.write_text(page_text, "utf-8")
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    body = page.locator("body")
+    expect(body).to_contain_text(board.verdict.sentence)
+    groups = page.locator("table").first
+    for group in board.bench.groups:
+        expect(groups).to_contain_text(group)
+    story = page.get_by_role("img", name=re.compile("^returns-desk: lag 915 offsets"))
+    expect(story).to_be_visible()
+    box = story.bounding_box()
+    assert box is not None
+    assert (box["width"], box["height"]) > (400, 200)
+    page.screenshot(path=str(tmp_path / "saved.png"), full_page=True)
+    context.close()
+
+
+def test_a_notebook_that_is_opened_again_without_its_kernel_shows_verdict_table_and_chart(
+    lab: Lab, browser: Browser
+) -> None:
+    code = "import sharelag\nshop = sharelag.open('demo', engine='local').dashboard()\nshop"
+    lab.write("saved", [code])
+    watched = lab.page(browser)
+    page = lab.open(watched, "saved.ipynb")
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.wait_for_selector(".sl-strip[data-moment]")
+    page.wait_for_function(f"{READ} && {DRAWN}")
+    page.wait_for_function(IDLE)
+    page.evaluate(SAVE)
+    session = page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.id")
+    page.close()
+    lab.end(session)
+    assert (lab.folder / "saved.ipynb").stat().st_size < 3_000_000
+    again = lab.open(lab.page(browser), "saved.ipynb")
+    board = again.locator(".sharelag-now")
+    expect(board.locator(".sl-verdict")).to_contain_text("7 of 8 share groups need attention")
+    expect(board.locator(".sl-table").first).to_contain_text("search-index")
+    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-drawing")
+    expect(story).to_be_visible()
+    assert story.evaluate("one => one.naturalWidth") > 400
+    again.close()
+
+
+def test_the_chart_in_a_saved_notebook_is_the_figure(board: Now) -> None:
+    """Its last point is the lag of now, at the top of its axis; its words are those of the axes."""
+    (drawn,) = drawings(board.over_time.still())
+    texts = ["".join(one.itertext()) for one in drawn.iter() if one.tag.endswith("text")]
+    assert {"lag (offsets)", "age (minutes)", "915"} <= set(texts)
+    assert any(text.endswith("12:30:20 UTC") for text in texts)
+    first = next(one for one in drawn.iter() if one.tag.endswith("path"))
+    heights = [float(one) for one in re.findall(r"V([\d.]+)", first.attrib["d"])]
+    assert heights[-1] == min(heights) == 8  # the top of the picture
+
+
+def test_names_from_outside_are_text_in_what_is_saved() -> None:
+    rows = pa.table({"group_id": [HOSTILE], "topic": [HOSTILE], "topic_id": ["A" * 22]})
+    rows = rows.append_column("partition", pa.array([0], pa.int32()))
+    rows = rows.append_column("lag", pa.array([5], pa.int64()))
+    figure = go.Figure(go.Bar(x=[5], y=[0], orientation="h", name=HOSTILE))
+    figure.update_layout(yaxis={"tickvals": [0], "ticktext": [html.escape(HOSTILE)]})
+    for view in (LagTable.of(rows), PartitionGrid.of(rows), PlotView(figure, alt=HOSTILE)):
+        found = html_of(view)
+        assert "<img src=x" not in found
+        assert "<script" not in found
+        for drawn in drawings(found):
+            assert {one.tag.split("}")[-1] for one in drawn.iter()} <= {
+                *("svg", "rect", "line", "text", "path")
+            }
+
+
+def test_a_gap_is_a_gap_and_what_cannot_be_drawn_is_said() -> None:
+    gap = go.Figure(go.Scatter(x=[1, 2, 3, 4], y=[1, None, 3, 4], mode="lines"))
+    (drawn,) = drawings(html_of(PlotView(gap, alt="a gap")))
+    (path,) = [one.attrib["d"] for one in drawn.iter() if one.tag.endswith("path")]
+    assert path.count("M") == 2
+    heat = go.Figure(go.Heatmap(z=[[1, 2]]))
+    assert drawings(html_of(PlotView(heat, alt="a heat map"))) == []
+    assert "a heat map" in html_of(PlotView(heat, alt="a heat map"))

@@ -1,0 +1,29 @@
+"""The list of pages that Voila shows first, as `make pages` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from tests.support.browser.desk import Watched
+from tests.support.browser.jupyter import voila_over
+from tests.support.notebooks.shipped import copy_of
+
+
+def test_nothing_leaves_the_machine_for_the_list_of_pages(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    copy_of("00_start_here", folder)
+    with voila_over(folder, tmp_path / "voila") as url:
+        watched = Watched(browser)
+        asked: list[str] = []
+        watched.page.on("request", lambda request: asked.append(request.url))
+        watched.page.goto(url)
+        expect(watched.page.get_by_text("00_start_here.ipynb")).to_be_visible()
+        missing = watched.page.goto(f"{url}/voila/render/no-such-page.ipynb")
+        assert missing is not None
+        assert not missing.ok
+        assert len(asked) > 2
+        assert watched.outside == []
+        watched.page.close()

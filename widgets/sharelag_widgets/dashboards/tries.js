@@ -1,0 +1,60 @@
+// What could be changed, a row each: a button, and what was found as three numbers with an interval.
+
+import { codeButtons } from "../shared/code.js";
+import { announcer, button, make } from "../shared/dom.js";
+import { counted } from "../shared/format.js";
+import { kept } from "../shared/kept.js";
+import { menu } from "../shared/menu.js";
+
+const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
+const TRY_HEADINGS = ["What if", "p95 age", "Drains in", "Difference of p95 age (95 %)"];
+/** Of the small picture of an interval, in pixels. */
+const [WIDE, HIGH] = [90, 14];
+
+/** Build it, and keep it up to date; returns what ends it. */
+function render({ model, el }) {
+  const get = (name) => model.get(name);
+  const root = make("section", { class: "sl sl-tries", "aria-label": "What if" });
+  const body = make("tbody");
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...TRY_HEADINGS.map((text) => make("th", { scope: "col" }, text)), make("td"))), body);
+  const said = make("p", { class: "sl-soft", role: "status" });
+  const below = make("div");
+  const voice = announcer();
+  root.append(make("div", { class: "sl-wide" }, table), said, below, voice.element);
+
+  function paint() {
+    const had = body.contains(document.activeElement) ? document.activeElement.dataset.act : "";
+    const reach = Math.max(...get("rows").flatMap(({ span }) => span.map(Math.abs)), 1);
+    body.replaceChildren(...get("rows").map((row) => rowOf(row, reach)));
+    const busy = get("busy") && `Simulating ${get("busy")} ...`;
+    const assumed = get("assumed");
+    const facts = assumed.length ? [make("details", {}, make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))))] : [];
+    said.replaceChildren(make("bdi", {}, busy || get("sentence")));
+    said.hidden = !said.textContent;
+    below.replaceChildren(...facts);
+    if (had) body.querySelector(`[data-act="${had}"]:not(:disabled)`)?.focus();
+  }
+  function rowOf({ name, words, why, age, drains, difference, verdict, span }, reach) {
+    const isRunning = get("busy") === words;
+    const act = isRunning ? button("Cancel", () => model.send({ act: "cancel" }), { data: { act: name } })
+      : button(words, () => model.send({ act: name }), { data: { act: name }, disabled: Boolean(get("busy") || why), title: why });
+    const copies = get("copies").filter(([of]) => of === name).map(([, code]) => ["Copy the Python behind this", code]);
+    const found = difference ? [...(span.length ? [picture(span, reach, verdict)] : []), " ", make("strong", {}, difference), " ", make("span", { class: "sl-soft" }, verdict)]
+      : [make("span", { class: "sl-soft" }, why)];
+    return make("tr", { data: { name } },
+      make("th", { scope: "row" }, name ? act : words), make("td", { class: "sl-number" }, age), make("td", { class: "sl-number" }, drains),
+      make("td", {}, ...found), make("td", {}, ...(copies.length ? [menu(`More on ${words}`, ...codeButtons(root, voice, below, copies, true))] : [])));
+  }
+  return kept({ model, el }, root, CHANGING, paint, voice.stop);
+}
+
+/** Low, mean and high on a line with 0 in its middle; the words beside it say the same. */
+function picture(span, reach, verdict) {
+  const [low, mean, high] = span.map((value) => (WIDE / 2) * (1 + (0.94 * value) / reach));
+  // By the parser, which knows the namespace of drawings; all that is put in are numbers.
+  const svg = document.createRange().createContextualFragment(`<svg viewBox="0 0 ${WIDE} ${HIGH}" width="${WIDE}" height="${HIGH}" aria-hidden="true"><path d="M${WIDE / 2} 0v${HIGH}" class="sl-zero"/><path d="M${low} ${HIGH / 2}H${high}" class="sl-range"/><circle cx="${mean}" cy="${HIGH / 2}" r="3.5"/></svg>`).firstChild;
+  svg.dataset.verdict = verdict;
+  return svg;
+}
+
+export default { render };

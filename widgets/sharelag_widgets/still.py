@@ -1,0 +1,189 @@
+"""What a view shows where no kernel and no script is: tables and pictures in a saved notebook.
+
+Pages that show notebooks (GitHub, nbconvert) keep images and tables and drop scripts and drawings;
+so a chart is an image whose source is a drawing, which they cannot run either.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jinja2.filters import do_striptags
+
+from sharelag.tables import render
+from sharelag.tables.declared import heading_of
+from sharelag.tables.presentation import Presentation
+
+#: Of a picture, in pixels: its size, and what its axes need at the left and below.
+_WIDTH, _HIGH, _LEFT, _BELOW = 760, 300, 70, 28
+#: Points of a line that are drawn.
+_MOST = 200
+_COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
+
+
+def words(text: str, title: str = "") -> str:
+    """Return a sentence as HTML, below its title."""
+    head = f"<p><strong>{html.escape(title)}</strong></p>" if title else ""
+    return f"{head}<p>{html.escape(text)}</p>"
+
+
+def table(title: str, rows: pa.Table, names: Sequence[str], order: str = "") -> str:
+    """Return some rows of a table as HTML, names from outside escaped.
+
+    Where they are many, those with the most of ``order``.
+    """
+    columns = {heading_of(name): name for name in names}
+    by = order if order in names else ""
+    return render.as_html(Presentation(title or "Rows", "", rows, columns, "", order=by))
+
+
+def picture(title: str, source: str, alt: str) -> str:
+    """Return an image with its words as HTML; the words alone where there is none."""
+    image = f'<img alt="{html.escape(alt)}" src="{source}">' if source else ""
+    return words(alt, title) + image
+
+
+def drawing(figure: Mapping[str, Any]) -> str:
+    """Return the lines and bars of a figure, as JSON has it, as the source of an image.
+
+    Empty where it has neither.
+    """
+    drawn = "".join(_drawn(figure))
+    if not drawn:
+        return ""
+    size = f'width="{_WIDTH}" height="{_HIGH}" viewBox="0 0 {_WIDTH} {_HIGH}"'
+    paper = f'<rect width="{_WIDTH}" height="{_HIGH}" fill="#fff"/>'
+    font = 'font-family="sans-serif" font-size="12" fill="#1c2330"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{paper}{drawn}</svg>'
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def _drawn(figure: Mapping[str, Any]) -> Iterator[str]:
+    layout, traces = figure.get("layout", {}), figure.get("data", [])
+    read = [(trace, _values(trace.get("x")), _values(trace.get("y"))) for trace in traces]
+    read = [one for one in read if one[0].get("type", "scatter") in ("scatter", "bar")]
+    read = [one for one in read if "lines" in one[0].get("mode", "lines") and len(one[1])]
+    across = _reach(layout.get("xaxis", {}), [x for _, x, _ in read])
+    for name in dict.fromkeys(trace.get("yaxis", "y") for trace, *_ in read):
+        axis = layout.get(f"yaxis{name[1:]}", {})
+        mine = [one for one in read if one[0].get("yaxis", "y") == name]
+        low, high = _reach(axis, [y for *_, y in mine] + [np.zeros(1)])
+        top, bottom = (_HIGH - _BELOW - 8) * (1 - np.array(axis.get("domain", (0, 1))))[::-1] + 8
+        scale = _Scale(across, (low, high), (top, bottom))
+        yield from _frame(axis, scale)
+        for number, (trace, x, y) in enumerate(mine):
+            colour = _colour(trace, number)
+            is_bar = trace.get("type") == "bar"
+            yield from (
+                _bars(trace, x, y, scale, colour) if is_bar else _line(trace, x, y, scale, colour)
+            )
+    if read:
+        yield from _ends(layout.get("xaxis", {}), across, read[0][0].get("x"))
+
+
+class _Scale:
+    """Where values are in the picture."""
+
+    def __init__(
+        self, across: tuple[float, float], up: tuple[float, float], place: tuple[float, float]
+    ) -> None:
+        self.across, self.up, (self.top, self.bottom) = across, up, place
+
+    def x(self, value: Any) -> Any:
+        """Pixels from the left."""
+        low, high = self.across
+        return _LEFT + (value - low) / (high - low) * (_WIDTH - _LEFT - 16)
+
+    def y(self, value: Any) -> Any:
+        """Pixels from the top."""
+        low, high = self.up
+        return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
+
+
+def _values(given: Any) -> Any:
+    """Return values as numbers: moments in milliseconds, and names by their places."""
+    if isinstance(given, Mapping):
+        flat = np.frombuffer(base64.b64decode(given["bdata"]), given["dtype"])
+        return flat.astype(float)
+    listed = list(given or [])
+    if any(isinstance(one, str) for one in listed):
+        try:
+            return np.array(listed, "datetime64[ms]").astype(float)
+        except ValueError:
+            return np.arange(len(listed), dtype=float)
+    return np.array([np.nan if one is None else one for one in listed], float)
+
+
+def _reach(axis: Mapping[str, Any], values: Sequence[Any]) -> tuple[float, float]:
+    known = np.concatenate([_values(axis.get("range") or []), *values])
+    if axis.get("range"):
+        known = _values(axis["range"])
+    known = known[np.isfinite(known)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    return low, high if high > low else low + 1
+
+
+def _colour(trace: Mapping[str, Any], number: int) -> str:
+    for part in ("line", "marker"):
+        given = (trace.get(part) or {}).get("color")
+        if isinstance(given, str):
+            return html.escape(given)
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _line(trace: Mapping[str, Any], x: Any, y: Any, scale: _Scale, colour: str) -> Iterator[str]:
+    every = max(1, len(x) // _MOST)
+    is_step = (trace.get("line") or {}).get("shape") == "hv"
+    path, before = "", None
+    for at, value in zip(scale.x(x[::every]), scale.y(y[::every]), strict=True):
+        if not np.isfinite(value):
+            before = None
+            continue
+        step = f"H{at:.0f}V{value:.0f}" if is_step else f"L{at:.0f} {value:.0f}"
+        path += f"M{at:.0f} {value:.0f}" if before is None else step
+        before = value
+    yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+def _bars(trace: Mapping[str, Any], x: Any, y: Any, scale: _Scale, colour: str) -> Iterator[str]:
+    if trace.get("orientation") != "h":
+        return
+    base = _values(trace.get("base")) if trace.get("base") is not None else np.zeros(len(x))
+    for begin, long, row in zip(np.resize(base, len(x)), x, y, strict=False):
+        if not np.isfinite(long):
+            continue
+        left, right = scale.x(begin), scale.x(begin + long)
+        up, down = sorted((scale.y(row - 0.35), scale.y(row + 0.35)))
+        box = f'x="{left:.1f}" y="{up:.1f}" width="{max(right - left, 0):.1f}"'
+        yield f'<rect {box} height="{down - up:.1f}" fill="{colour}"/>'
+
+
+def _frame(axis: Mapping[str, Any], scale: _Scale) -> Iterator[str]:
+    """Draw an axis upwards: its ends, or its rows by name, and what it is of."""
+    sides = f'x1="{_LEFT}" x2="{_LEFT}" y1="{scale.top:.1f}" y2="{scale.bottom:.1f}"'
+    yield f'<line {sides} stroke="#8a93a3"/>'
+    texts = axis.get("ticktext") or [f"{one:,.4g}" for one in scale.up]
+    places = axis.get("tickvals") or scale.up
+    for place, text in zip(_values(places), texts, strict=False):
+        at = f'x="{_LEFT - 6}" y="{scale.y(place) + 4:.1f}" text-anchor="end"'
+        yield f"<text {at}>{_plain(text)[:10]}</text>"
+    title = (axis.get("title") or {}).get("text", "")
+    yield f'<text x="{_LEFT + 6}" y="{scale.top + 12:.1f}">{_plain(title)}</text>'
+
+
+def _ends(axis: Mapping[str, Any], across: tuple[float, float], given: Any) -> Iterator[str]:
+    is_time = axis.get("type") == "date" or (isinstance(given, list) and isinstance(given[0], str))
+    for end, anchor, at in zip(across, ("start", "end"), (_LEFT, _WIDTH - 16), strict=True):
+        when = str(np.datetime64(int(end), "ms").astype("datetime64[s]")).replace("T", " ")
+        said = f"{when} UTC" if is_time else f"{end:,.4g}"
+        yield f'<text x="{at}" y="{_HIGH - 10}" text-anchor="{anchor}">{said}</text>'
+
+
+def _plain(text: Any) -> str:
+    """A text that is escaped for plotly, escaped for a drawing."""
+    return html.escape(html.unescape(do_striptags(str(text))))
