@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from sharelag.whatif.scenario import Poison, Scenario
 from tests.support.kafka.broker import KafkaBroker
-from tools.record.fidelity.experiments import experiments
+from tools.record.fidelity.experiments import TOPIC, experiments
 from tools.record.fidelity.live import prepare, run_live
 from tools.record.fidelity.measure import simulated
 from tools.record.fidelity.script import PROPERTIES
@@ -27,9 +29,27 @@ def own_broker() -> Iterator[KafkaBroker]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["poison", "release-and-reject", "hung"])
 def test_members_do_what_the_simulator_says(own_broker: KafkaBroker, name: str) -> None:
-    scenario = experiments()[name].scenario
+    compare(own_broker, experiments()[name].scenario)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("name", "poison"),
+    [
+        ("hung", Poison(TOPIC, 0, 300, "hold", 1, hold_ms=4500)),
+        ("killed", Poison(TOPIC, 0, 120, "crash", 1)),
+    ],
+)
+def test_who_gets_a_record_holds_it_past_its_lock_or_ends(
+    own_broker: KafkaBroker, name: str, poison: Poison
+) -> None:
+    """The same groups without a fault at a certain time."""
+    compare(own_broker, replace(experiments()[name].scenario, faults=(), poison=(poison,)))
+
+
+def compare(broker: KafkaBroker, scenario: Scenario) -> None:
     ours = simulated(scenario, 0)
-    real = run_live(own_broker, scenario, 0, late_ms=10_000, warm_up=200)
+    real = run_live(broker, scenario, 0, late_ms=10_000, warm_up=200)
     assert ours.deliveries == pytest.approx(real.deliveries, rel=0.05)
     assert ours.archived == pytest.approx(real.archived, rel=0.05)
     assert _FASTEST * ours.drain_ms <= real.drain_ms <= _SLOWEST * ours.drain_ms

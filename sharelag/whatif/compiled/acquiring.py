@@ -118,8 +118,13 @@ def _from_gap(a: Any, p: Any) -> Any:
 @part
 def can_fetch(a: Any, p: Any) -> bool:
     """Whether a fetch may go on: there is something to deliver again, or room for new records."""
-    again = next_fetch_offset(a, p) != a[p + END] + 1
-    return bool(again or span(a, p) < a[LOCKS])
+    return can_fetch_from(a, p, next_fetch_offset(a, p))
+
+
+@part
+def can_fetch_from(a: Any, p: Any, offset: Any) -> bool:
+    """Whether it may, if that is where the next fetch begins."""
+    return bool(offset != a[p + END] + 1 or span(a, p) < a[LOCKS])
 
 
 @part

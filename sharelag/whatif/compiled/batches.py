@@ -53,8 +53,10 @@ def is_hole(a: Any, p: Any, offset: Any) -> bool:
 @part
 def after_hole(a: Any, p: Any, offset: Any) -> Any:
     """The first offset of a batch from one on that lies after another; or after all."""
-    if offset <= a[p + LAST] and is_hole(a, p, offset):
-        return a[slot_of(a, p, offset) + HOLE_LAST] + 1
+    if offset <= a[p + LAST]:
+        at = slot_of(a, p, offset)
+        if a[at + BATCH] < 0:
+            return a[at + HOLE_LAST] + 1
     return offset
 
 
@@ -65,9 +67,8 @@ def from_batch(a: Any, p: Any, offset: Any) -> Any:
         return a[p + FIRST]
     if offset > a[p + LAST]:
         return a[p + LAST] + 1
-    if is_hole(a, p, offset):
-        return a[slot_of(a, p, offset) + HOLE_LAST] + 1
-    return a[slot_of(a, p, offset) + BATCH]
+    at = slot_of(a, p, offset)
+    return a[at + HOLE_LAST] + 1 if a[at + BATCH] < 0 else a[at + BATCH]
 
 
 @part
@@ -75,10 +76,10 @@ def floor(a: Any, p: Any, offset: Any) -> Any:
     """Where the last batch begins that begins at or before an offset; -1: there is none."""
     if not a[p + IN_MEMORY] or offset < a[p + FIRST]:
         return -1
-    within = min(offset, a[p + LAST])
-    if is_hole(a, p, within):
-        within = a[slot_of(a, p, within) + HOLE_FIRST] - 1
-    return a[slot_of(a, p, within) + BATCH]
+    at = slot_of(a, p, min(offset, a[p + LAST]))
+    if a[at + BATCH] < 0:
+        at = slot_of(a, p, a[at + HOLE_FIRST] - 1)
+    return a[at + BATCH]
 
 
 @part

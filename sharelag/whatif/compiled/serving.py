@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.acquiring import acquire, batch_at, can_fetch, next_fetch_offset
+from sharelag.whatif.compiled.acquiring import (
+    acquire,
+    batch_at,
+    can_fetch,
+    can_fetch_from,
+    next_fetch_offset,
+)
 from sharelag.whatif.compiled.ends import fetch_end, note_drained
 from sharelag.whatif.compiled.layout import (
     ANSWER_FROM,
@@ -92,7 +98,7 @@ def _offset_ready(a: Any, p: Any) -> Any:
         move_log_start(a, p, a[p + LOG_START])
         a[p + LOST] += a[p + START] + a[p + COMPLETE] - before
         offset = next_fetch_offset(a, p)
-    return offset if can_fetch(a, p) and offset < fetch_end(a, p) else -1
+    return offset if can_fetch_from(a, p, offset) and offset < fetch_end(a, p) else -1
 
 
 @part
