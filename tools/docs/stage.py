@@ -36,7 +36,7 @@ SECTIONS: dict[str, list[str]] = {
                 "groups",
                 "settings",
                 "members",
-                "assignor",
+                "clear",
                 "compare",
                 "reset",
                 "agents",
