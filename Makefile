@@ -90,8 +90,9 @@ lock: $(READY) ## pin the versions again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-emit-index-url \
 	  --no-emit-find-links --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock pyproject.toml
 
-dist: $(READY) ## the wheel, and what the lock installs as a bill of materials (CycloneDX), in dist/
+dist: $(READY) ## the wheel, the jar of assignors for brokers, and what the lock installs as a bill of materials (CycloneDX), in dist/
 	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
+	@$(BIN)/python -m tools.assignors dist
 	@$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --validate \
 	  -o dist/sharelag.cdx.json requirements.lock
 

@@ -17,17 +17,15 @@ from scipy import stats
 
 import sharelag
 from benchmarks.drawn import FAMILIES, drawn
-from sharelag.whatif import Scenario, register, simulate
-from sharelag.whatif.assignors.by_lag import lag_aware_sticky
-from sharelag.whatif.assignors.group import Assignment, Group
+from sharelag.whatif import Scenario, simulate
+from sharelag.whatif.assignors.group import Group
 from sharelag.whatif.assignors.optimal import optimum
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.streams import Work
 
 BASELINE = "simple"
-#: The lag-aware one with its eyes shut: what is left of its gain is due to sharing, and not to the
-#: lag.
-UNAWARE = "lag-unaware"
+#: `lag-aware-sticky` without the lag: what is left of its gain is due to sharing.
+UNAWARE = "sticky-spread"
 ASSIGNORS = (BASELINE, "lag-proportional", UNAWARE, "lag-aware-sticky", "all-to-all", "optimal")
 #: Measures that are compared, and what the summary must have at least for a ratio to mean anything.
 RATIOS = {"drain_ms": 1000.0, "age_p95_ms": 1000.0}
@@ -87,9 +85,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 def simulated(tried: Mapping[_Key, tuple[Scenario, int]]) -> dict[_Key, dict[str, Any]]:
     """`summary_of` each scenario and seed, on all cores."""
-    with ProcessPoolExecutor(
-        mp_context=get_context("spawn"), initializer=register, initargs=(UNAWARE, unaware)
-    ) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         return dict(
             zip(
                 tried,
@@ -104,12 +100,6 @@ def summary_of(scenario: Scenario, seed: int) -> dict[str, Any]:
     result = simulate(scenario, seed)
     (row,) = result.summary.to_pylist()
     return row | {"pairs": pc.max(result.assignments["pairs"]).as_py()}
-
-
-def unaware(group: Group) -> Assignment:
-    """The lag-aware one, told nothing of the lag."""
-    blind = {name: replace(topic, lag={}, rate={}) for name, topic in group.topics.items()}
-    return lag_aware_sticky(replace(group, topics=blind))
 
 
 def row_of(

@@ -121,7 +121,7 @@ def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
 
 @lru_cache(maxsize=1)
 def _installed(_path: tuple[str, ...]) -> _Points:
-    """The entry points of our groups by name; read again when the path of modules changes."""
+    """Return our groups' entry points by name; read again when the path of modules changes."""
     from importlib.metadata import entry_points
 
     every = entry_points()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.packages import Packages
 
-settings.register_profile("quick", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
 settings.register_profile("exhaustive", max_examples=2000, deadline=None)
 
 

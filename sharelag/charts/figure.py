@@ -61,7 +61,7 @@ class Story:
     def lines(self) -> tuple[str, ...]:
         """What stands below the title."""
         when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
-        return (f"{when} {self.unit}".rstrip(), self.unknown or "Nothing is unknown.", *self.facts)
+        return (f"{when} {self.unit}".rstrip(), *filter(None, [self.unknown]), *self.facts)
 
 
 def figure(
@@ -261,7 +261,7 @@ def _whole_template(theme: Theme) -> Any:
 
 
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
-    """The height of the legend: entries side by side, in columns where a line is too short."""
+    """Return the height of the legend: entries in columns where a line is too short for all."""
     entries = [
         len(trace.name) * _CHARACTER + _SYMBOL
         for trace in traces

@@ -30,7 +30,7 @@ from sharelag.model.settings import each_in_force
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table, flat
 from sharelag.tables.gaps import REASONS
-from sharelag.tables.words import NOT_KNOWN
+from sharelag.tables.words import NOT_KNOWN, percent
 
 # ---- decomposition -------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ def _decomposition_title(records: pa.Table) -> str:
         "available": "available: delivered before, waiting for another delivery",
         "unknown": "in the windows without a persisted state: acquired, or never persisted",
     }[part]
-    lag, share = text.counted(total, "offset"), text.percent(behind[part], total)
+    lag, share = text.counted(total, "offset"), percent(behind[part], total)
     return f"{groups}: {lag} of lag, {share} of it {words}"
 
 
@@ -281,7 +281,7 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
 
 def _span_lines(row: dict[str, Any]) -> tuple[str, ...]:
     known = row["limit"] is not None and row["span"] is not None
-    of = text.percent(row["span"], row["limit"]) if known else NOT_KNOWN
+    of = percent(row["span"], row["limit"]) if known else NOT_KNOWN
     limit = f"{LIMIT} {text.number(row['limit'])} ({row['limit_from']})"
     return (
         f"window span {text.number(row['span'])} offsets, {of} of {limit}",
@@ -301,7 +301,7 @@ def _span_title(records: pa.Table) -> str:
             f"{place}: the window is full, {span} of {text.number(row['limit'])} offsets; "
             f"{text.number(row['unread'])} unread wait for offset {row['head_offset']}"
         )
-    limit, part = text.counted(row["limit"], "offset"), text.percent(row["span"], row["limit"])
+    limit, part = text.counted(row["limit"], "offset"), percent(row["span"], row["limit"])
     return f"No window is full; the fullest is {place} with {span} of {limit} ({part})"
 
 
@@ -428,8 +428,8 @@ def _curve(mine: list[dict[str, Any]], number: int, theme: Theme) -> Any:
             text.share_partition(row, True, None),
             f"{row['measure']} {text.number(row['value'])}",
             (
-                f"{row['item_share']:.1%} of the share partitions have {row['value_share']:.1%} of "
-                f"the {row['measure']}"
+                f"{percent(row['item_share'])} of the share partitions have "
+                f"{percent(row['value_share'])} of the {row['measure']}"
             ),
         )
         for row in mine

@@ -131,7 +131,7 @@ def lag_over_time_figure(
 
 
 def _dark_times(chosen: pa.Table, theme: Theme) -> list[dict[str, Any]]:
-    """The times at which the lag of any line is unknown, from known moment to known moment."""
+    """Return when the lag of any line is unknown, from known moment to known moment."""
     times = chosen.column("as_of").cast(pa.int64()).to_numpy()
     at, known = chosen.column("row").to_numpy(), chosen.column("lag").is_valid().to_numpy()
     dark = np.flatnonzero(~known)
@@ -352,7 +352,7 @@ def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
 
 
 def _summed(kept: pa.Table, count: int) -> tuple[Any, dict[str, Any]]:
-    """The moments, and the sum of each rate at them; NaN where one share partition's is missing."""
+    """Return the moments, and each rate's sum at them; NaN where a share partition's is missing."""
     moments, at = np.unique(kept.column("as_of").to_numpy(), return_inverse=True)
     sums = {}
     for name in _RATES:
@@ -397,7 +397,7 @@ def _rates_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
 
 
 def _last_change(edges: Any, sums: dict[str, Any]) -> int:
-    """The span with which the rates begin that the forecast goes by; 0 where nothing changed.
+    """Return the first span of the rates that the forecast goes by; 0 where nothing changed.
 
     As in the forecast, what lies before the first moment with known rates does not count.
     """

@@ -222,8 +222,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         ),
     )
     if not timed:
-        known = replace(story, unit="", unknown=story.unknown or "Nothing is unknown.")
-        return empty("No share partition has a time to drain", known, theme)
+        return empty("No share partition has a time to drain", replace(story, unit=""), theme)
     story = replace(story, unit=f"{unit[:-1]}; lines are 95 % confidence intervals.")
     several, draining = rows.has_several_groups(records), timed[:most]
     names = [text.share_partition(one, several) for one in draining]

@@ -58,7 +58,7 @@ def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, 
 
 
 def _values(table: pa.Table, column: str) -> tuple[Any, Any, Any]:
-    """The number of each row's share partition, with its largest and last value; -1: not known."""
+    """Number each row's share partition; return its largest and last value, too; -1: unknown."""
     code = codes(table)
     number, value = code.indices.to_numpy(), floats(table, column)
     known = ~np.isnan(value)

@@ -173,7 +173,7 @@ def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
 def _shaded_causes(
     causes: Arrow, begin: datetime, as_of: datetime, theme: Theme
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A shade for each of the worst causes whose beginning is known, and its name where it begins.
+    """Shade each of the worst causes whose beginning is known, and name it where it begins.
 
     Names are one below the other.
     """

@@ -94,14 +94,6 @@ def not_known(*parts: str) -> str:
     return f"Not known: {missing}." if missing else ""
 
 
-def percent(part: float, of: float) -> str:
-    """Return a part of a whole; never all or nothing where it is not quite."""
-    share = part / of
-    if 0.99 < share < 1:
-        return "over 99%"
-    return "under 1%" if 0 < share < 0.01 else f"{share:.0%}"
-
-
 def span(milliseconds: float | None) -> str:
     """Return a span of time, or that it is not known."""
     return NOT_KNOWN if milliseconds is None else duration(milliseconds).replace(" ", _NO_BREAK)

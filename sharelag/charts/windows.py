@@ -352,7 +352,7 @@ def window_state_figure(
 
 
 def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
-    """Runs of all windows and the stretches between: window, offsets, state, delivery count."""
+    """Return runs and the stretches between: window, offsets, state, delivery count."""
     lists = flat(table.column("runs"))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     window = np.repeat(np.arange(len(counts)), counts)

@@ -132,7 +132,7 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
 
 
 def _placed(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with its share partition in one cell, which leaves a narrow terminal more room."""
+    """Put a row's share partition into one cell, which leaves a narrow terminal more room."""
     whole = row["partition"] is None
     return row | {"topic": row["topic"] if whole else f"{row['topic']}:{row['partition']}"}
 

@@ -228,7 +228,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
-    """The variants of a scenario, by name; of an input a comparison begins with it as it is."""
+    """Return the variants of a scenario by name; those of an input begin with it as it is."""
     from sharelag.whatif.compare import variants
     from sharelag.whatif.grid import AS_IT_IS, autoscaled
 

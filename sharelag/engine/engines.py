@@ -133,7 +133,7 @@ def reading(
     over: timedelta = OVER,
     **quick: Any,
 ) -> Iterator[Reading]:
-    """The same until the end of a ``with`` block."""
+    """Begin a reading, and close it at the end of a ``with`` block."""
     begun = read(source, engine, as_of, choice, over, **quick)
     try:
         yield begun

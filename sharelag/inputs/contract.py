@@ -76,7 +76,7 @@ class Input(Protocol):
         """About how many raw records there are; 0 also where nothing tells before they are read."""
 
     def version(self) -> Hashable:
-        """A value that changes with the content of the input; None when it may always change."""
+        """Return a value that changes with the content; None where that may always change."""
 
     def describe(self) -> str:
         """Where the records come from and as of when, for people; no secrets."""

@@ -24,7 +24,7 @@ _SHOPS = {
 
 
 def samples() -> dict[str, str]:
-    """The recorded clusters by the names that `sharelag.open` takes, with what happens in each."""
+    """Return the recorded clusters by the names that `sharelag.open` takes, and what happens."""
     stories = sorted(CAPTURES.glob("scenarios/*/expected.json"))
     return _SHOPS | {
         path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in stories

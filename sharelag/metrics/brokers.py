@@ -18,6 +18,7 @@ from sharelag.metrics.columns import PARTITION, lists_of, table_of
 from sharelag.metrics.placement import partition_counts, state_partitions
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, rows_by_group
+from sharelag.tables.words import percent
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: The part of a group's lag from which on one broker leads nearly all of it.
@@ -45,7 +46,7 @@ class Lead(NamedTuple):
 
     @property
     def _much(self) -> str:
-        return "all" if self.part == 1 else f"{int(100 * self.part)} %"  # 99.9 % is not all
+        return "all" if self.part == 1 else percent(self.part)
 
 
 def brokers(

@@ -369,7 +369,7 @@ def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
 
 @cache
 def _listed() -> pa.Array:
-    """Requests with the errors that Kafka lists for them; pyarrow loads pandas to make it."""
+    """Return requests with the errors that Kafka lists for them; pyarrow loads pandas for it."""
     return pa.array(
         [
             f"{api} {code}"

@@ -149,7 +149,7 @@ def execute(
 
 
 def _engine(progress: Callable[[str], None] | None) -> str | None:
-    """The name of papermill's engine that says which cell runs; None: the one that says nothing."""
+    """Return the papermill engine that says which cell runs; None: the one that says nothing."""
     if progress is None:
         return None
     from papermill.engines import NBClientEngine, papermill_engines

@@ -66,7 +66,7 @@ def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
 
 
 def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
-    """The partner of each row in another table; all its columns are null where there is none.
+    """Return each row's partner in another table; its columns are null where there is none.
 
     A row has a key, as `keys` makes them of the named columns of ``table``. Should a key be there
     more than once, its first row is the partner.

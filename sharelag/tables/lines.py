@@ -154,7 +154,7 @@ def _padded(text: str, width: int, is_number: bool) -> str:
 
 
 def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
-    """A value of a row for people: ``-`` where it is not known, names escaped for a terminal.
+    """Write a value of a row for people: ``-`` where it is unknown, names escaped.
 
     Parameters
     ----------

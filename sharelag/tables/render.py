@@ -89,7 +89,7 @@ def as_text(result: Presentation, most: int = MOST) -> str:
 
 
 def excerpt(result: Presentation, most: int, thousands: str) -> Excerpt:
-    """The first rows of a result as cells, or where they are too many those with the most."""
+    """Return a result's first rows as cells, or where they are too many those with the most."""
     table, more = result.table, ""
     if len(table) > most:
         more = f"and {len(table) - most:,} more rows in .table".replace(",", thousands)

@@ -44,6 +44,14 @@ def counted(number: int, name: str) -> str:
     return f"{number:,} {name}{'s' * (number != 1)}"
 
 
+def percent(part: float, of: float = 1) -> str:
+    """Return a part of a whole, ``42 %``; never all or nothing where it is not quite."""
+    share = part / of
+    if 0.99 < share < 1:
+        return "over 99 %"
+    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+
+
 def in_runs(numbers: Iterable[int], name: str) -> str:
     """``partition 2``, ``partitions 0, 1`` or ``partitions 0, 4-49``."""
     ordered, place = sorted(numbers), count()

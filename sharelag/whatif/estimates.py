@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sharelag.model import milliseconds
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, percent
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
@@ -89,7 +89,9 @@ def service(
         return Service(1.0, "exponential")
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
     share = (
-        "all the time (they are behind)" if behind else f"{_BUSY:.0%} of the time (they keep up)"
+        "all the time (they are behind)"
+        if behind
+        else f"{percent(_BUSY)} of the time (they keep up)"
     )
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
@@ -130,7 +132,8 @@ def behaviour(
         return Behaviour()
     release, reject = released / ended, min(archived / ended, 1 - released / ended)
     assumed.append(
-        f"{release:.1%} of deliveries are released and {reject:.1%} rejected, at random: records "
+        f"{100 * release:.3g} % of deliveries are released and {100 * reject:.3g} % rejected, at "
+        "random: records "
         "that look released may be expired locks, and archived ones may have reached the delivery "
         "limit"
     )

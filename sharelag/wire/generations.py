@@ -119,7 +119,7 @@ _DELTA_KEY = (*_PARTITION, Field("DeltaIndex", "uint8"))
 
 
 def _delta(key_type: int) -> RecordKind:
-    """A delta's key: the draft prints version 0 for both kinds, and says that versions differ."""
+    """Write a delta's key: the draft prints version 0 for both kinds, and says they differ."""
     return RecordKind(key_type, "ShareDelta", _DELTA_KEY, _VALUE_2, flexible=False)
 
 

@@ -80,7 +80,7 @@ def with_metrics(evidence: Evidence, metrics: BrokerMetrics | None, source: Inpu
 def measure_beside(
     lag: pa.Table, metrics: BrokerMetrics, as_of: datetime, source: Input
 ) -> pa.Table:
-    """What brokers measured of the share partitions of an input: `sharelag.schemas.MEASURED`."""
+    """Return what brokers measured of an input's share partitions: `sharelag.schemas.MEASURED`."""
     return measured_arrow(lag, metrics.table, as_of, told(source.kafka_version))
 
 

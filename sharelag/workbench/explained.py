@@ -173,7 +173,7 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
 
 
 def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool, separator: str = ",") -> str:
-    """What shows a cause, in words: what is about the group, then what is about one partition.
+    """Say what shows a cause: what is about the group, then what is about one partition.
 
     ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``; of a
     cause of many partitions it shows one. The separator stands between thousands of counts: offsets

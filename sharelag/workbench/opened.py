@@ -63,13 +63,13 @@ class Opened:
     # ---- another one -----------------------------------------------------------------------------
 
     def at(self, moment: str | Moment) -> Self:
-        """The same at another moment: a time with its zone, or offsets of the state topic."""
+        """Open it as of another moment: a time with its zone, or offsets of the state topic."""
         return replace(
             self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment)
         )
 
     def refresh(self) -> Self:
-        """The same, read again; where the input holds what it held before, the answers are kept."""
+        """Read the input again; where it holds what it held before, the answers are kept."""
         # An input remembers what it asked, too; a copy of it does not.
         fresh = replace(self, source=copied(self.source), metrics=copied(self.metrics))
         version = self._once("version", self.source.version)

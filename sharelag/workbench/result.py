@@ -244,7 +244,7 @@ class Result:
         )
 
     def to_html(self, most: int = render.MOST) -> str:
-        """It as a fragment of HTML, with at most so many rows."""
+        """Return the result as a fragment of HTML, with at most so many rows."""
         return render.as_html(self.presented(), most)
 
     def to_text(self, most: int = render.MOST) -> str:

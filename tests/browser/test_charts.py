@@ -19,7 +19,6 @@ from tests.support.charts import (
     FIGURES,
     HOSTILE,
     LONG,
-    THEMES,
     records,
     renamed,
     timeline,
@@ -78,12 +77,18 @@ class Drawn(NamedTuple):
     page: Page
 
 
-@pytest.fixture(scope="module", params=THEMES)
+@pytest.fixture(
+    scope="module", params=["light", pytest.param("dark", marks=pytest.mark.exhaustive)]
+)
 def drawn(
     request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Drawn]:
-    """The page that tests look at without changing it: drawing it takes seconds."""
-    figures = figures_of("hot_partition", request.param)
+    """The page that tests look at without changing it: drawing it takes seconds.
+
+    What is drawn light has long names.
+    """
+    names = LONG if request.param == "light" else None
+    figures = figures_of("hot_partition", request.param, names)
     folder = tmp_path_factory.mktemp("charts")
     seen = _draw(browser, folder, figures, theme=request.param)
     yield Drawn(request.param, figures, seen.page)
@@ -116,17 +121,9 @@ def test_every_chart_is_drawn_offline_and_says_what_it_shows(drawn: Drawn) -> No
 
 
 def test_nothing_overlaps_or_is_cut_off(drawn: Drawn) -> None:
-    assert_nothing_overlaps_or_is_cut_off(drawn.page, drawn.figures)
-
-
-def test_with_long_names_nothing_overlaps_or_is_cut_off(opened: Opened) -> None:
-    figures = figures_of("hot_partition", "dark", LONG)
-    assert_nothing_overlaps_or_is_cut_off(opened(figures, theme="dark").page, figures)
-
-
-def assert_nothing_overlaps_or_is_cut_off(page: Page, figures: list[Any]) -> None:
+    page = drawn.page
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for number, figure in enumerate(figures):
+    for number, figure in enumerate(drawn.figures):
         chart = page.query_selector(f"#chart-{number}")
         assert chart is not None
         whole = chart.bounding_box()
@@ -163,7 +160,7 @@ def test_text_stands_out_from_the_paper(drawn: Drawn) -> None:
     "name",
     [
         HOSTILE,
-        ARABIC,
+        pytest.param(ARABIC, marks=pytest.mark.exhaustive),
         pytest.param(LONG, marks=pytest.mark.exhaustive),
         pytest.param("👩‍👩‍👧‍👦 orders", marks=pytest.mark.exhaustive),
     ],
@@ -190,34 +187,30 @@ def test_every_name_is_text(name: str, opened: Opened) -> None:
     assert seen.complaints == []
 
 
-def test_what_is_not_known_has_no_point(opened: Opened) -> None:
-    table = charts.lag_over_time_records(timeline("hot_partition"))
-    figure = charts.lag_over_time_figure(table)
-    page = opened([figure]).page
-    known = [[sum(value is not None for value in trace.y)] for trace in figure.data]
+def test_what_is_not_known_has_no_point_and_is_hatched_or_said(opened: Opened) -> None:
+    lags = charts.lag_over_time_records(timeline("hot_partition"))
+    tables = records("chapters")
+    figures = [
+        charts.lag_over_time_figure(lags),
+        charts.window_heat_figure(tables["window_heat"]),
+        charts.decomposition_figure(tables["decomposition"]),
+    ]
+    page = opened(figures).page
+    known = [[sum(value is not None for value in trace.y)] for trace in figures[0].data]
     drawn = page.eval_on_selector_all(
         "#chart-0 .scatterlayer .trace",
         "traces => traces.map(trace => trace.querySelectorAll('.points path').length)",
     )
     assert sum(drawn) == sum(count for (count,) in known)
-    assert len(table) * 2 > sum(drawn)
-
-
-def test_unknown_stretches_are_hatched(opened: Opened) -> None:
-    figure = charts.window_heat_figure(records("chapters")["window_heat"])
-    page = opened([figure]).page
-    bars = page.eval_on_selector_all(
-        "#chart-0 .barlayer .point path",
+    assert len(lags) * 2 > sum(drawn)
+    hatched = page.eval_on_selector_all(
+        "#chart-1 .barlayer .point path",
         "bars => bars.map(bar => getComputedStyle(bar).fill.startsWith('url('))",
     )
-    assert len(bars) == len(figure.data[1].y)
-    assert all(bars)
-
-
-def test_hovering_explains_in_kafkas_terms(opened: Opened) -> None:
-    page = opened([charts.decomposition_figure(records("chapters")["decomposition"])]).page
-    result = page.locator("#chart-0").evaluate(HOVERED)
-    assert any("unread" in one and "beyond the window: never delivered" in one for one in result)
-    assert any(
-        "? no record was fetched yet" in one for one in page.locator("#chart-0").evaluate(TEXT)
-    )
+    assert len(hatched) == len(figures[1].data[1].y)
+    assert all(hatched)
+    parts = page.locator("#chart-2")
+    # Hovering explains in Kafka's terms.
+    told = parts.evaluate(HOVERED)
+    assert any("unread" in one and "beyond the window: never delivered" in one for one in told)
+    assert any("? no record was fetched yet" in one for one in parts.evaluate(TEXT))

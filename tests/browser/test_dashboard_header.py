@@ -14,6 +14,10 @@ from sharelag_widgets.dashboards.pieces import Header
 from tests.support.browser.desk import ROOT, Desk, axe_violations
 from tests.support.widgets.samples import HOSTILE
 
+PAPERS = [
+    "background: #fff",
+    pytest.param("background: #111; color: #eee", marks=pytest.mark.exhaustive),
+]
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 
@@ -81,7 +85,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(
     desk.assert_quiet()
 
 
-@pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
+@pytest.mark.parametrize("paper", PAPERS)
 def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:
     view, _ = header(
         title=HOSTILE,
@@ -282,7 +286,7 @@ LOOKS = """() => [...document.querySelectorAll('.widget-dropdown > select, input
     return [colorScheme, appearance, backgroundImage]; })"""
 
 
-@pytest.mark.parametrize("paper", ["background: #fff", "background: #111; color: #eee"])
+@pytest.mark.parametrize("paper", PAPERS)
 def test_the_browsers_own_controls_have_the_theme_too(
     paper: str, browser: Browser, tmp_path: Path
 ) -> None:

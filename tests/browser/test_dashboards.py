@@ -260,9 +260,11 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
     page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
     shown = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"
     expect(result).to_contain_text("Two minutes of a small shop")
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        dark = theme.endswith("Dark")
-        change_theme(page, theme, shown, dark)
+    for dark in (False, True):  # it was opened light
+        if dark:
+            change_theme(page, "JupyterLab Dark", shown, dark)
+        else:
+            assert page.evaluate(f"({shown})(false)")
         page.wait_for_function(IDLE)
         ink = result.evaluate(
             "one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)"

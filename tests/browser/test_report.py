@@ -35,6 +35,7 @@ BOXES, BROKEN_WORDS = (
     (ROOT / f"tests/support/browser/report_{name}.js").read_text("utf-8")
     for name in ("boxes", "words")
 )
+COLOUR_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
 
 
@@ -162,10 +163,20 @@ def test_time_travel_works_without_python(opened: Opened) -> None:
 
 
 def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser) -> None:
+    """The browser prints while the page is still as wide as the screen, and does not wait."""
     seen = Opened(browser, made.html, color_scheme="dark")
-    pages = seen.page.pdf(print_background=True)
+    seen.page.evaluate(
+        "() => addEventListener('afterprint', () => { window.drawn = [...document.querySelectorAll('.sr-chart')]"
+        ".map(one => [one.querySelector('.main-svg').clientWidth <= 690, one.dataset.theme]); })"
+    )
+    pages = seen.page.pdf(print_background=True, format="A4", prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", pages)) >= 3
     assert len(pages) > 50_000
+    assert seen.page.evaluate("window.drawn") == [[True, "light"]] * 2
+    seen.eventually(
+        "[...document.querySelectorAll('.sr-chart')].every(one => one.querySelector('.main-svg').clientWidth > 690"
+        " && one.dataset.theme === 'dark')"
+    )
     seen.page.emulate_media(media="print", color_scheme="dark")
     seen.eventually("document.querySelector('.sl-strip').dataset.theme", "light")
     assert (
@@ -181,39 +192,31 @@ def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser
 # ---- U8: themes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
-def test_every_text_is_readable_and_axe_finds_nothing(
-    scheme: str, made: Any, browser: Browser
+def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(
+    made: Any, browser: Browser
 ) -> None:
-    seen = Opened(browser, made.html, color_scheme=scheme)
-    assert {
-        one.get_attribute("data-theme")
-        for one in seen.page.locator("[data-chart], .sl-strip").all()
-    } == {scheme}
+    seen = Opened(browser, made.html, color_scheme="light")
     seen.page.locator(".sr-chart summary").first.click()
     seen.page.locator(".sr-chart tbody tr").first.wait_for()
-    assert seen.contrast() == []
     # Hundreds of rows are alike, and axe takes five seconds for them.
     seen.page.eval_on_selector_all(
         ".sr-chart tbody tr:nth-child(n + 10)", "rows => rows.forEach(row => row.remove())"
     )
-    assert axe_violations(seen.page) == []
-    fills = seen.page.eval_on_selector_all(
-        ".gtitle, .xtick text", "texts => texts.map(text => getComputedStyle(text).fill)"
-    )
-    bright = [sum(map(int, re.findall(r"\d+", fill)[:3])) > 380 for fill in fills]
-    assert bright
-    assert set(bright) == {scheme == "dark"}
-    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_the_theme_follows_while_it_is_open(made: Any, browser: Browser) -> None:
-    seen = Opened(browser, made.html, color_scheme="light")
-    seen.page.emulate_media(color_scheme="dark")
-    seen.eventually(
-        "[...document.querySelectorAll('[data-chart], .sl-strip')].every(one => one.dataset.theme === 'dark')"
-    )
-    assert seen.contrast() == []
+    for scheme in COLOUR_SCHEMES:  # the theme follows while the page is open
+        seen.page.emulate_media(color_scheme=scheme)
+        seen.eventually(
+            "[...document.querySelectorAll('[data-chart], .sl-strip')]"
+            f".every(one => one.dataset.theme === '{scheme}')"
+        )
+        assert seen.contrast() == []
+        assert axe_violations(seen.page) == []
+        fills = seen.page.eval_on_selector_all(
+            ".gtitle, .xtick text", "texts => texts.map(text => getComputedStyle(text).fill)"
+        )
+        bright = [sum(map(int, re.findall(r"\d+", fill)[:3])) > 380 for fill in fills]
+        assert bright
+        assert set(bright) == {scheme == "dark"}
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     boxes = seen.page.eval_on_selector_all(
         ".main-svg .bglayer rect, .sr-stage > *",
         "boxes => boxes.map(box => getComputedStyle(box).backgroundColor)",
@@ -245,13 +248,8 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "incident" else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in SHOWN
-    ],
-)
+@pytest.mark.exhaustive  # what they share is shown by the daily report
+@pytest.mark.parametrize("name", SHOWN)
 def test_every_report_is_drawn_whole_and_readable(
     name: str, browser: Browser, tmp_path: Path
 ) -> None:
@@ -300,19 +298,15 @@ def nothing_is_cut(seen: Opened) -> None:
     assert seen.page.evaluate(BROKEN_WORDS) == []
 
 
-def test_nothing_of_the_daily_report_is_cut(made: Any, browser: Browser) -> None:
-    nothing_is_cut(Opened(browser, made.html))
-
-
-@pytest.mark.parametrize("width", [1000, 1440])
-def test_the_table_of_groups_needs_no_scrolling(width: int, opened: Opened) -> None:
-    opened.page.set_viewport_size({"width": width, "height": 900})
-    table = opened.page.locator(".sr-scroll:has(> .sr-groups)")
-    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
-    # A name and a level are whole, and the sentence beside them has lines of some length.
-    row = "one => [...one.querySelectorAll('tbody tr > *')].map(cell => cell.offsetHeight)"
-    assert max(table.evaluate(row)) < 140
-    opened.page.set_viewport_size({"width": 1200, "height": 900})
+def test_the_table_of_groups_needs_no_scrolling_and_nothing_is_cut(opened: Opened) -> None:
+    for width in (1000, 1440):
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        table = opened.page.locator(".sr-scroll:has(> .sr-groups)")
+        assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+        # A name and a level are whole, and the sentence beside them has lines of some length.
+        row = "one => [...one.querySelectorAll('tbody tr > *')].map(cell => cell.offsetHeight)"
+        assert max(table.evaluate(row)) < 140
+    nothing_is_cut(opened)  # and leaves the page narrow, as on paper
 
 
 def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path: Path) -> None:
@@ -337,21 +331,6 @@ def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path
     nothing_is_cut(seen)
 
 
-def test_printing_draws_for_the_sheet(made: Any, browser: Browser) -> None:
-    """The browser prints while the page is still as wide as the screen, and does not wait."""
-    seen = Opened(browser, made.html, color_scheme="dark")
-    seen.page.evaluate(
-        "() => addEventListener('afterprint', () => { window.drawn = [...document.querySelectorAll('.sr-chart')]"
-        ".map(one => [one.querySelector('.main-svg').clientWidth <= 690, one.dataset.theme]); })"
-    )
-    seen.page.pdf(format="A4", prefer_css_page_size=True)
-    assert seen.page.evaluate("window.drawn") == [[True, "light"]] * 2
-    seen.eventually(
-        "[...document.querySelectorAll('.sr-chart')].every(one => one.querySelector('.main-svg').clientWidth > 690"
-        " && one.dataset.theme === 'dark')"
-    )
-
-
 # ---- what lies beside the page -------------------------------------------------------------------
 
 
@@ -365,6 +344,7 @@ def test_pictures_of_every_chart(made: Any) -> None:
         assert len(content) > 3000
 
 
+@pytest.mark.exhaustive
 def test_pictures_in_a_folder_that_is_named_from_here(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,12 +369,12 @@ def test_the_mail_needs_no_style_sheet_and_no_script(made: Any, browser: Browser
     seen.assert_quiet()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_index_is_readable(scheme: str, made: Any, browser: Browser) -> None:
-    path = write_index(made.folder.parents[2])
-    seen = Opened(browser, path, scripted=False, color_scheme=scheme)
-    assert seen.contrast() == []
-    assert axe_violations(seen.page) == []
+def test_the_index_is_readable(made: Any, browser: Browser) -> None:
+    seen = Opened(browser, write_index(made.folder.parents[2]), scripted=False)
+    for scheme in COLOUR_SCHEMES:
+        seen.page.emulate_media(color_scheme=scheme)
+        assert seen.contrast() == []
+        assert axe_violations(seen.page) == []
     seen.page.locator("#runs a").first.click()
     seen.page.wait_for_selector("html[data-ready]")
     assert seen.page.title().endswith("Daily lag")

@@ -130,7 +130,7 @@ def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random
     return set(kinds)
 
 
-@pytest.mark.parametrize("scale", [1, 2])
+@pytest.mark.parametrize("scale", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_the_picture_has_each_offset_in_the_colour_of_its_state(
     scale: int,
     browser: Browser,
@@ -178,7 +178,7 @@ def is_last(row: dict[str, Any], offset: int, limit: int) -> bool:
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
     theme: Theme, browser: Browser, tmp_path: Path
 ) -> None:
@@ -235,7 +235,7 @@ def test_one_of_thousands_on_its_last_delivery_is_still_marked(
     desk.assert_quiet()
 
 
-@pytest.mark.parametrize("done", [600, 6_000])
+@pytest.mark.parametrize("done", [pytest.param(600, marks=pytest.mark.exhaustive), 6_000])
 def test_a_lone_offset_that_holds_lag_is_seen_among_thousands(
     done: int, browser: Browser, tmp_path: Path
 ) -> None:

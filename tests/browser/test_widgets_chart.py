@@ -234,10 +234,13 @@ OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; co
     document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
 
 
-def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, PlotView(bars()), alone=True)
-    drawn(desk)
-    page, fresh = desk.page, desk.root(1)
+def test_a_figure_waits_while_its_kernel_is_busy_and_for_another_where_it_has_ended(
+    browser: Browser, tmp_path: Path
+) -> None:
+    desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()), alone=True)
+    drawn(desk, 0)
+    drawn(desk, 1)
+    page, fresh = desk.page, desk.root(2)
     page.clock.install()
     desk.silence()
     page.evaluate(OPENED_AGAIN)
@@ -260,17 +263,8 @@ def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path
     fresh.locator(".main-svg").first.wait_for()
     expect(fresh.locator(".sl-wait")).to_be_hidden()
     assert fresh.locator(".bars path").count() == 3
-    desk.assert_quiet()
-
-
-def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(
-    browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()), alone=True)
-    drawn(desk, 0)
-    drawn(desk, 1)
-    page, fresh = desk.page, desk.root(2)
-    page.clock.install()
+    # Of a kernel that has ended, another one can bring what is missing.
+    fresh = desk.root(3)
     page.evaluate(
         "() => { Object.values(window.models)[0].send = () => { throw new Error('Cannot send'); }; }"
     )
@@ -285,7 +279,7 @@ def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(
     )
     fresh.locator(".main-svg").first.wait_for()
     expect(fresh.locator(".sl-wait")).to_be_hidden()
-    desk.root(3).locator(".main-svg").first.wait_for()
+    desk.root(4).locator(".main-svg").first.wait_for()
     desk.assert_quiet()
 
 

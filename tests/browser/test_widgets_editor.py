@@ -306,7 +306,7 @@ def test_an_assignors_answer_is_loaded_or_refused_with_words(
     desk.assert_quiet()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_browser_and_python_come_to_the_same(seed: int, browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)

@@ -54,7 +54,7 @@ def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path
     desk.assert_quiet()
 
 
-@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("kernel", [pytest.param(True, marks=pytest.mark.exhaustive), False])
 def test_a_moment_goes_both_ways(kernel: bool, browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     desk = Desk(browser, tmp_path, *linked_views(selection))

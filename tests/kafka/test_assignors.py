@@ -1,7 +1,9 @@
-"""``simple`` answers what Kafka's own classes answer, order included, now and in 4.1."""
+"""``simple`` answers what Kafka's own classes answer, and ``sticky-spread`` what our jar does."""
 
 from __future__ import annotations
 
+import struct
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from itertools import product
 from random import Random
@@ -16,7 +18,8 @@ from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
 from tests.support.groups_to_assign import check, figures
 from tests.support.kafka.jars import COMPARED
-from tests.support.kafka.oracles import Oracle, simple_assignor
+from tests.support.kafka.oracles import Oracle, share_assignor
+from tools.assignors import assignors_jar
 
 Members = list[dict[str, Any]]
 Topics = dict[str, dict[str, Any]]
@@ -31,13 +34,13 @@ FAILURES = {
 
 @pytest.fixture(scope="module", params=COMPARED)
 def kafka(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    with simple_assignor(request.param) as oracle:
+    with share_assignor(request.param) as oracle:
         yield oracle
 
 
 @pytest.fixture(scope="module")
 def kafka_4_1() -> Iterator[Oracle]:
-    with simple_assignor("4.1.1") as oracle:
+    with share_assignor("4.1.1") as oracle:
         yield oracle
 
 
@@ -237,6 +240,62 @@ def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
         [member, [[topic, partitions] for topic, partitions in topics.items()]]
         for member, topics in answer.items()
     ]
+
+
+# ---- ours, as Kafka's brokers run it -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=COMPARED)
+def sticky_spread(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    name = "sharelag.assignor.StickySpreadAssignor"
+    with share_assignor(request.param, name, libraries=[assignors_jar()]) as oracle:
+        yield oracle
+
+
+def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) -> None:
+    moved = idle = 0
+    for number in range(cases(60, 10_000)):
+        random = Random(f"sticky spread {number}")
+        topics, alike = named_in_order(random_topics(random, False)), random.random() < 0.5
+        members: dict[str, dict[str, Any]] = {}
+        join(random, members, topics, alike, random.choice([1, 2, 3, 5, 8, 13, 17, 40]))
+        for _ in range(random.randint(1, 4)):
+            change_topics(random, topics)
+            if random.random() < 0.4:
+                forget(random, members, topics)
+            group = list(members.values())
+            answer = assign("sticky-spread", group, topics)
+            theirs = sticky_spread.ask({"members": group, "topics": topics})
+            assert placed(theirs["assignment"]) == placed(in_order(answer)), (group, topics)
+            assert check(group, topics, answer) == []
+            numbers = figures(group, topics, answer)
+            assert numbers.revoked_needlessly <= max(1, numbers.pairs // 10)
+            moved, idle = moved + numbers.revoked_needlessly, idle + len(numbers.idle)
+            for id_, current in answer.items():
+                members[id_]["current"] = current
+            for id_ in [id_ for id_ in members if random.random() < 0.15]:
+                if len(members) > 1:
+                    del members[id_]
+            join(random, members, topics, alike, random.choice([0, 0, 1, 2, 5]))
+    assert moved > 0
+    assert idle == 0
+
+
+def named_in_order(topics: Topics) -> Topics:
+    """Name topics in the order of their ids, which is all that a broker lets an assignor see."""
+
+    def rank(topic: dict[str, Any]) -> tuple[int, ...]:
+        return struct.unpack(">qq", urlsafe_b64decode(topic["id"] + "=="))
+
+    ordered = sorted(topics.values(), key=rank)
+    return {f"topic-{number}": topic for number, topic in enumerate(ordered)}
+
+
+def placed(assignment: list[Any]) -> dict[str, dict[str, list[int]]]:
+    return {
+        member: {topic: sorted(partitions) for topic, partitions in topics}
+        for member, topics in assignment
+    }
 
 
 # ---- what is odd about it (the numbers are those of `simple`'s docstring) ------------------------

@@ -38,10 +38,7 @@ TAKEN = [
         "not authorized to read __",  # whichever of the two topics is read next
         "AuthorizationError",
     ),
-    pytest.param(
-        *("the login of a user is deleted", "check user, password", "AuthenticationError"),
-        marks=pytest.mark.exhaustive,
-    ),
+    ("the login of a user is deleted", "check user, password", "AuthenticationError"),
 ]
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -84,6 +81,7 @@ def _take(broker: KafkaBroker, kind: str) -> None:
         _credentials(broker, False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("taken", "words", "kind"), TAKEN)
 def test_what_runs_says_so_and_shows_no_numbers(
     secured: KafkaBroker,

@@ -49,9 +49,10 @@ def oracle() -> Iterator[Oracle]:
     ],
 )
 def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
+    count = cases(40, 1600)
     played = [
         (seed, life)
-        for seed in range(cases(80, 1600))
+        for seed in range(count)
         for _, life in lives(Random(f"schedule {steady} {seed}"), steady=steady)
     ]
     answers = oracle.ask_many([life.question for _, life in played])
@@ -60,9 +61,9 @@ def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, ste
         assert theirs["loaded"] == life.loaded, f"schedule {seed}: {life.question}"
         for step, answer in zip(life.steps, theirs["steps"], strict=True):
             assert step["answer"] == _as_ours(step, answer, seen), f"schedule {seed}: {step['op']}"
-    assert seen["acquire"] > 1000
-    assert seen["written"] > 1000
-    assert seen["refused"] > 100
+    assert seen["acquire"] > 5 * count
+    assert seen["written"] > 5 * count
+    assert seen["refused"] > count / 2
 
 
 def _as_ours(step: dict[str, Any], answer: dict[str, Any], seen: dict[str, int]) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def test_partitions_rotate_as_kafka_rotates_them(oracle: Oracle) -> None:
 @pytest.mark.row("PSC-17")
 def test_the_coordinator_writes_what_kafkas_writes(oracle_coordinator: Oracle, cases: Any) -> None:
     random = Random("coordinator")
-    for _ in range(cases(40, 600)):
+    for _ in range(cases(20, 600)):
         limit = random.choice([0, 1, 3, 500])
         ops = _requests(random)
         theirs = oracle_coordinator.ask(
@@ -243,7 +244,7 @@ def test_kafkas_coordinator_would_have_written_the_same(
     oracle_coordinator: Oracle, cases: Any
 ) -> None:
     """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
-    for n in range(cases(10, 200)):
+    for n in range(cases(6, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
         with _noted() as requested:
             records = simulate(scenario, n).records().to_pylist()

@@ -44,6 +44,7 @@ def test_control_records_of_a_log_directory(spark: SparkSession, tmp_path: Path)
     same(write(tmp_path, user_log(raw(control(0))), topic_id=KEY.topic_id), spark)
 
 
+@pytest.mark.exhaustive
 def test_control_records_beside_a_state_topic(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path, user_log(raw(control(1))), topic_id=KEY.topic_id)
     todays = encode_record(SHARE_SNAPSHOT, todays_row(40, [], group_id="today"))
@@ -59,7 +60,7 @@ def test_files_with_an_older_generation_each(spark: SparkSession, tmp_path: Path
         same(folder, spark)
 
 
-@pytest.mark.parametrize("generation", [1, 3])
+@pytest.mark.parametrize("generation", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
 def test_a_generation_that_is_named(spark: SparkSession, tmp_path: Path, generation: int) -> None:
     """A snapshot that may be today's, cut short; control records whose keys have no topic id."""
     if generation == 3:

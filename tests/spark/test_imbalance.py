@@ -54,7 +54,12 @@ def rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "as_of", [None, MOMENT, {0: 130, 1: 95, 2: 10}], ids=["now", "time", "offsets"]
+    "as_of",
+    [
+        pytest.param(None, id="now"),
+        pytest.param(MOMENT, marks=pytest.mark.exhaustive, id="time"),
+        pytest.param({0: 130, 1: 95, 2: 10}, marks=pytest.mark.exhaustive, id="offsets"),
+    ],
 )
 def test_members_and_groups_of_shuffled_records_are_the_same(
     spark: SparkSession, records: pa.Table, as_of: Any

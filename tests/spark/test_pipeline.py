@@ -48,7 +48,7 @@ def local_lag() -> list[dict[str, Any]]:
     return plain_rows(readings.lag(CaptureInput(CAPTURE), "local").table)
 
 
-@pytest.mark.parametrize("by", ["group", "topic"])
+@pytest.mark.parametrize("by", ["group", pytest.param("topic", marks=pytest.mark.exhaustive)])
 def test_local_and_spark_give_the_same_roll_up(spark: SparkSession, by: str) -> None:
     ours = readings.lag(CaptureInput(CAPTURE), "local", by=by).table
     lag = spark.createDataFrame(readings.lag(CaptureInput(CAPTURE), "local").table)
@@ -57,7 +57,15 @@ def test_local_and_spark_give_the_same_roll_up(spark: SparkSession, by: str) -> 
     assert sorted(on_spark, key=key) == sorted(ours.to_pylist(), key=key)
 
 
-@pytest.mark.parametrize("case", ["empty", "rejects only", "nobody", "long ago"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param("empty", marks=pytest.mark.exhaustive),
+        "rejects only",
+        "nobody",
+        pytest.param("long ago", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_an_empty_answer_is_the_same_on_both_engines(
     spark: SparkSession, case: str, tmp_path: Path
 ) -> None:

@@ -27,8 +27,20 @@ from tests.support.request_lines import (
     state_call,
 )
 
+BY_GROUP = {"holds": HOLDS, "memberships": MEMBERSHIPS, "batching": BATCHING, "sessions": SESSIONS}
+TABLES = REQUEST_TABLES | BY_GROUP
 
-def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("requests", "acquisitions", "holds"), id="some"),
+        pytest.param(tuple(TABLES), id="all", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_both_engines_read_the_same(
+    spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
+) -> None:
     batch = {"firstOffset": 0, "lastOffset": 1, "deliveryState": 2, "deliveryCount": 1}
     log = log_of(
         tmp_path,
@@ -45,15 +57,12 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         "no request",
         fetch(9_000, "m2", 10)[:-80],
     )
-    by_group = {"holds": HOLDS, "memberships": MEMBERSHIPS, "batching": BATCHING}
-    by_group["sessions"] = SESSIONS
-    schemas = REQUEST_TABLES | by_group
     piece = log.log.path.stat().st_size // 3  # each table is read anew, a task for each piece
-    for name, schema in schemas.items():
+    for name in names:
         ours = log.table(name)
         frame = request_frame(spark, log.log, name, piece)
         assert name != "requests" or tasks_with_rows(frame) > 1
-        assert ordered(collected(frame, schema)).equals(ordered(ours)), name
+        assert ordered(collected(frame, TABLES[name])).equals(ordered(ours)), name
         assert ours.num_rows or name == "offset_calls"
     # Logs of several brokers may have the same name.
     (tmp_path / "2").mkdir()

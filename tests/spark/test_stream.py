@@ -110,7 +110,7 @@ def capture() -> tuple[pa.Table, pa.Table]:
     return records, source.offsets(ids)
 
 
-@pytest.mark.parametrize("decoded", [False, True])
+@pytest.mark.parametrize("decoded", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_lag_and_windows_after_every_micro_batch(
     spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table], decoded: bool
 ) -> None:
@@ -182,7 +182,9 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
 # ---- end offsets beside a stream -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["folder", "Delta", "table", "function"])
+@pytest.mark.parametrize(
+    "kind", ["folder", "Delta", "function", pytest.param("table", marks=pytest.mark.exhaustive)]
+)
 def test_end_offsets_are_read_again_for_each_micro_batch(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -333,7 +335,7 @@ def test_a_limited_stream_has_no_lag_until_it_is_read(
     assert all(rows == expected for rows in seen)
 
 
-@pytest.mark.parametrize("kind", ["folder", "function"])
+@pytest.mark.parametrize("kind", [pytest.param("folder", marks=pytest.mark.exhaustive), "function"])
 def test_types_that_other_writers_use(
     spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table], kind: str
 ) -> None:

@@ -1,7 +1,8 @@
 """Functions, frames, SQL and streams give one process's lag, of files, tables of Spark and Delta.
 
-`make test` tries the files; `make test-versions` all, on each version of pyspark, classic and
-Connect. Those of Kafka are in ``tests/kafka/test_ways.py``.
+`make test-versions` tries them on each version of pyspark, classic and Connect; `make test` tries
+each way in the tests of its own, such as `test_frames.py` and `test_stream.py`. Those of Kafka are
+in ``tests/kafka/test_ways.py``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from sharelag import schemas
 from tests.support.chapters import CAPTURE
 from tests.support.ways import LAKE, LAKE_PACKAGE, Source, compare
 from tools.ways_page import WAYS
+
+pytestmark = pytest.mark.exhaustive
 
 Make = Callable[[SparkSession, Path, ExitStack], Source]
 
@@ -99,12 +102,7 @@ SOURCES: dict[str, Make] = {
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name != "parquet")) for name in SOURCES
-    ],
-)
+@pytest.fixture(scope="module", params=SOURCES)
 def source(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Source]:

@@ -58,8 +58,15 @@ def test_there_is_no_bar_outside_of_a_notebook(
     assert Bar.made == []
 
 
+ALL_ROWS = ("lag", "windows", "history", "progress", "explain", "imbalance", "members")
+
+
 @pytest.mark.parametrize(
-    "question", ["lag", "windows", "history", "progress", "explain", "imbalance", "members"]
+    "question",
+    [
+        pytest.param(one, marks=[pytest.mark.exhaustive] * (one not in ("lag", "history")))
+        for one in ALL_ROWS
+    ],
 )
 def test_all_rows_go_to_spark(spark: SparkSession, question: str) -> None:
     result = getattr(sharelag.open("poison"), question)()

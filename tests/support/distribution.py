@@ -37,7 +37,8 @@ _ASKS_SPARK = re.compile(r'\bspark: SparkSession\b|usefixtures\("spark"\)')
 class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Files of a room run in one process while there is other work for the others.
 
-    They share what is expensive to start: brokers, a Spark session, a Spark Connect server.
+    They share what is expensive to start: brokers, a Spark session, a Spark Connect server. Who has
+    nothing left takes unit tests, before it starts what another process has already.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:
@@ -46,9 +47,11 @@ class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
         for each, work in self.assigned_work.items():
             (mine if each is node else others).update(map(room, work))
 
-        def order(file: str) -> tuple[bool, bool, int, int]:
-            place = LONGEST.index(file) if file in LONGEST else len(LONGEST)
-            return room(file) not in mine, room(file) in others, ROOMS.index(room(file)), place
+        def order(file: str) -> tuple[bool, bool, bool, int, int]:
+            here, place = room(file), LONGEST.index(file) if file in LONGEST else len(LONGEST)
+            is_shared = here in others
+            starts_another = is_shared and here != "unit"  # of the servers that somebody has
+            return here not in mine, is_shared, starts_another, ROOMS.index(here), place
 
         self.workqueue.move_to_end(min(self.workqueue, key=order), last=False)
         super()._assign_work_unit(node)

@@ -57,6 +57,11 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
     ]  # fmt: skip
 
 
+def test_unit_tests_come_before_the_servers_of_another_process() -> None:
+    spark, unit = files("spark", "brief", "stream"), files("unit", "kinds", "errors", "words")
+    assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
+
+
 def test_tests_with_a_broker_are_apart_where_they_need_a_spark() -> None:
     """Whichever way they ask for it: by the fixture of each test, or of a whole file."""
     for file in files("kafka", "watch", "archive"):

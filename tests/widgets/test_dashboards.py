@@ -449,7 +449,13 @@ def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Wo
 # ---- failures ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(one, marks=[pytest.mark.exhaustive] * (one not in (FleetView, GroupView)))
+        for one in ALL
+    ],
+)
 def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> None:
     board = kind(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     assert "127.0.0.1:1" in board.header.failure

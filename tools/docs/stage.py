@@ -37,6 +37,7 @@ SECTIONS: dict[str, list[str]] = {
                 "settings",
                 "members",
                 "clear",
+                "assignor",
                 "compare",
                 "reset",
                 "agents",

@@ -144,7 +144,7 @@ class SparkReading(Passes):
             yield pa.Table.from_batches([batch])
 
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
-        """The whole history from a time on, of one group or all, with the topics' names beside."""
+        """Return the whole history from a time on, of one group or all, with the topics' names."""
 
         def history_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
             for part in states.histories(mine):

@@ -342,7 +342,7 @@ def slow_consumers(given: CauseInputs) -> Found:
     """Find records finished significantly more slowly than they arrive, but steadily."""
     arriving, done = given.progress("arrival_rate"), given.progress("completion_rate")
     where = given.behind & (done > 0) & (given.drain == NEVER)
-    where &= (arriving > 1.1 * done) & waits(given)
+    where &= (arriving > 1.1 * done) & waits(given) & (given.assigned != 0)
     evidence = {
         "arrivals a second": arriving,
         "finished a second": done,
@@ -368,6 +368,7 @@ def burst(given: CauseInputs) -> Found:
     where = given.behind & (most >= 4 * usual) & (most > 10)
     where &= (2 * most >= lag) & (10 * lag >= most)
     where &= (known > 2) & (2 * known > arrivals.shape[1]) & (given.progress("completion_rate") > 0)
+    where &= given.assigned != 0
     evidence = {"arrived at once": most, "otherwise in that time": usual}
     return Found(where, np.minimum(lag, most), given.unknown, evidence)
 

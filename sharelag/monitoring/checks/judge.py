@@ -338,7 +338,7 @@ def _describe(rule: Rule, value: float) -> str:
     if rule.measure in TIMED:
         return f"{rule.measure} {duration(value)}"
     if rule.measure == "window":
-        return f"window {value:.1%} full"
+        return f"window {100 * value:.3g} % full"
     if rule.measure == "imbalance":
         return f"{rule.figure} {value:.3g}"
     held = {

@@ -175,13 +175,46 @@ def lag_aware_sticky(
     burst lasts some percent longer (the named scenario ``burst``). Work that differs from record to
     record, and slow members, it does not know of.
     """
+    weights = {
+        place: lag + horizon * (group.rate(place) or 0.0) + 1 for place, lag in lags(group).items()
+    }
+    return _spread(group, weights, budget, hysteresis, extra, sharing)
+
+
+def sticky_spread(
+    group: Group,
+    budget: int | None = None,
+    hysteresis: float = 0.1,
+    extra: int = 1,
+    sharing: int = 2,
+) -> Assignment:
+    """Spread members as `lag_aware_sticky` does where nobody knows a lag: all partitions weigh 1.
+
+    That is all that Kafka's interface lets an assignor know, so this one runs in brokers, too:
+    ``StickySpreadAssignor`` of the folder ``assignors`` is the same in Java.
+
+    Parameters
+    ----------
+    group : Group
+    budget, hysteresis, extra, sharing
+        As in `lag_aware_sticky`.
+    """
+    weights = dict.fromkeys(group.places, 1.0)
+    return _spread(group, weights, budget, hysteresis, extra, sharing)
+
+
+def _spread(
+    group: Group,
+    weights: dict[Place, float],
+    budget: int | None,
+    hysteresis: float,
+    extra: int,
+    sharing: int,
+) -> Assignment:
     if not 0 < hysteresis < 1:
         raise InputError(f"the hysteresis is {hysteresis}: choose one between 0 and 1, such as 0.1")
     if sharing < 1:
         raise InputError(f"a sharing of {sharing} leaves partitions unserved: give 1 or more")
-    weights = {
-        place: lag + horizon * (group.rate(place) or 0.0) + 1 for place, lag in lags(group).items()
-    }
     draft = _Loads(group, weights)
     _cover(draft, sharing)
     for member in draft.pairs.idle():
@@ -301,7 +334,7 @@ def _best_change(
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
     relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
-    best: tuple[tuple[float, bool, str], _Change] | None = None
+    best: tuple[float, bool, _Change] | None = None
     by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
     for change in candidates(draft, heavy, by_load, bounds):
         after = draft.after(change)
@@ -310,10 +343,10 @@ def _best_change(
         )
         # The last digits of sums must not matter.
         if after[heavy] <= load - relief * (1 - 1e-9) and raised <= ceiling:
-            rank = (max(after[heavy], raised), change.drop is not None, repr(change))
-            if best is None or rank < best[0]:
-                best = rank, change
-    return None if best is None else best[1]
+            rank = (max(after[heavy], raised), change.drop is not None, change)
+            if best is None or rank < best:
+                best = rank
+    return None if best is None else best[2]
 
 
 def _joins(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds) -> Iterator[_Change]:

@@ -13,7 +13,7 @@ from sharelag import plugins
 from sharelag.errors import InputError, ShareLagError
 from sharelag.tables.words import counted
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
-from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional
+from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional, sticky_spread
 from sharelag.whatif.assignors.contract import Figures, Finding, ServiceRate, check, figures
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimal
@@ -35,6 +35,7 @@ ASSIGNORS: dict[str, Assignor] = {
     "lag-proportional": lag_proportional,
     "balanced": balanced,
     "lag-aware-sticky": lag_aware_sticky,
+    "sticky-spread": sticky_spread,
     "optimal": optimal,
 }
 _OURS = frozenset(ASSIGNORS)

@@ -27,7 +27,7 @@ def lag(
     by: str | None = None,
     brief: bool = False,
 ) -> Result:
-    """The lag of share partitions with its terms, its sums, or what Kafka computes it from."""
+    """Return share partitions' lag with its terms, its sums, or what Kafka computes it from."""
     found = t.read.brief if brief else None
     base = t.bench.base(t.read, found)
     each = only(t.read.table("lag") if found is None else found.table, group)

@@ -88,7 +88,7 @@ def plan_delete(
     members: int | None = None,
     kafka_version: str | None = None,
 ) -> Result:
-    """What a deletion of a group, or of its offsets of topics, would do; nothing is written."""
+    """Say what deleting a group, or its offsets of topics, would do; nothing is written."""
     evidence, source = t.bench.evidence(group), t.bench.source
     plan, begins = deletion_of(t.read, evidence, group, topics)
     plan, said = _simulated(evidence, group, plan, members) if simulate else (plan, not_simulated())

@@ -183,7 +183,7 @@ def timeline_of(
     group: str | None = None,
     most: int | None = None,
 ) -> Rows:
-    """The lag of the chosen share partitions at moments that are ``every`` apart, as `TIMELINE`.
+    """Return the lag of chosen share partitions at moments ``every`` apart, as `TIMELINE`.
 
     Of more rows than ``most`` those of the share partitions with the most lag now; without
     ``most``, more rows than one process should hold are an error.
@@ -210,7 +210,7 @@ def timeline_of(
 
 
 def trends_of(begun: Reading, moments: Sequence[datetime], every: timedelta) -> pa.Table:
-    """The lag of each group at moments, as `TRENDS`: summed where the history is replayed."""
+    """Return each group's lag at moments, as `TRENDS`: summed where the history is replayed."""
     lag = begun.table("lag")
     each = _lags(begun, lag, moments, every)
 
@@ -221,7 +221,7 @@ def trends_of(begun: Reading, moments: Sequence[datetime], every: timedelta) -> 
 
 
 def lag_sums(timeline: pa.Table) -> pa.Table:
-    """The lag of each group at each moment, as `TRENDS`; null where a part of it is not known."""
+    """Return each group's lag at each moment, as `TRENDS`; null where a part is unknown."""
     grouped = timeline.group_by(["group_id", "as_of"]).aggregate(
         [("lag", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
     )
@@ -229,7 +229,7 @@ def lag_sums(timeline: pa.Table) -> pa.Table:
 
 
 def step_of(progress: pa.Table, over: timedelta) -> timedelta:
-    """The step of a timeline where nobody says one: a sixtieth of the span that rates are of."""
+    """Return a timeline's step where nobody says one: a sixtieth of the span of rates."""
     # One step for all groups: the answer of one is then a part of what is kept.
     seen = pc.max(progress.column("observed_ms")).as_py() or over / timedelta(milliseconds=1)
     return timedelta(milliseconds=max(seen / STEPS, 1))
@@ -299,7 +299,7 @@ def trend_of(
 def known_moments(
     past_offsets: pa.Table, moments: Sequence[datetime], within: timedelta | None = None
 ) -> list[datetime]:
-    """The moments; for an input that noted the ends at others, the last of those before each.
+    """Return the moments; where an input noted the ends at others, the last before each.
 
     Ascending, each once. With ``within``, what was noted longer ago than that is not taken.
     """

@@ -68,6 +68,8 @@ class KafkaBroker:
         Options of all its JVMs; by default those that use the archive of Kafka's classes.
     version
         Of Kafka; `upgrade` changes it.
+    libraries
+        Jars beside Kafka's.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class KafkaBroker:
         jvm_flags: Sequence[str] = (),
         class_data: Sequence[str] | None = None,
         version: str = KAFKA_VERSION,
+        libraries: Sequence[Path] = (),
     ) -> None:
+        self._libraries = libraries
         self.version, self._libs = version, kafka_jars(version)
         self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
         self.cluster_id = cluster_id or urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
@@ -94,7 +98,7 @@ class KafkaBroker:
         self._jmx_port = free_ports(1)[0] if jmx else None
         self._jvm_flags = (*jvm_flags, *_jmx_flags(self._jmx_port))
         self._class_data = archived.options() if class_data is None else class_data
-        self._keeps_commands = class_data is None
+        self._keeps_commands = class_data is None and not libraries
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         protocols = dict(extra_listeners or {})
@@ -129,6 +133,10 @@ class KafkaBroker:
         return self._folder / "requests.log"
 
     @property
+    def _class_path(self) -> list[Path]:
+        return [self._libs / "*", *self._libraries]
+
+    @property
     def _config(self) -> Path:
         return self._folder / "server.properties"
 
@@ -155,7 +163,7 @@ class KafkaBroker:
         if not self.log_dir.exists():
             self._format()
         command = java_command(
-            [self._libs / "*"],
+            self._class_path,
             "kafka.Kafka",
             str(self._config),
             heap=self._heap,
@@ -272,7 +280,7 @@ class KafkaBroker:
         if is_kept and main_class.rpartition(".")[2] not in _ALONE:
             return run_command(main_class, *args)
         flags = (*FAST_JVM, *self._class_data)
-        return run_java([self._libs / "*"], main_class, *args, flags=flags)
+        return run_java(self._class_path, main_class, *args, flags=flags)
 
     def run_configs(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run ``kafka-configs.sh``, whose class has moved."""

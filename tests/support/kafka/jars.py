@@ -7,11 +7,12 @@ tests.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
@@ -141,6 +142,14 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
             shutil.rmtree(draft)
             raise
     return target
+
+
+def digest(folders: Iterable[Path], *told: str) -> str:
+    """Return a digest of all Java sources in folders, and of what else decides their classes."""
+    stamp = hashlib.sha256(repr(told).encode())
+    for source in sorted({path for folder in folders for path in folder.rglob("*.java")}):
+        stamp.update(source.name.encode() + source.read_bytes())
+    return stamp.hexdigest()[:16]
 
 
 @contextmanager

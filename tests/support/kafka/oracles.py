@@ -6,7 +6,6 @@ What to ask and what comes back is at the top of each program in ``java/``.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import json
 import os
 import subprocess
@@ -19,7 +18,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.support.kafka import class_data
-from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
+from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, digest, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, find_java, java_command
 
 _SOURCES = Path(__file__).with_name("java")
@@ -41,6 +40,8 @@ class Oracle:
         Of the JVM.
     sources
         The folder of the program; it may use those of ``java/``, too.
+    libraries
+        Jars beside Kafka's.
     """
 
     def __init__(
@@ -51,11 +52,12 @@ class Oracle:
         heap: str = "256m",
         flags: Sequence[str] = FAST_JVM,
         sources: Path = _SOURCES,
+        libraries: Sequence[Path] = (),
     ) -> None:
         self.program, self.version = program, version
         is_other = version != KAFKA_VERSION
         command = java_command(
-            [kafka_jars(version) / "*", oracle_classes(program, version, sources)],
+            [kafka_jars(version) / "*", oracle_classes(program, version, sources), *libraries],
             program,
             *args,
             heap=heap,
@@ -216,9 +218,9 @@ def error_codes() -> Oracle:
     return Oracle("ErrorCodes")
 
 
-def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
-    """Ask Kafka's own share assignor for an assignment."""
-    return Oracle("SimpleAssignorOracle", version=version)
+def share_assignor(version: str = KAFKA_VERSION, *options: str, **more: Any) -> Oracle:
+    """Ask a share assignor for an assignment: Kafka's own, or one of a class that is named."""
+    return Oracle("ShareAssignorOracle", *options, version=version, **more)
 
 
 def share_values(version: str) -> Oracle:
@@ -231,11 +233,8 @@ def oracle_classes(program: str, version: str = KAFKA_VERSION, sources: Path = _
 
     Each is compiled alone, since no version of Kafka has all classes that all programs name.
     """
-    stamp = hashlib.sha256(repr([version, program]).encode())
-    for source in sorted({*_SOURCES.rglob("*.java"), *sources.rglob("*.java")}):
-        stamp.update(source.name.encode() + source.read_bytes())
     return build_once(
-        cache_dir() / f"oracles-{stamp.hexdigest()[:16]}",
+        cache_dir() / f"oracles-{digest([_SOURCES, sources], version, program)}",
         lambda folder: _compile(program, version, sources, folder),
     )
 

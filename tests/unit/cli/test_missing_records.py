@@ -157,7 +157,16 @@ def test_every_answer_from_records_is_partial_without_many_of_them(
 
 
 # Of one group's few records a reject is a large part.
-@pytest.mark.parametrize("command", [one for one in FROM_RECORDS if "--group" not in one])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(
+            one, marks=[pytest.mark.exhaustive] * (one not in ("lag", "lag --brief", "explain"))
+        )
+        for one in FROM_RECORDS
+        if "--group" not in one
+    ],
+)
 def test_a_few_rejects_are_a_note(command: str, tmp_path: Path) -> None:
     name, *options = command.split()
     options += QUEUE if name == "dlq" else ()

@@ -64,7 +64,7 @@ def _log(random: Random, length: int = 60) -> pa.RecordBatch:
 
 
 def test_each_micro_batch_in_order_and_again(cases: Cases) -> None:
-    for seed in range(cases(12, 150)):
+    for seed in range(cases(5, 150)):
         random = Random(seed)
         log = _log(random)
         cuts = _cuts(log.num_rows, random)
@@ -77,7 +77,7 @@ def test_each_micro_batch_in_order_and_again(cases: Cases) -> None:
 
 def test_boundaries_are_those_of_the_version(cases: Cases) -> None:
     apart = 0
-    for seed in range(cases(40, 400)):
+    for seed in range(cases(8, 400)):
         random = Random(f"version {seed}")
         log = raw(state_records(generators.ordered_sequence(random)))
         pieces = [log.slice(a, b - a) for a, b in pairwise(_cuts(log.num_rows, random))]
@@ -89,7 +89,7 @@ def test_boundaries_are_those_of_the_version(cases: Cases) -> None:
 
 
 def test_records_in_any_order(cases: Cases) -> None:
-    for seed in range(cases(12, 150)):
+    for seed in range(cases(5, 150)):
         random = Random(f"any order {seed}")
         log = _log(random)
         order = list(range(log.num_rows)) + random.choices(range(log.num_rows), k=20)

@@ -14,6 +14,7 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.inputs.files.consumed import ConsumedLog, read_piece
 from sharelag.inputs.files.text_pieces import pieces_of
+from tests.support.cases import Cases
 from tests.support.command import ask, sharelag
 from tests.support.request_lines import acknowledge, log_of, rows
 
@@ -131,11 +132,11 @@ def test_the_tables_of_pieces_are_those_of_the_file(tmp_path: Path) -> None:
     assert sum(one.total for one in pieces) == 300
 
 
-def test_a_log_cut_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_log_cut_anywhere_is_read_up_to_there(tmp_path: Path, cases: Cases) -> None:
     log = read(tmp_path, *[acknowledged([n]) if n % 2 else FULL for n in range(20)])
     data = log.path.read_bytes()
     ends = [n + 1 for n, octet in enumerate(data) if octet == ord("\n")]
-    for cut in Random(3).sample(range(len(data)), 200):
+    for cut in Random(3).sample(range(len(data)), cases(50, 800)):
         path = tmp_path / "cut.txt"
         path.write_bytes(data[:cut])
         found = ConsumedLog(path).tables

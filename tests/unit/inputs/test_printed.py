@@ -26,6 +26,7 @@ from sharelag.wire.encode import encode_record, encode_values
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, RecordKind
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators
+from tests.support.cases import Cases
 from tests.support.command import sharelag
 from tests.support.generations import raw_of
 from tests.support.records import raw
@@ -494,11 +495,11 @@ def check(path: Path, seed: str, monkeypatch: pytest.MonkeyPatch, is_dump: bool 
 
 @pytest.mark.parametrize("is_dump", [False, True])
 def test_both_ways_read_random_and_damaged_texts_alike(
-    is_dump: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_dump: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: Cases
 ) -> None:
-    path = tmp_path / "printed.txt"
-    at_once = sum(check(path, f"pieces {seed}", monkeypatch, is_dump) for seed in range(60))
-    assert at_once > 60
+    path, count = tmp_path / "printed.txt", cases(20, 200)
+    at_once = sum(check(path, f"pieces {seed}", monkeypatch, is_dump) for seed in range(count))
+    assert at_once > count
 
 
 @pytest.mark.parametrize("place", [False, True])

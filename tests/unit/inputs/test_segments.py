@@ -108,7 +108,7 @@ def test_every_command_reads_them(tmp_path: Path) -> None:
 
 
 def test_a_log_cut_anywhere_is_read_up_to_there_and_the_rest_is_one_reject(
-    tmp_path: Path,
+    tmp_path: Path, cases: Any
 ) -> None:
     log, random = user_log(raw(control(1))), Random("cut")
     ends, at = [0], 0
@@ -117,7 +117,8 @@ def test_a_log_cut_anywhere_is_read_up_to_there_and_the_rest_is_one_reject(
         ends.append(at)
     first = write(tmp_path, log, topic_id=KEY.topic_id) / "orders-0" / "00000000000000000001.log"
     of_control = [cut for cut in range(len(log)) if ends[130] <= cut < ends[138]]
-    for cut in random.sample(range(ends[1], len(log)), 200) + random.sample(of_control, 50):
+    anywhere = random.sample(range(ends[1], len(log)), cases(50, 400))
+    for cut in anywhere + random.sample(of_control, 50):
         first.write_bytes(log[ends[1] : cut])
         whole = sum(end <= cut for end in ends[1:])
         # Only the first 23 bytes of a batch say whether it is one of control records.
@@ -213,14 +214,15 @@ def write_state(folder: Path, octets: bytes) -> Path:
     return folder
 
 
-def test_a_log_cut_at_any_byte_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_log_cut_at_any_byte_is_read_up_to_there(tmp_path: Path, cases: Any) -> None:
     parts = walk_batches()
     whole = b"".join(parts)
     all_of_it = pa.Table.from_batches(read_segments(write_state(tmp_path, whole), STATE_TOPIC))
     values = all_of_it.column("value").to_pylist()
     ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
     counts = [sum(2 if n else 1 for n in range(k)) for k in range(len(parts) + 1)]
-    for cut in [*Random("cut segments").sample(range(1, len(whole)), 200), *ends]:
+    anywhere = Random("cut segments").sample(range(1, len(whole)), cases(50, 200))
+    for cut in [*anywhere, *ends]:
         found = pa.Table.from_batches(
             read_segments(write_state(tmp_path, whole[:cut]), STATE_TOPIC), schemas.RAW
         )
@@ -318,7 +320,7 @@ def test_damaged_segments_are_read_or_refused(
     segment.write_bytes(log)
     whole, _ = read_all()
     assert whole or is_control
-    count, happened = cases(240, 5000), {True: Counter[str](), False: Counter[str]()}
+    count, happened = cases(80, 5000), {True: Counter[str](), False: Counter[str]()}
     lost, wrong = {True: 0, False: 0}, 0
     for seed in range(count):
         chance = random.Random(f"{codec} {seed}")

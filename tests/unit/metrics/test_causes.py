@@ -158,6 +158,14 @@ def test_a_burst_that_nobody_saw() -> None:
     assert "burst" not in causes(*steps, end=700, age=40, past={600: 0, 30: 650})
 
 
+def test_a_burst_with_nobody_left_to_work_through_it() -> None:
+    """The members left half a minute ago, which is not long enough to be a cause itself."""
+    steps = [Wrote(600, 0, 0), *(finished(590 - 10 * n, 0, 10 * n, 10 * n + 9) for n in range(57))]
+    past = {600: 0, 330: 270, 300: 300, 30: 570, 25: 1600, 10: 1600, 5: 1600}
+    assert causes(*steps, end=1600, age=25, past=past, members=2) == ["burst"]
+    assert "burst" not in causes(*steps, end=1600, age=25, past=past, members=0)
+
+
 @pytest.mark.parametrize("recent", [True, False])
 def test_locks_that_ended_long_ago_explain_nothing(recent: bool) -> None:
     base = 0 if recent else 3000

@@ -31,6 +31,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.cases import Cases
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
@@ -314,10 +315,10 @@ def expected(
     return said
 
 
-def test_random_histories_and_queues_are_compared_offset_by_offset() -> None:
+def test_random_histories_and_queues_are_compared_offset_by_offset(cases: Cases) -> None:
     random = Random("dead letters")
     statuses = set()
-    for _ in range(120):
+    for _ in range(cases(50, 1000)):
         start, writes = 0, []
         for _ in range(random.randint(1, 8)):
             start += random.choice([0, 0, 3])

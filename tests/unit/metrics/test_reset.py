@@ -25,6 +25,7 @@ from sharelag.model.kafka_commands import check_command
 from sharelag.model.versions import has_reached
 from sharelag.replay import replay_arrow
 from tests.support import generators
+from tests.support.cases import Cases
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.fields import assert_fields
@@ -68,9 +69,9 @@ def counted(window: dict[str, Any], new: int) -> dict[str, int | None]:
     }
 
 
-def test_random_windows_and_targets_are_counted_offset_by_offset() -> None:
+def test_random_windows_and_targets_are_counted_offset_by_offset(cases: Cases) -> None:
     random = Random("resets")
-    for _ in range(150):
+    for _ in range(cases(60, 2000)):
         windows, lag = random_history(random)
         (window,) = windows.to_pylist()
         if window["window_end_offset"] > LOG_END:

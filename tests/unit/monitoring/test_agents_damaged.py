@@ -56,7 +56,7 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any, injected: 
     chance = random.Random(name)
     taken: set[str] = set()
     refused = 0
-    for _ in range(cases(60, 2000)):
+    for _ in range(cases(25, 2000)):
         given = {
             parameter: fits[parameter]
             if parameter in fits and chance.random() < 0.6

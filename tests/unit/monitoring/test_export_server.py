@@ -107,7 +107,7 @@ def _said(captured: pytest.CaptureFixture[str]) -> list[str]:
 def test_garbage_is_answered_or_dropped_and_logged_nowhere(
     now: Gathered, capfd: pytest.CaptureFixture[str], cases: Any, injected: Inject
 ) -> None:
-    count, happened, wrong = cases(100, 5000), Counter[str](), 0
+    count, happened, wrong = cases(40, 5000), Counter[str](), 0
     with running(lambda: now) as port:
         numbers = _numbers(_ask(port, REQUEST))
         assert numbers["lag"] == 600
@@ -128,9 +128,11 @@ def test_garbage_is_answered_or_dropped_and_logged_nowhere(
     assert happened["answers"] > 0
 
 
-def test_clients_that_misbehave_leave_nothing_in_memory(now: Gathered, injected: Inject) -> None:
+def test_clients_that_misbehave_leave_nothing_in_memory(
+    now: Gathered, cases: Any, injected: Inject
+) -> None:
     """After them a server holds what it held before, however many there were."""
-    count = 300
+    count = cases(120, 300)
 
     def misbehave(first: int, last: int) -> None:
         for seed in range(first, last):

@@ -21,6 +21,7 @@ from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
+from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.records import decode, row
 
@@ -241,10 +242,10 @@ def test_a_history_that_begins_in_the_middle_says_so() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_a_history_made_piece_by_piece_has_the_same_rows(size: int) -> None:
+def test_a_history_made_piece_by_piece_has_the_same_rows(size: int, cases: Cases) -> None:
     random = Random(f"stream {size}")
     order = [(n, "ascending") for n in ("group_id", "topic_id", "partition", "record_offset")]
-    for _ in range(20):
+    for _ in range(cases(8, 100)):
         records = decode(generators.sequence(random, length=30))
         pieces = [records.slice(at, size) for at in range(0, records.num_rows, size)]
         made = _in_log_order(pieces)

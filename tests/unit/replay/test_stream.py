@@ -20,6 +20,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from tests.support import generators
+from tests.support.cases import Cases
 from tests.support.records import raw, state_records
 
 
@@ -98,11 +99,11 @@ def test_records_are_chosen_and_counted() -> None:
 
 @pytest.mark.parametrize("worth_it", [True, False])
 def test_boundaries_are_those_of_the_version(
-    worth_it: bool, monkeypatch: pytest.MonkeyPatch
+    worth_it: bool, monkeypatch: pytest.MonkeyPatch, cases: Cases
 ) -> None:
     monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
     apart = 0
-    for seed in range(60):
+    for seed in range(cases(20, 400)):
         random = Random(f"version {seed}")
         batch = raw(state_records(generators.ordered_sequence(random)))
         records = decode_arrow(batch).records

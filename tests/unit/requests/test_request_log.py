@@ -22,6 +22,7 @@ from sharelag.wire import messages
 from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
 from sharelag.workbench.requests import Requests
+from tests.support.cases import Cases
 from tests.support.command import sharelag
 from tests.support.request_lines import (
     KEYS,
@@ -278,11 +279,11 @@ def test_every_line_is_a_request_a_reject_or_skipped(tmp_path: Path) -> None:
     assert "57 lines: 50 requests about share groups, 4 that could not be read" in log.summary()
 
 
-def test_a_log_that_is_cut_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_log_that_is_cut_anywhere_is_read_up_to_there(tmp_path: Path, cases: Cases) -> None:
     whole = log_of(tmp_path, *[fetch(n, "m", n, [(n, n, 1)]) for n in range(20)])
     data = whole.log.path.read_bytes()
     ends = [n + 1 for n, octet in enumerate(data) if octet == ord("\n")]
-    for cut in random.Random(2).sample(range(len(data)), 60):
+    for cut in random.Random(2).sample(range(len(data)), cases(20, 500)):
         path = tmp_path / "cut.log"
         path.write_bytes(data[:cut])
         log = RequestLog(path)
@@ -294,12 +295,13 @@ def test_a_log_that_is_cut_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
         assert rest <= 1
 
 
-@pytest.mark.parametrize("step", [1, 100, 701, 5_000, 1 << 30])
+@pytest.mark.parametrize(
+    "step", [pytest.param(60, marks=pytest.mark.exhaustive), 100, 701, 5_000, 1 << 30]
+)
 def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
     lines = [fetch(n, "mem\u00f6ber", n, [(n, n, 1)]) for n in range(7)]
     log = log_of(tmp_path, *lines, "no request", described(9, "Empty", 1)).log
     size = log.path.stat().st_size
-    step = max(step, 60) if step > 1 else 60
     pieces = [
         read
         for begin in range(0, size, step)

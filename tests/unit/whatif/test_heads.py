@@ -101,4 +101,4 @@ def test_the_first_record_of_a_storm_is_no_special_one() -> None:
 def test_members_are_not_busy_with_what_nobody_can_get() -> None:
     """Of search-index one window is full, and its members wait."""
     scenario = sharelag.open("demo", engine="local").scenario("search-index")
-    assert any("4 members busy 50% of the time (they keep up)" in one for one in scenario.assumed)
+    assert any("4 members busy 50 % of the time (they keep up)" in one for one in scenario.assumed)

@@ -569,7 +569,7 @@ def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None
     # 1500 records in the 25 minutes before, by 2 members that kept up: half of the time.
     assert scenario.members[0].service.mean_ms == pytest.approx(1000, rel=0.01)
     assert any(
-        "2 members busy 50% of the time" in one and "until they left, 2026-11-23 12:15:05" in one
+        "2 members busy 50 % of the time" in one and "until they left, 2026-11-23 12:15:05" in one
         for one in scenario.assumed
     )
     again = compare({"as it is": scenario, "+2": scenario.with_members(2)}, seeds=range(3))

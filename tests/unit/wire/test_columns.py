@@ -18,6 +18,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, record_n
 from sharelag.wire.interpreter import interpret
 from sharelag.wire.key_codes import key_hash, key_words
 from tests.support import generators
+from tests.support.cases import Cases
 from tests.support.records import raw
 from tools import state_pass
 
@@ -49,9 +50,9 @@ def test_the_committed_pass_is_what_the_tool_makes() -> None:
 
 
 @pytest.mark.parametrize("damaged", [0.0, 0.4])
-def test_random_records_decode_as_interpreted(damaged: float) -> None:
+def test_random_records_decode_as_interpreted(damaged: float, cases: Cases) -> None:
     random = Random(5)
-    for _ in range(12):
+    for _ in range(cases(5, 100)):
         batch = raw(some_records(random, 300, damaged))
         records, rejects, skipped = equal(batch)
         assert records

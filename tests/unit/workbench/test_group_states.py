@@ -10,6 +10,7 @@ import sharelag
 from sharelag.errors import InputError
 from sharelag.model.group_state import GroupState
 from sharelag.workbench import Workbench
+from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.command import sharelag as command
@@ -139,7 +140,7 @@ def test_the_command_filters_by_state() -> None:
     assert (wrong.returncode, "unknown state 'Foo'" in wrong.stderr) == (1, True)
 
 
-def test_topics_select_groups_and_members() -> None:
+def test_topics_select_groups_and_members(cases: Cases) -> None:
     def printed(name: str, *topic: str) -> list[dict[str, Any]]:
         given = [argument for one in topic for argument in ("--topic", one)]
         return ask(name, "--capture", "demo", "--engine", "local", *given)
@@ -149,7 +150,8 @@ def test_topics_select_groups_and_members() -> None:
         return not {*numbers}.isdisjoint(parts.get(topic, "").split(","))
 
     every, lag = printed("members"), printed("lag")
-    for topic in sorted({row["topic"] for row in lag}):
+    topics = sorted({row["topic"] for row in lag})
+    for topic in topics[: cases(3, len(topics))]:
         groups = {row["group_id"] for row in lag if row["topic"] == topic}
         found = printed("groups", topic)
         assert {row["group_id"] for row in found} == groups

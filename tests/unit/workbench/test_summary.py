@@ -83,7 +83,6 @@ def test_a_difference_is_a_point_with_its_interval() -> None:
             "Simulated. Variant less baseline, in seconds, with intervals of 95 % together; left "
             "of 0 is better."
         ),
-        "Nothing is unknown.",
         "3 runs of each, with the same seeds.",
     ]
     assert points.hovertext[0].startswith("more<br>-4.97 s (")

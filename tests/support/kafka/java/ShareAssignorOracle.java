@@ -14,6 +14,7 @@ import java.util.stream.StreamSupport;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.ShareGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
@@ -23,7 +24,8 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
 import org.apache.kafka.coordinator.group.modern.TopicIds;
 
 /**
- * The target assignment that Kafka's only share assignor computes. Runs with the classes of 4.1.1, too.
+ * The target assignment that Kafka's only share assignor computes, or an assignor whose class is named as the first
+ * argument. Runs with the classes of 4.1.1, too.
  *
  * in:  {"members": [{"id": s, "subscribed": [topic, ...], "current": {topic: [partition, ...]}}, ...],
  *       "topics": {topic: {"id": uuid, "partitions": n | null (deleted), "assignable": [partition, ...] (default all)}}}
@@ -36,7 +38,9 @@ import org.apache.kafka.coordinator.group.modern.TopicIds;
  * Names, target assignments and members are held as the coordinator holds them (ShareGroupMember,
  * Assignment.fromRecord, TargetAssignmentBuilder), for the order of these sets decides who gets what.
  */
-public final class SimpleAssignorOracle {
+public final class ShareAssignorOracle {
+    private static ShareGroupPartitionAssignor assignor = new SimpleAssignor();
+
     private record Topic(String name, Uuid id, Integer partitions, Set<Integer> assignable) {
         static Topic of(String name, JsonNode topic) {
             Integer partitions = topic.path("partitions").isNull() ? null : topic.get("partitions").asInt();
@@ -46,6 +50,9 @@ public final class SimpleAssignorOracle {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length > 0) {
+            assignor = (ShareGroupPartitionAssignor) Class.forName(args[0]).getDeclaredConstructor().newInstance();
+        }
         Lines.serve(question -> question.has("steps") ? walk(question) : assign(question));
     }
 
@@ -80,7 +87,7 @@ public final class SimpleAssignorOracle {
                 Optional.empty(), Optional.empty(), topicIds(names, topics, byId), current(member, topics)));
         }
         boolean same = subscribers.values().stream().allMatch(count -> count == members.size());
-        GroupAssignment target = new SimpleAssignor().assign(
+        GroupAssignment target = assignor.assign(
             new GroupSpecImpl(
                 Collections.unmodifiableMap(members),
                 same ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS,
