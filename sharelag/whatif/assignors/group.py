@@ -117,7 +117,12 @@ class Group:
     def of(
         cls, members: Iterable[Mapping[str, Any]], topics: Mapping[str, Mapping[str, Any]]
     ) -> Group:
-        """Read members and topics as `sharelag.whatif.assign` takes them.
+        """Read members and topics.
+
+        Parameters
+        ----------
+        members, topics
+            As for `sharelag.whatif.assign`.
 
         Raises
         ------

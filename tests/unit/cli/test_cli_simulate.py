@@ -229,8 +229,8 @@ def test_a_comparison_for_people() -> None:
 
 
 def test_what_clears_the_lag_is_searched() -> None:
-    given = ("--scenario", "uneven", "--what-clears", "--members", "12", "--seeds", "2")
-    given += ("--duration", "20s", "--assignor", "all-to-all")
+    given = ["--scenario", "uneven", "--what-clears", "--members", "12", "--seeds", "2"]
+    given += ["--duration", "20s", "--assignor", "all-to-all"]
     answer = run(*given)
     assert answer.exit_code == 0, answer.output
     heading, simple, other = answer.stdout.splitlines()

@@ -24,7 +24,7 @@ def test_help_of_a_group_names_every_field_of_its_members_and_topics(
 
 
 def test_the_how_to_makes_an_assignor_that_can_be_compared() -> None:
-    page = (ROOT / "docs/how-to/assignor.md").read_text()
+    page = (ROOT / "docs/how-to/clear.md").read_text()
     own, compared = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[:2]
     assert len([line for line in own.splitlines() if line]) <= 12
     names = {"scenario": named("uneven")}
