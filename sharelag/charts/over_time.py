@@ -221,7 +221,7 @@ def _lag_title(chosen: pa.Table, names: list[str]) -> str:
         most = f"{text.counted(peak['lag'], 'offset')}, {where}"
         return f"{groups}: no lag {f'was left{at}' if at else 'is left'}; the most was {most}"
     since = (now["as_of"] - before["as_of"]).total_seconds() * 1000
-    ago = f", {text.change(now['lag'] - before['lag'])} {text.span(since)} before" if since else ""
+    ago = f", {text.change(now['lag'] - before['lag'], since)}" if since else ""
     who = names[0] if rows.has_several_groups(chosen) else f"{groups}: {names[0]}"
     verb = "had" if at else "has"
     return f"{who} {verb} the most lag, {text.counted(now['lag'], 'offset')}{at}{ago}"

@@ -250,8 +250,7 @@ def _title(records: pa.Table) -> str:
     first, last = known[0], known[-1]
     if not any(row["lag"] for row in known):
         return f"{group}: no lag at any of the moments at which it is known"
-    span = text.span((last["as_of"] - first["as_of"]).total_seconds() * 1000)
-    moved = text.change(last["lag"] - first["lag"])
-    ago = f", {moved} {span} before" if len(known) > 1 else ""
+    since = (last["as_of"] - first["as_of"]).total_seconds() * 1000
+    ago = f", {text.change(last['lag'] - first['lag'], since)}" if len(known) > 1 else ""
     late = "" if last["as_of"] == rows.latest(records) else f" at {text.moment(last['as_of'])}"
     return f"{group}: lag {text.counted(last['lag'], 'offset')}{late}{ago}"

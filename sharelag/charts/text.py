@@ -83,9 +83,11 @@ def counted(value: float, word: str, plural: str = "") -> str:
     return f"{number(value)} {word if value == 1 else plural or word + 's'}"
 
 
-def change(by: float) -> str:
-    """Return ``3 more than``, ``3 less than`` or ``as much as``."""
-    return f"{number(abs(by))} {'more' if by > 0 else 'less'} than" if by else "as much as"
+def change(by: float, milliseconds: float) -> str:
+    """Return ``+3 in 10m 0s``, ``\u22123 in 10m 0s`` or ``unchanged for 10m 0s``."""
+    if not by:
+        return f"unchanged for {span(milliseconds)}"
+    return f"{'+' if by > 0 else chr(0x2212)}{number(abs(by))} in {span(milliseconds)}"
 
 
 def not_known(*parts: str) -> str:

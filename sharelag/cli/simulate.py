@@ -50,8 +50,8 @@ def simulate(output: str, **options: Any) -> None:
 
     The simulation starts from the current state of the group. Options given several times are
     tried in every combination, with the same seeds. With --compare, a row of each variant says
-    what decides; without a VERDICT the runs do not tell it from the first one. AT-LEAST and
-    AT-MOST bound a difference.
+    what decides; without a VERDICT the runs do not tell it from the first one. Intervals, such
+    as DIFF-FROM and DIFF-TO of a difference, hold with 95 % confidence together.
     """
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal

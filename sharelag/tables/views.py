@@ -108,8 +108,8 @@ PROBES = view(
     "variant members mean low high met answer",
     meanings=_MEAN | {"members": "that were tried"},
     members="MEMBERS",
-    low="AT-LEAST",
-    high="AT-MOST",
+    low="FROM",
+    high="TO",
 )
 MOVING = view(
     "by variant consumer_group share_group difference low high better",
@@ -118,8 +118,8 @@ MOVING = view(
         "low": "the difference is not below",
         "high": "the difference is not above",
     },
-    low="AT-LEAST",
-    high="AT-MOST",
+    low="FROM",
+    high="TO",
 )
 RUN = view("by value")
 SCENARIO = view("by value", meanings={"by": "part of the scenario"}, by="WHAT")

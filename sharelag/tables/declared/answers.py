@@ -72,7 +72,7 @@ OVERVIEW = Table(
     "unknown_lags age_ms",
     Own("arrival_rate", "records that arrive a second, of all share partitions together"),
     Own("completion_rate", "offsets finished a second, of all share partitions together"),
-    Column("gone", F.TEXT, "when the lag will be gone, at the rates seen"),
+    Column("gone", F.TEXT, "when the lag will be gone, at the rates seen", "DRAIN"),
     "members",
     Own("cause", "the first; null: none was found"),
     Own("why", "the main finding; null: no problem"),

@@ -309,7 +309,7 @@ def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -
     assert len(rows) == len({row.split()[0] for row in rows}) * 2 == 6
     assert "\u2026" not in narrow
     assert max(map(len, narrow.splitlines())) <= 80
-    gone = "(too narrow for FROM, TO, AT-LEAST, AT-MOST, RATIO: -o json has all)"
+    gone = "(too narrow for FROM, TO, DIFF-FROM, DIFF-TO, RATIO: -o json has all)"
     assert gone in " ".join(narrow.split())
     decides = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given)
     assert re.search(r"^2 members .* \d.*baseline", decides, re.MULTILINE)

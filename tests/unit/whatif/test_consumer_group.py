@@ -318,7 +318,7 @@ def test_the_command_prints_the_answers() -> None:
     lines = answer.stdout.splitlines()
     assert lines[0].split() == [
         "MEASURE", "VARIANT", "CONSUMER-GROUP", "SHARE-GROUP",
-        "DIFFERENCE", "AT-LEAST", "AT-MOST", "BETTER",
+        "DIFFERENCE", "FROM", "TO", "BETTER",
     ]  # fmt: skip
     (drain,) = [line for line in lines if line.startswith("drain_ms")]
     assert drain.endswith("share group")

@@ -130,7 +130,7 @@ def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
     assert list(figure.data[3].y) == [99, 9, None]
     assert (
         figure.layout.meta["title"]
-        == "a: t-1 has the most lag, 600 offsets, 595 more than 2\u00a0s before"
+        == "a: t-1 has the most lag, 600 offsets, +595 in 2\u00a0s"
     )
     assert (
         "Not drawn: 4 share partitions with less lag than another of their group, or of groups with less; "

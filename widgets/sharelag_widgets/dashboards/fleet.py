@@ -38,10 +38,10 @@ def groups_table(picked: Selection) -> TablePart:
         folded={"column": "level", "value": "ok", "words": "healthy"},
         headings={
             "group_id": "Group",
-            "age_ms": "Oldest",
-            "arrival_rate": "In/s",
-            "completion_rate": "Out/s",
-            "gone": "Gone in",
+            "age_ms": "Age",
+            "arrival_rate": "Arrive/s",
+            "completion_rate": "Finish/s",
+            "gone": "Drain",
         },
         # What is left out first where there is no room.
         optional=("completion_rate", "arrival_rate", "members", "trend"),

@@ -21,7 +21,7 @@ from .parts import ChartPart, Part, StripPart, TablePart, choice
 from .pieces import CAUSES_HELP, CauseCards
 
 _FORECAST = ("age_ms", "drain", "drain_ms")
-_HEADINGS = {"drain": "Forecast", "drain_ms": "Gone in"}
+_HEADINGS = {"drain": "Drain", "drain_ms": "Drains in"}
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
 
 

@@ -119,7 +119,6 @@ function render({ model, el }) {
     const ago = old === null ? "" : old < 5000 ? ", just now" : `, ${age(old)} ago`;
     const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${here ? ` (${here})` : ""}${main ? ago : ""}`];
     if (get("units")) parts.push(get("units"));
-    if (main && at !== null && !get("unknown").length) parts.push("nothing is unknown");
     if (main && get("source")) parts.push(get("source"));
     if (main && isGone) parts.push(ENDED);
     else if (main && get("live") && get("every") > 0) parts.push(get("paused") ? "refreshing is paused" : `refreshes every ${duration(get("every") * 1000)}`);
