@@ -444,14 +444,19 @@ def _curve(mine: list[dict[str, Any]], number: int, theme: Theme) -> Any:
     )
 
 
+#: The part from which on something is nearly all.
+_NEARLY = 0.95
+
+
 def _lorenz_title(records: pa.Table, uneven: list[dict[str, Any]], measure: str) -> str:
     if not uneven:
         return f"There is no {measure} to spread"
     group = uneven[0]
     mine = records.filter(pc.equal(records.column("group_id"), group["group_id"]))
     value = mine.column("value").to_numpy()[::-1]
-    half, some = int(np.searchsorted(np.cumsum(value), value.sum() / 2)) + 1, int(np.sum(value > 0))
-    part, count = ("all", some) if some <= half else ("half", half)
+    upto, some = np.cumsum(value) / value.sum(), int(np.sum(value > 0))
+    count = min(int(np.searchsorted(upto, 0.5)) + 1, some)
+    part = "all" if count == some else "nearly all" if upto[count - 1] >= _NEARLY else "half"
     return (
         f"{text.name(group['group_id'])}: {part} of the {measure} is in {text.number(count)} of "
         f"{text.counted(group['items_max'], 'share partition')} (Gini {group['gini_max']:.2f})"

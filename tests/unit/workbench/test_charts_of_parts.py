@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import sharelag
 from sharelag import charts, schemas
 from sharelag.charts import palette, text
 from sharelag.errors import InputError
@@ -202,6 +203,10 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
     assert (
         figure.layout.meta["title"]
         == "billing: half of the lag is in 3 of 10 share partitions (Gini 0.42)"
+    )
+    demo = sharelag.open("demo", engine="local").lag().table
+    assert charts.lorenz_figure(charts.lorenz_records(demo)).layout.meta["title"] == (
+        "fulfilment: nearly all of the lag is in 1 of 6 share partitions (Gini 0.83)"
     )
     with pytest.raises(InputError, match="no column 'lags'"):
         charts.lorenz_records(evidence("chapters").lag, "lags")
