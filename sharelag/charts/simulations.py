@@ -141,7 +141,7 @@ _MOST_CURVES, _PANELS, _LABEL_LINE = 6, 380, 15
 _TOLD = 3
 #: The panels from below: columns, and the part of the height that each has.
 _LAG, _AGE = ("lag", "low", "high"), ("age_ms", "age_low_ms", "age_high_ms")
-_ABOVE, _BELOW = (0.55, 1.0), (0.0, 0.45)
+_ABOVE, _BELOW = [0.55, 1.0], [0.0, 0.45]
 #: Characters of a label, and pixels of one.
 _LABEL, _CHARACTER = 30, 6.6
 #: Marks closer than this part of the time have one time written beside them.

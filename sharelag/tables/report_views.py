@@ -8,8 +8,8 @@ from sharelag.tables.views import in_words
 PROGRESS = in_words(
     "group_id topic partition age_ms arrival_rate completion_rate redelivery_rate drain drain_ms "
     "drain_high_ms margin_ms",
-    arrival_rate="Arrive/s",
-    completion_rate="Finish/s",
+    arrival_rate="In/s",
+    completion_rate="Out/s",
     redelivery_rate="Redeliver/s",
     drain_ms="Drains in about",
     drain_high_ms="At the latest",
@@ -30,9 +30,9 @@ HEADROOM = in_words(
     "group_id members partitions arrival_rate completion_rate per_member lag skew",
     members="Members",
     partitions="Share partitions",
-    arrival_rate="Arrive/s",
-    completion_rate="Finish/s",
-    per_member="Finish/s per member",
+    arrival_rate="In/s",
+    completion_rate="Out/s",
+    per_member="Out/s per member",
     skew="Where the lag is",
 )
 RECLAIMABLE = in_words(

@@ -237,7 +237,7 @@ SHOWN = {
         "hot_partition",
         {},
         5,
-        ["Group", "Members", "Share partitions", "Arrive/s", "Finish/s"],
+        ["Group", "Members", "Share partitions", "In/s", "Out/s"],
     ),
     "proposal": (
         "slow",

@@ -127,7 +127,7 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
     expect(verdict).to_contain_text("with 9 members clear", timeout=300_000)
     expect(verdict).to_contain_text(re.compile("ag-aware-sticky.*: drained in 7m 4"))
     expect(verdict).to_contain_text("the group as it is (simple, 3 members): not drained within")
-    said = page.get_by_text(re.compile(r"^process \d+$")).first.inner_text()
+    said = page.get_by_text(re.compile(r"process \d+")).first.inner_text().strip()
     told = Path(f"/proc/{said.split()[1]}/stat").read_text()
     ticks = told.rsplit(")", 1)[1].split()[11:13]
     # Of the machine's time, as others may use the machine meanwhile.

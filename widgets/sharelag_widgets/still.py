@@ -112,10 +112,13 @@ def _values(given: Any) -> Any:
         return flat.astype(float)
     listed = list(given or [])
     if any(isinstance(one, str) for one in listed):
-        try:
-            return np.array(listed, "datetime64[ms]").astype(float)
-        except ValueError:
+        import pandas as pd
+
+        moments = pd.to_datetime(listed, utc=True, errors="coerce", format="ISO8601")
+        known = moments.notna()
+        if not known.any():
             return np.arange(len(listed), dtype=float)
+        return np.where(known, moments.as_unit("ms").asi8, np.nan)
     return np.array([np.nan if one is None else one for one in listed], float)
 
 

@@ -25,9 +25,9 @@ PROGRESS = Table(
     Column("observed_ms", F.DURATION, "span of the rates: since they last changed"),
     Own("breaks", "places in it where records are missing: with any, rates are lower bounds"),
     Column("arrival_rate", F.RATE, "records that arrive a second, since the rates last changed",
-           "ARRIVE/S"),
+           "IN/S"),
     Column("completion_rate", F.RATE, "offsets finished a second, since the rates last changed",
-           "FINISH/S"),
+           "OUT/S"),
     Column("redelivery_rate", F.RATE, "deliveries a second beyond the first of their offset",
            "REDELIVER/S"),
     Column("drain", F.TEXT, "drained, drains, never (more arrives than is finished), uncertain "

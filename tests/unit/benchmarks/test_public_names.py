@@ -23,9 +23,7 @@ WIRE = {"decode_arrow", "encode", "state_partition"}
 _STUDY = "makes the bound, and an assignor without its lag, that whatif.simulate is compared to"
 _SHORTCUT = "the rival is the measured command without one of its shortcuts"
 EXCEPTIONS = {
-    ("assignor_study.py", "sharelag.whatif.assignors.group.Assignment"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.assignors.group.Group"): _STUDY,
-    ("assignor_study.py", "sharelag.whatif.assignors.by_lag.lag_aware_sticky"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.assignors.optimal.optimum"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.simulation.logs.logs"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.simulation.streams.Work"): _STUDY,

@@ -91,7 +91,7 @@ def test_progress_shows_age_rates_and_drain() -> None:
         line["arrival_rate"] > line["completion_rate"] > 1 and line["age_ms"] > 3_000
         for line in lines
     )
-    assert "ARRIVE/S" in sharelag("progress", "--capture", slow).stdout
+    assert "IN/S" in sharelag("progress", "--capture", slow).stdout
 
 
 def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None:

@@ -128,10 +128,7 @@ def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
     figure = charts.lag_over_time_figure(table, most=2)
     assert [trace.name for trace in figure.data[::3]] == ["a: t-1", "b: t-1"]
     assert list(figure.data[3].y) == [99, 9, None]
-    assert (
-        figure.layout.meta["title"]
-        == "a: t-1 has the most lag, 600 offsets, +595 in 2\u00a0s"
-    )
+    assert figure.layout.meta["title"] == "a: t-1 has the most lag, 600 offsets, +595 in 2\u00a0s"
     assert (
         "Not drawn: 4 share partitions with less lag than another of their group, or of groups with less; "
         "2 of them are gone or without a known lag at the last moment."

@@ -39,8 +39,8 @@ def groups_table(picked: Selection) -> TablePart:
         headings={
             "group_id": "Group",
             "age_ms": "Age",
-            "arrival_rate": "Arrive/s",
-            "completion_rate": "Finish/s",
+            "arrival_rate": "In/s",
+            "completion_rate": "Out/s",
             "gone": "Drain",
         },
         # What is left out first where there is no room.
