@@ -254,7 +254,7 @@ def sticky_spread(request: pytest.FixtureRequest) -> Iterator[Oracle]:
 
 def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) -> None:
     moved = idle = 0
-    for number in range(cases(60, 10_000)):
+    for number in range(cases(25, 10_000)):
         random = Random(f"sticky spread {number}")
         topics, alike = named_in_order(random_topics(random, False)), random.random() < 0.5
         members: dict[str, dict[str, Any]] = {}
