@@ -17,8 +17,7 @@ from scipy import stats
 
 import sharelag
 from benchmarks.drawn import FAMILIES, drawn
-from sharelag.whatif import Scenario, simulate
-from sharelag.whatif.assignors.group import Group
+from sharelag.whatif import Group, Scenario, simulate
 from sharelag.whatif.assignors.optimal import optimum
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.streams import Work

@@ -25,7 +25,7 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number
-from sharelag.whatif.compare import Comparison, compare, compared, joined
+from sharelag.whatif.compare import Comparison, compare, compared, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.grid import AS_IT_IS, Progress, variants
@@ -146,8 +146,7 @@ class Clearing(Displayable):
         """Return how long was simulated, and what to know of the comparison."""
         said = f"{duration(self.horizon_ms)} simulated; cells: drains in, p95 age, member-hours"
         why = [f"why: {reason}" for reason in self.reasons()]
-        told = self.comparison.sentences()
-        return [said, *why, *(one for one in told if not one.startswith("why: "))]
+        return [said, *why, *self.comparison.conditions()]
 
 
 def what_clears(
@@ -209,7 +208,7 @@ def what_clears(
         runs += len(parts[-1].runs)
         if len(parts) >= least and not given and _cleared(parts):
             break
-    found = joined(parts)
+    found = join(parts)
     return Clearing(_cells(found, places, horizon_ms), found, horizon_ms)
 
 

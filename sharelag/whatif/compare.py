@@ -145,7 +145,7 @@ def compared(
     )
 
 
-def joined(parts: Sequence[Comparison]) -> Comparison:
+def join(parts: Sequence[Comparison]) -> Comparison:
     """Return one comparison of the runs of several; the baseline is that of the first."""
     first = parts[0]
     found = compared(
@@ -416,8 +416,12 @@ class Comparison(Displayable):
         yield from mechanisms(self, variant)
 
     def sentences(self) -> Iterator[str]:
-        """Yield what to know when reading it."""
+        """Yield why the best differs, and what to know when reading it."""
         yield from (f"why: {reason}" for reason in self.reasons())
+        yield from self.conditions()
+
+    def conditions(self) -> Iterator[str]:
+        """Yield what was run, by which intervals, what was assumed, and which runs failed."""
         variants = len(set(self.runs.column("variant").to_pylist()))
         seeds = len(set(self.runs.column("seed").to_pylist()))
         yield (

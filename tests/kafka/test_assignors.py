@@ -155,17 +155,28 @@ def live(kafka: Oracle, name: str, random: Random, crowd: bool = False) -> Life:
         answer = assign(name, group, topics)
         assert in_order(answer) == theirs["assignment"], (group, topics)
         life.moved |= figures(group, topics, answer).revoked_needlessly > 0
-        for id_, current in answer.items():
-            members[id_]["current"] = current
-        for id_ in [id_ for id_ in members if random.random() < 0.15]:
-            if len(members) > 1:
-                del members[id_]
-        join(random, members, topics, alike, random.choice([0, 0, 1, 2, 5]))
+        go_on(random, members, topics, alike, answer)
         if not alike and random.random() < 0.3:
             random.choice(list(members.values()))["subscribed"] = subscription(
                 random, topics, alike
             )
     return life
+
+
+def go_on(
+    random: Random,
+    members: dict[str, dict[str, Any]],
+    topics: Topics,
+    alike: bool,
+    answer: dict[str, dict[str, list[int]]],
+) -> None:
+    """Let members have what they were assigned; then some leave, and others join."""
+    for id_, current in answer.items():
+        members[id_]["current"] = current
+    for id_ in [id_ for id_ in members if random.random() < 0.15]:
+        if len(members) > 1:
+            del members[id_]
+    join(random, members, topics, alike, random.choice([0, 0, 1, 2, 5]))
 
 
 def random_topics(random: Random, crowd: bool) -> Topics:
@@ -271,12 +282,7 @@ def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) ->
             numbers = figures(group, topics, answer)
             assert numbers.revoked_needlessly <= max(1, numbers.pairs // 10)
             moved, idle = moved + numbers.revoked_needlessly, idle + len(numbers.idle)
-            for id_, current in answer.items():
-                members[id_]["current"] = current
-            for id_ in [id_ for id_ in members if random.random() < 0.15]:
-                if len(members) > 1:
-                    del members[id_]
-            join(random, members, topics, alike, random.choice([0, 0, 1, 2, 5]))
+            go_on(random, members, topics, alike, answer)
     assert moved > 0
     assert idle == 0
 

@@ -87,10 +87,10 @@ def assignor_descriptions() -> dict[str, str]:
 
     Empty for those of installed packages that were not used yet, since asking would import them.
     """
-    told = {name: ASSIGNORS.get(name) for name in assignor_names()}
+    told = {name: ASSIGNORS[name].__doc__ if name in ASSIGNORS else "" for name in assignor_names()}
     return {
-        name: " ".join((function.__doc__ or "").split("\n\n")[0].replace("`", "").split())
-        for name, function in told.items()
+        name: " ".join((about or "").split("\n\n")[0].replace("`", "").split())
+        for name, about in told.items()
     }
 
 

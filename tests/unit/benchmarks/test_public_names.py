@@ -23,7 +23,6 @@ WIRE = {"decode_arrow", "encode", "state_partition"}
 _STUDY = "makes the bound, and an assignor without its lag, that whatif.simulate is compared to"
 _SHORTCUT = "the rival is the measured command without one of its shortcuts"
 EXCEPTIONS = {
-    ("assignor_study.py", "sharelag.whatif.assignors.group.Group"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.assignors.optimal.optimum"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.simulation.logs.logs"): _STUDY,
     ("assignor_study.py", "sharelag.whatif.simulation.streams.Work"): _STUDY,
