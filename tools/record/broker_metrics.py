@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import AcknowledgeType, Message
 
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.broker_properties import free_ports
 from tests.support.kafka.jars import build_once, cache_dir, retrieve
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
@@ -28,6 +27,7 @@ from tests.support.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.ports import free_port
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "metrics"
 #: MBeans about share groups.
@@ -112,7 +112,7 @@ def main() -> None:
     jar = agent / f"jmx_prometheus_javaagent-{_EXPORTER}.jar"
     FOLDER.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as scratch:
-        rules, port = Path(scratch, "rules.yml"), free_ports(1)[0]
+        rules, port = Path(scratch, "rules.yml"), free_port()
         rules.write_text(_ONLY)
         agent_flag = f"-javaagent:{jar}=127.0.0.1:{port}:{rules}"
         with KafkaBroker(jmx=True, jvm_flags=[agent_flag]) as broker:

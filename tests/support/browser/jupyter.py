@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import secrets
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ import nbformat
 from playwright.sync_api import Browser, Page
 
 from tests.support.browser.desk import BIN, ROOT, Watched
+from tests.support.ports import free_port
 from tools import lab
 
 #: The kernel of the notebook in sight has nothing to do.
@@ -198,12 +198,6 @@ def _write(folder: Path, wanted: Mapping[str, Any]) -> None:
         path = folder / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(setting))
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:

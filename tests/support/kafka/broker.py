@@ -26,11 +26,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from sharelag.model.versions import has_reached
 from tests.support.kafka import class_data as archived
-from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
+from tests.support.kafka.broker_properties import SECURE, USERS, server_properties
 from tests.support.kafka.describe import DescribedOffset, parse_describe
 from tests.support.kafka.jars import KAFKA_VERSION, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, java_command, run_java
 from tests.support.kafka.oracles import ask_commands, run_command
+from tests.support.ports import free_port, free_ports
 
 __all__ = ["SHARE_GROUPS", "USERS", "DescribedOffset", "KafkaBroker", "parse_describe"]
 #: Kafka's class of ``kafka-share-groups.sh``.
@@ -95,7 +96,7 @@ class KafkaBroker:
         self._ready_within = ready_within
         self._heap = heap
         self._log_requests = log_requests
-        self._jmx_port = free_ports(1)[0] if jmx else None
+        self._jmx_port = free_port() if jmx else None
         self._jvm_flags = (*jvm_flags, *_jmx_flags(self._jmx_port))
         self._class_data = archived.options() if class_data is None else class_data
         self._keeps_commands = class_data is None and not libraries

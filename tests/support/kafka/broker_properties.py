@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 
 #: Of the authorizer, as ``super.users`` has them: whoever comes without a password, and admin.
@@ -48,15 +46,6 @@ _FOR_TESTS = {
     "log.index.size.max.bytes": "65536",
     "log.initial.task.delay.ms": "1000",
 }
-
-
-def free_ports(count: int) -> list[int]:
-    """Ask the system for ports that nobody listens on; all are held until the last is known."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listening in sockets:
-            listening.bind(("127.0.0.1", 0))
-        return [int(listening.getsockname()[1]) for listening in sockets]
 
 
 def server_properties(

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.support.kafka.broker_properties import free_ports
 from tests.support.kafka.jars import build_once, cache_dir
 from tests.support.kafka.jvm import RigError
+from tests.support.ports import free_port
 
 _CONFIG = """\
 global: {{scrape_interval: 1s}}
@@ -43,7 +43,7 @@ def prometheus(folder: Path, target: int, token: str) -> Iterator[Prometheus]:
     """Prometheus with one target on this machine, in a separate folder and on a free port."""
     config = folder / "prometheus.yml"
     config.write_text(_CONFIG.format(token=token, port=target))
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [
         str(prometheus_bin() / "prometheus"),
         f"--config.file={config}",

@@ -1,0 +1,75 @@
+"""Ports for the servers of tests, each of one process of tests alone.
+
+The system gives out ports at random, to outgoing connections as to whoever asks for port 0; so what
+is free now may be taken before a server listens there, or while it restarts. These lie below those.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+from typing import IO
+
+#: First and last port that Linux gives out itself.
+SYSTEM_TAKES = Path("/proc/sys/net/ipv4/ip_local_port_range")
+#: Well-known servers have most of the ports below.
+_FIRST = 10_000
+_CHANCE = random.SystemRandom()  # not that of the tests, which repeats itself in every process
+#: Locks of the ports that this process was given: they end with it.
+_HELD: list[IO[bytes]] = []
+
+
+def free_port() -> int:
+    """Return one port, as `free_ports` does."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of 127.0.0.1 that no other process of tests gets while this one lives.
+
+    All checkouts of this user share the locks, which lie in the temporary folder.
+    """
+    locks = Path(tempfile.gettempdir(), f"sharelag-ports-{os.getuid()}")
+    locks.mkdir(exist_ok=True)
+    candidates = list(range(_FIRST, _first_of_system()))
+    _CHANCE.shuffle(candidates)
+    ports: list[int] = []
+    for port in candidates:
+        if len(ports) == count:
+            return ports
+        if _hold(locks / str(port)) and _is_unused(port):
+            ports.append(port)
+    raise RuntimeError(f"no free port from {_FIRST} on; {locks} has the locks of those in use")
+
+
+def _first_of_system() -> int:
+    """Return the first port that the system gives out, or where Linux has it if this is none."""
+    try:
+        return int(SYSTEM_TAKES.read_text().split()[0])
+    except FileNotFoundError:
+        return 32_768
+
+
+def _hold(lock: Path) -> bool:
+    file = lock.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return False
+    _HELD.append(file)
+    return True
+
+
+def _is_unused(port: int) -> bool:
+    """Whether no server listens on a port, such as one that has outlived its tests."""
+    with socket.socket() as asking:
+        try:
+            asking.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
