@@ -256,7 +256,13 @@ def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
 # ---- ours, as Kafka's brokers run it -------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=COMPARED)
+@pytest.fixture(
+    scope="module",
+    params=[
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in COMPARED[:-1]),
+        COMPARED[-1],
+    ],
+)
 def sticky_spread(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     name = "sharelag.assignor.StickySpreadAssignor"
     with share_assignor(request.param, name, libraries=[assignors_jar()]) as oracle:

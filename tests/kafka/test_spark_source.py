@@ -278,7 +278,13 @@ def test_a_setting_that_no_client_knows_is_ignored_with_a_note(
     assert "hunter2" not in caplog.text
 
 
-@pytest.mark.parametrize("words", ["lack partition 1", "sasl.jaas.config cannot be parsed"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("lack partition 1", marks=pytest.mark.exhaustive),
+        "sasl.jaas.config cannot be parsed",
+    ],
+)
 def test_what_cannot_be_read_says_so_on_spark(
     spark: SparkSession, broker: KafkaBroker, topic: str, words: str
 ) -> None:

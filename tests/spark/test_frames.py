@@ -84,25 +84,32 @@ def wanted() -> pa.Table:
     return sharelag.open("chapters", engine="local").reading.table("lag")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(None, id="now"),
-        pytest.param(THEN, id="then"),
-        pytest.param(dict.fromkeys(range(4), 200), id="offsets", marks=pytest.mark.exhaustive),
-    ],
-)
+#: Frames are compared as of now and answers as of then, and both as of every moment in full.
+MOMENTS = {"now": None, "then": THEN, "offsets": dict.fromkeys(range(4), 200)}
+
+
+def compared(quick: str) -> pytest.MarkDecorator:
+    """Compare as of one moment, and of the others in `make test-exhaustive`."""
+    params = [
+        pytest.param(name, marks=[] if name == quick else pytest.mark.exhaustive)
+        for name in MOMENTS
+    ]
+    return pytest.mark.parametrize("benches", params, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def benches(
     request: pytest.FixtureRequest, spark: SparkSession, bench: sharelag.Workbench
 ) -> tuple[Any, Any]:
     """The demo on Spark, and in one process."""
-    then = request.param
+    then: Any = MOMENTS[request.param]
     return (
         sharelag.open("chapters", as_of=then, spark=spark) if then else bench,
-        sharelag.open("chapters", as_of=request.param, engine="local"),
+        sharelag.open("chapters", as_of=then, engine="local"),
     )
 
 
+@compared("now")
 @pytest.mark.parametrize("name", SAME)
 def test_a_frame_holds_what_one_process_finds(benches: tuple[Any, Any], name: str) -> None:
     on_spark, local = benches
@@ -112,6 +119,7 @@ def test_a_frame_holds_what_one_process_finds(benches: tuple[Any, Any], name: st
     assert rows(collected(frame, TABLES[name].schema)) == rows(wanted)
 
 
+@compared("then")
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_answer_is_the_same_row_for_row(benches: tuple[Any, Any], question: str) -> None:
     on_spark, local = (QUESTIONS[question](bench) for bench in benches)

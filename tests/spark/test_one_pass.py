@@ -135,7 +135,7 @@ def test_one_reading_is_one_pass(
     cached = spark.sparkContext._jsc.sc().getPersistentRDDs  # type: ignore[union-attr]
     before = cached().size()
     names = ("lag", "progress", "members", "imbalance", "windows", "gaps")
-    for name in names[: cases(3, len(names))]:
+    for name in names[: cases(1, len(names))]:
         had = reads()
         bench = sharelag.open(raw=frame, offsets=ends)
         assert bench.frames[name].count() >= 0
@@ -219,7 +219,8 @@ def test_settings_of_arrow_change_nothing_and_are_not_changed(
 
 
 def test_records_of_a_table_that_repeat_others_count_once(raw: DataFrame, ends: DataFrame) -> None:
-    wanted = sharelag.open(raw=raw, offsets=ends)
+    once = [pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet")]
+    wanted = sharelag.open(raw=once[0], offsets=once[1], engine="local")
     twice = raw.unionByName(raw.where(F.col("offset") % 3 == 0)).repartition(5)
     bench = sharelag.open(raw=twice, offsets=ends)
     assert bench.lag().table.equals(wanted.lag().table)

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Semaphore, Thread
@@ -318,10 +317,3 @@ def test_other_errors_of_workers_are_printed(capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().err
     assert said.count("Traceback") == 1
     assert said.endswith("ImportError: no such module\n")
-
-
-def test_the_wheel_has_the_settings_of_sparks_log(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert "sharelag/inputs/spark/log4j2.properties" in zipfile.ZipFile(wheel).namelist()

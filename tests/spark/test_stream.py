@@ -183,7 +183,11 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "kind", ["folder", "Delta", "function", pytest.param("table", marks=pytest.mark.exhaustive)]
+    "kind",
+    [
+        *("folder", "Delta"),
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("function", "table")),
+    ],
 )
 def test_end_offsets_are_read_again_for_each_micro_batch(
     spark: SparkSession, tmp_path: Path, kind: str

@@ -68,6 +68,7 @@ def test_it_holds_both_packages_and_their_data(wheels: list[Path]) -> None:
         "sharelag/py.typed",
         "sharelag/captures/demo/records/part-0.parquet",
         "sharelag/examples/rules.yaml",
+        "sharelag/inputs/spark/log4j2.properties",
         "sharelag/reports/notebooks/daily.ipynb",
         "sharelag_widgets/__init__.py",
         "sharelag_widgets/py.typed",
