@@ -207,7 +207,7 @@ class Connection:
             self.admin.poll(0)
             self._raise_if_refused(what)
             if looks_again < time.monotonic() < deadline and not future.done():
-                self._look_again(pause)
+                self._look_again()
                 pause = min(pause * _SLOWER, _MOST_PAUSE)
                 looks_again = time.monotonic() + pause
             if time.monotonic() > deadline:
@@ -315,8 +315,8 @@ class Connection:
         partitions = found.topics[topic].partitions.values()
         return {one.id: found.brokers.get(one.leader) for one in partitions}
 
-    def _look_again(self, within: float = LEAST) -> None:
-        """Let the client learn again who may be asked; a busy broker gets more time each time.
+    def _look_again(self) -> None:
+        """Let the client learn again who may be asked.
 
         It sends descriptions to the broker that metadata name as the controller, and waits for that
         one alone. Brokers in KRaft name any broker of theirs, in each answer another one: one that
@@ -324,7 +324,7 @@ class Connection:
         """
         # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
-            self._controller = self.admin.list_topics(timeout=max(within, LEAST)).controller_id
+            self._controller = self.admin.list_topics(timeout=LEAST).controller_id
             self.asked.is_answered = True
 
     def leave_controller(self) -> None:
