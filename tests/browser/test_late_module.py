@@ -67,6 +67,7 @@ def run(page: Page, cell: int) -> None:
     page.wait_for_function(IDLE, polling=NOW_AND_THEN)
 
 
+@pytest.mark.exhaustive  # how a view asks for what it has missed is tested in `shared.test.js`
 def test_it_shows_what_was_said_before_and_hears_what_is_said_from_then_on(late: Page) -> None:
     assert late.locator(".sl").count() == 0
     late.evaluate("window.release()")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import sharelag
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
-from tests.support.notebooks.running import DRAWN, READ
+from tests.support.notebooks.running import DRAWN, READ, SAVE
 
 CELLS = [
     "import sharelag",
@@ -222,32 +222,27 @@ def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
     opened.assert_quiet()
 
 
-def test_every_column_of_the_groups_can_be_read(opened: Watched) -> None:
+@pytest.mark.parametrize("width", [768, 1440, pytest.param(1920, marks=pytest.mark.exhaustive)])
+def test_every_column_can_be_read_and_what_belongs_together_stays_together(
+    opened: Watched, width: int
+) -> None:
     """Nothing is cut where there is room, and what there is no room for is said."""
     page = opened.page
-    table = board_of(page).locator(".sl-table").first
+    board = board_of(page)
     page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page.set_viewport_size({"width": width, "height": 900})
+    table = board.locator(".sl-table").first
+    said = table.locator("p.sl-soft").first
+    if width == 768:
+        expect(said).to_contain_text("No room for")
+    else:
+        expect(said).to_contain_text(re.compile(r"\.$"))
+        expect(said).not_to_contain_text("No room")
+    scroll = table.locator(".sl-scroll")
+    expect(scroll).to_have_js_property("scrollWidth", scroll.evaluate("one => one.clientWidth"))
     cut = """table => [...table.querySelectorAll('td, th button')].filter(
         one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
-    for width, left in ((1440, ""), (1920, ""), (768, "No room for")):
-        page.set_viewport_size({"width": width, "height": 900})
-        said = table.locator("p.sl-soft").first
-        expect(said).to_contain_text(re.compile(f"{left}.*") if left else re.compile(r"\.$"))
-        if not left:
-            expect(said).not_to_contain_text("No room")
-        scroll = table.locator(".sl-scroll")
-        expect(scroll).to_have_js_property("scrollWidth", scroll.evaluate("one => one.clientWidth"))
-        assert table.evaluate(cut) == []
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.evaluate("window.jupyterapp.shell.expandLeft()")
-    opened.assert_quiet()
-
-
-@pytest.mark.parametrize("width", [768, 1440, 1920])
-def test_what_belongs_together_stays_together(opened: Watched, width: int) -> None:
-    page = opened.page
-    board = board_of(page)
-    page.set_viewport_size({"width": width, "height": 900})
+    assert table.evaluate(cut) == []
     strip = board.locator(".sl-strip")
     expect(strip.locator("canvas").first).to_be_visible()
     tops = "ones => new Set(ones.map(one => Math.round(one.getBoundingClientRect().top))).size"
@@ -261,6 +256,7 @@ def test_what_belongs_together_stays_together(opened: Watched, width: int) -> No
     assert len(corners) >= 7
     assert len({tuple(one) for one in corners}) == 1
     page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
     opened.assert_quiet()
 
 
@@ -271,12 +267,11 @@ def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> 
     board.locator(".sl-table").last.scroll_into_view_if_needed()
     expect(bar.get_by_role("heading")).to_be_in_viewport()
     # Nothing that scrolls by shines through, in the theme of the page or in one that is chosen.
-    paper = "one => getComputedStyle(one).backgroundColor"
-    assert bar.evaluate(paper) == "rgb(255, 255, 255)"
+    expect(bar).to_have_css("background-color", "rgb(255, 255, 255)")
     bar.get_by_label("Theme").select_option("dark")
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "dark")
     expect(board.locator(".sl-cards")).to_have_attribute("data-theme", "dark")
-    assert bar.evaluate(paper) == "rgb(21, 24, 29)"
+    expect(bar).to_have_css("background-color", "rgb(21, 24, 29)")
     page.wait_for_function(IDLE)
     bar.get_by_label("Theme").select_option("")
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "light")
@@ -372,12 +367,13 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
 @pytest.mark.parametrize(
     ("width", "theme"),
     [
-        # A sheet and two columns; each theme once.
         (768, "Dark"),
-        (1440, "Light"),
         *(
             pytest.param(width, theme, marks=pytest.mark.exhaustive)
-            for width, theme in ((768, "Light"), (1440, "Dark"), (1920, "Dark"), (1920, "Light"))
+            for width, theme in (
+                *((768, "Light"), (1440, "Light"), (1440, "Dark")),
+                *((1920, "Dark"), (1920, "Light")),
+            )
         ),
     ],
 )
@@ -389,3 +385,22 @@ def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int, t
     page.wait_for_function(IDLE)
     assert axe_violations(page, ".sharelag-now") == []
     opened.assert_quiet()
+
+
+def test_opened_again_without_its_kernel_it_shows_verdict_table_and_chart(
+    opened: Watched, lab: Lab, browser: Browser
+) -> None:
+    page = opened.page
+    pick(page, "returns-desk")
+    page.evaluate(SAVE)
+    session = page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.id")
+    page.close()
+    lab.end(session)
+    assert (lab.folder / "now.ipynb").stat().st_size < 3_000_000
+    again = lab.open(lab.page(browser), "now.ipynb")
+    board = board_of(again)
+    expect(board.locator(".sl-verdict")).to_contain_text("7 of 8 share groups need attention")
+    expect(board.locator(".sl-table").first).to_contain_text("search-index")
+    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-drawing")
+    expect(story).to_be_visible()
+    assert story.evaluate("one => one.naturalWidth") > 400

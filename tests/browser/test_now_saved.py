@@ -19,8 +19,6 @@ from playwright.sync_api import Browser, expect
 import sharelag
 from sharelag_widgets import LagTable, PartitionGrid, PlotView
 from sharelag_widgets.dashboards import Now
-from tests.support.browser.jupyter import IDLE, Lab
-from tests.support.notebooks.running import DRAWN, READ, SAVE
 from tests.support.widgets.samples import HOSTILE
 
 _IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
@@ -71,32 +69,6 @@ def test_a_saved_dashboard_shows_verdict_table_and_charts(
     assert (box["width"], box["height"]) > (400, 200)
     page.screenshot(path=str(tmp_path / "saved.png"), full_page=True)
     context.close()
-
-
-def test_a_notebook_that_is_opened_again_without_its_kernel_shows_verdict_table_and_chart(
-    lab: Lab, browser: Browser
-) -> None:
-    code = "import sharelag\nshop = sharelag.open('demo', engine='local').dashboard()\nshop"
-    lab.write("saved", [code])
-    watched = lab.page(browser)
-    page = lab.open(watched, "saved.ipynb")
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.wait_for_selector(".sl-strip[data-moment]")
-    page.wait_for_function(f"{READ} && {DRAWN}")
-    page.wait_for_function(IDLE)
-    page.evaluate(SAVE)
-    session = page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.id")
-    page.close()
-    lab.end(session)
-    assert (lab.folder / "saved.ipynb").stat().st_size < 3_000_000
-    again = lab.open(lab.page(browser), "saved.ipynb")
-    board = again.locator(".sharelag-now")
-    expect(board.locator(".sl-verdict")).to_contain_text("7 of 8 share groups need attention")
-    expect(board.locator(".sl-table").first).to_contain_text("search-index")
-    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-drawing")
-    expect(story).to_be_visible()
-    assert story.evaluate("one => one.naturalWidth") > 400
-    again.close()
 
 
 def test_the_chart_in_a_saved_notebook_is_the_figure(board: Now) -> None:

@@ -57,7 +57,7 @@ def test_a_field_says_what_is_wrong_with_it(opened: Watched) -> None:
         assert other
         assert 0 <= other["y"] - own["y"] - own["height"] < 12  # right below it
         expect(page.locator(".sharelag-dashboard")).to_contain_text("Not run")
-        assert axe_violations(page, ".sharelag-dashboard") == []
+    assert axe_violations(page, ".sharelag-dashboard") == []
     assert page.locator(".sl-head .sl-failure:visible").count() == 0
     members.fill("")
     members.press("Tab")
@@ -113,6 +113,7 @@ def test_what_is_clicked_right_after_changes_finds_them_all(opened: Watched) -> 
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `tests/widgets/test_what_if.py` presses the button without a browser
 def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browser) -> None:
     """Of the demo: what clears the lag of `fulfilment`, from the first cell on."""
     lab.write("decision", [DECISION])
@@ -142,7 +143,7 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
     ("width", "theme"),  # a notebook beside nothing, and a whole screen
     [
         (768, "Dark"),
-        (1440, "Light"),
+        pytest.param(1440, "Light", marks=pytest.mark.exhaustive),
         pytest.param(768, "Light", marks=pytest.mark.exhaustive),
         pytest.param(1440, "Dark", marks=pytest.mark.exhaustive),
     ],

@@ -156,6 +156,35 @@ def test_the_theme_of_the_lab_is_followed(opened: Watched) -> None:
     opened.assert_quiet()
 
 
+def test_a_new_view_of_an_output_is_in_step_with_the_first(opened: Watched) -> None:
+    page = opened.page
+    page.evaluate("""async () => { const app = window.jupyterapp; app.shell.currentWidget.content.activeCellIndex = 0;
+        await app.commands.execute('notebook:create-output-view'); }""")
+    page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
+    first = page.locator(".jp-Notebook .sl-strip")
+    second = page.locator(".jp-LinkedOutputView .sl-strip")
+    second.locator("input[type=range]").focus()
+    for key in ("End", *["ArrowLeft"] * 3):
+        page.keyboard.press(key)
+    assert moment(first) == moment(second) == 36
+    first.locator("canvas[role=slider]").focus()
+    for key in ("Home", "Shift+ArrowRight", "["):
+        page.keyboard.press(key)
+    assert moment(first) == moment(second) == 35
+    for part in (".sl-spot", ".sl-told"):
+        assert first.locator(part).inner_text() == second.locator(part).inner_text()
+    assert "picked" in second.locator(".sl-spot").inner_text()
+    assert first.get_attribute("data-counts") == second.get_attribute("data-counts")
+    page.evaluate("""() => [...window.jupyterapp.shell.widgets('main')]
+        .find(one => one.node.querySelector('.jp-LinkedOutputView')).close()""")
+    page.wait_for_function("document.querySelectorAll('.sl-strip').length === 1")
+    first.locator("input[type=range]").focus()
+    page.keyboard.press("ArrowLeft")
+    assert moment(first) == 34
+    page.wait_for_function(IDLE)
+    opened.assert_quiet()
+
+
 def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
     page = opened.page
     for _ in range(3):
@@ -185,35 +214,6 @@ def again(lab: Lab, browser: Browser) -> Iterator[Watched]:
     lab.open(watched, "again.ipynb").evaluate(RUN_AGAIN, 1)
     yield watched
     watched.page.close()
-
-
-def test_a_new_view_of_an_output_is_in_step_with_the_first(again: Watched) -> None:
-    page = again.page
-    page.evaluate("""async () => { const app = window.jupyterapp; app.shell.currentWidget.content.activeCellIndex = 0;
-        await app.commands.execute('notebook:create-output-view'); }""")
-    page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
-    first = page.locator(".jp-Notebook .sl-strip")
-    second = page.locator(".jp-LinkedOutputView .sl-strip")
-    second.locator("input[type=range]").focus()
-    for _ in range(3):
-        page.keyboard.press("ArrowLeft")
-    assert moment(first) == moment(second) == 36
-    first.locator("canvas[role=slider]").focus()
-    for key in ("Home", "Shift+ArrowRight", "["):
-        page.keyboard.press(key)
-    assert moment(first) == moment(second) == 35
-    for part in (".sl-spot", ".sl-told"):
-        assert first.locator(part).inner_text() == second.locator(part).inner_text()
-    assert "picked" in second.locator(".sl-spot").inner_text()
-    assert first.get_attribute("data-counts") == second.get_attribute("data-counts")
-    page.evaluate("""() => [...window.jupyterapp.shell.widgets('main')]
-        .find(one => one.node.querySelector('.jp-LinkedOutputView')).close()""")
-    page.wait_for_function("document.querySelectorAll('.sl-strip').length === 1")
-    first.locator("input[type=range]").focus()
-    page.keyboard.press("ArrowLeft")
-    assert moment(first) == 34
-    page.wait_for_function(IDLE)
-    again.assert_quiet()
 
 
 def held(watched: Watched) -> dict[str, float]:

@@ -30,6 +30,8 @@ IDLE = (
 #: How often to look while a kernel works, in ms: a look at each frame, as by default, takes 0.6 CPU
 #: seconds in twelve even where the page is empty, instead of 0.03.
 NOW_AND_THEN = 200
+#: What a lab keeps of a theme that somebody chose, within its settings.
+_THEMES = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 _THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 
 
@@ -49,7 +51,9 @@ class Lab(NamedTuple):
         return Watched(browser, site=f"{self.url}/api", timezone_id="Europe/Berlin")
 
     def open(self, watched: Watched, notebook: str) -> Page:
-        """Open a notebook and wait for its kernel."""
+        """Open a notebook in the light theme, and wait for its kernel."""
+        # The lab keeps the theme that the last test of another notebook chose.
+        (_settings_of(self.folder) / _THEMES).unlink(missing_ok=True)
         page = watched.page
         page.set_default_timeout(60_000)
         # A workspace for each: the lab would load again where another page of the browser has it.
@@ -91,10 +95,11 @@ def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
     remote : str, optional
         The Spark Connect server of its kernels; without it, each starts a Spark of its own.
     """
-    apart = folder.parent / f"{folder.name}-jupyter"
-    _settings(apart / "settings")
+    settings = _settings_of(folder)
+    apart = settings.parent
+    _write_settings(settings)
     env = {
-        "JUPYTERLAB_SETTINGS_DIR": str(apart / "settings"),
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
         "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces"),
     }
     env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"} | on_spark(remote)
@@ -179,7 +184,12 @@ def show_all_cells(settings: Path) -> None:
     _write(settings, {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}})
 
 
-def _settings(folder: Path) -> None:
+def _settings_of(folder: Path) -> Path:
+    """Return where the lab over a folder of notebooks keeps its settings."""
+    return folder.parent / f"{folder.name}-jupyter" / "settings"
+
+
+def _write_settings(folder: Path) -> None:
     show_all_cells(folder)
     wanted = {
         "@jupyterlab/apputils-extension/notification": {
