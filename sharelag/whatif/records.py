@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,50 @@ from sharelag.model import (
 )
 from sharelag.replay import combine
 from sharelag.replay.combine import combine_rows, join_neighbours
-from sharelag.whatif.partition.values import Persist, Write
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, RecordKind
 from sharelag.wire.placement import state_partition
+
+
+class WrittenRun(NamedTuple):
+    """Offsets written with one state and delivery count, as a state batch or one by one."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+    per_offset: bool
+
+
+class Write(NamedTuple):
+    """What the broker hands to ``WriteShareGroupState``, and when."""
+
+    time_ms: int
+    start_offset: int
+    delivery_complete_count: int
+    leader_epoch: int
+    state_epoch: int
+    runs: tuple[WrittenRun, ...]
+
+    @property
+    def batches(self) -> list[StateBatch]:
+        """The state batches exactly as Kafka lists them: split batches offset by offset."""
+        batches: list[StateBatch] = []
+        for run in self.runs:
+            if run.per_offset:
+                offsets = range(run.first_offset, run.last_offset + 1)
+                batches += [
+                    StateBatch(offset, offset, run.delivery_state, run.delivery_count)
+                    for offset in offsets
+                ]
+            else:
+                batches.append(StateBatch(*run[:4]))
+        return batches
+
+    @property
+    def merged(self) -> list[StateBatch]:
+        """The same states, those that went out offset by offset in runs again."""
+        return [StateBatch(*run[:4]) for run in self.runs]
 
 
 class CoordinatorError(ShareLagError):
@@ -127,18 +167,6 @@ class StateTopic:
         self._append(
             key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms
         )
-
-    def persist(self, key: SharePartition) -> Persist:
-        """What a simulated share partition hands its writes to; refused ones fail there."""
-
-        def accept(write: Write) -> bool:
-            try:
-                self.write(key, write)
-            except CoordinatorError:
-                return False
-            return True
-
-        return accept
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
         """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written.

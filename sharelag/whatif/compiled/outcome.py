@@ -10,8 +10,7 @@ import numpy as np
 from sharelag.model import SharePartition, Window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.partition.values import Write, WrittenRun
-from sharelag.whatif.records import Call, StateLog, StateTopic
+from sharelag.whatif.records import Call, StateLog, StateTopic, Write, WrittenRun
 from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
