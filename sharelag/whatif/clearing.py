@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,9 +37,6 @@ from sharelag.whatif.scenario import Scenario
 ASSIGNORS = ("all-to-all", "lag-aware-sticky")
 #: Numbers of members that are tried in any case, and at most.
 _LEAST, _MOST = 3, 5
-
-#: Cells of a search that nobody narrowed, at most.
-MOST_CELLS = (1 + len(ASSIGNORS)) * _MOST
 
 #: One assignor with one number of members.
 CELLS = pa.schema(
@@ -183,13 +180,11 @@ def what_clears(
     InputError
         An assignor is not known, or a number of members cannot be.
     """
-    names = list(dict.fromkeys([scenario.assignor, *assignors]))
-    now, given = len(scenario.each_member()), list(members)
-    horizon_ms = duration_ms or long_enough(scenario)
-    more = sorted(given) or _more(scenario, now, horizon_ms)
-    counts = list(dict.fromkeys([now] * (now > 0) + more))
+    given = list(members)
+    names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
+    now = len(scenario.each_member())
     usual = replace(scenario, duration_ms=horizon_ms)
-    chosen = list(range(enough_seeds(len(names) * len(counts)))) if seeds is None else list(seeds)
+    chosen = list(range(enough) if seeds is None else seeds)
     least = len(counts) if given else _LEAST
     parts: list[Comparison] = []
     places: list[tuple[str, int, str]] = []
@@ -210,6 +205,34 @@ def what_clears(
             break
     found = join(parts)
     return Clearing(_cells(found, places, horizon_ms), found, horizon_ms)
+
+
+class Search(NamedTuple):
+    """What is tried at most."""
+
+    assignors: list[str]
+    members: list[int]
+    horizon_ms: int
+    seeds: int  # that tell all of it from the baseline
+
+    @property
+    def runs(self) -> int:
+        """Runs of each seed."""
+        return len(self.assignors) * len(self.members)
+
+
+def search(
+    scenario: Scenario,
+    assignors: Iterable[str] = ASSIGNORS,
+    members: Iterable[int] = (),
+    duration_ms: int | None = None,
+) -> Search:
+    """Return what `what_clears` tries when it is given the same."""
+    names = list(dict.fromkeys([scenario.assignor, *assignors]))
+    now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
+    more = sorted(members) or _more(scenario, now, horizon_ms)
+    counts = list(dict.fromkeys([now] * (now > 0) + more))
+    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)))
 
 
 def in_words(row: dict[str, Any]) -> str:

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.whatif.compiled.outcome import Writes
 from sharelag.whatif.compiled.run import Simulation
 from sharelag.whatif.compiled.support import use_compiled
-from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS
@@ -37,7 +37,7 @@ class SimulationResult(SimulationTables):
     """
 
     requests: pa.Table
-    _states: StateLog
+    _states: Writes
     _logs: tuple[Log, ...]
 
     def records(self) -> pa.RecordBatch:

@@ -12,10 +12,10 @@ import numpy as np
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.coordinator import Coordinator, Target
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.coordinator import Coordinator, Target
 from sharelag.whatif.simulation.life import Life, Surroundings
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, Work
 

@@ -15,17 +15,17 @@ from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.clients import Client, World
+from sharelag.whatif.compiled.coordinator import Coordinator, Joined, Target
 from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import Counted, Writes
+from sharelag.whatif.compiled.watch import Watch
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.clock import MS, Clock, check
-from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
-from sharelag.whatif.simulation.loop import Loop, Progress, SimulationTables, Works
+from sharelag.whatif.simulation.loop import Loop, SimulationTables, Works
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs, member_id
 from sharelag.whatif.simulation.tables import Assigned
-from sharelag.whatif.simulation.watch import Watch
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
@@ -199,9 +199,6 @@ class Simulation(Loop[Client]):
         begin = core[at.SAMPLE_AT]
         rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
         return rows.reshape(-1, at.SAMPLE)
-
-    def _progress(self, place: int, end: int) -> Progress:
-        raise NotImplementedError("all places are observed together")
 
     def _note_drained(self) -> None:
         self.core.call(calls.NOTE_DRAINED, self.core.places[-1])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.coordinator import Membership
+from sharelag.whatif.simulation.life import Membership
 from sharelag.whatif.simulation.tables import Assigned
 
 

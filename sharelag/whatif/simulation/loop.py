@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,16 +49,6 @@ _POISON = {
     "crash": CRASH,
     "hold": HOLD,
 }
-
-
-class Progress(NamedTuple):
-    """How far the group is in one partition, in offsets."""
-
-    start: int
-    window_end: int  # exclusive
-    complete: int  # finished from the start on
-    in_flight: int
-    lag: int
 
 
 @dataclass(frozen=True)
@@ -167,8 +157,8 @@ class Loop(ABC, Generic[L]):
         """Let something happen to brokers."""
 
     @abstractmethod
-    def _progress(self, place: int, end: int) -> Progress:
-        """How far the group is in a partition that ends there now."""
+    def _observed(self) -> Longs:
+        """Columns of the timeline from the log start offset to the age, by place."""
 
     @abstractmethod
     def _note_drained(self) -> None:
@@ -290,16 +280,6 @@ class Loop(ABC, Generic[L]):
         self._note_drained()
         if now + step <= self.scenario.duration_ms * MS:
             self.clock.after(step, self._sample)
-
-    def _observed(self) -> Longs:
-        """Columns of the timeline from the log start offset to the age, by place."""
-        now, rows = self.clock.now, []
-        for place, log in enumerate(self.logs):
-            end = log.end(now)
-            start, window_end, complete, in_flight, lag = self._progress(place, end)
-            age = max(now - log.appended(start), 0) // MS if lag > 0 else 0
-            rows.append((log.start, start, window_end, complete, in_flight, end, lag, age))
-        return np.array(rows, np.int64).reshape(-1, 8)
 
     def _timeline(self) -> pa.Table:
         values = np.concatenate(self._rows)

@@ -9,7 +9,7 @@ import pytest
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin
-from sharelag.whatif.consumer_groups.run import ConsumerGroupSimulation
+from sharelag.whatif.consumer_group import ConsumerGroupSimulation
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,

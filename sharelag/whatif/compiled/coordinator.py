@@ -8,98 +8,16 @@ a member gets to know its part with its own heartbeat.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.assignors.group import Group, Member, Topic
 from sharelag.whatif.assignors.registry import assign_group, require_partitions
+from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.life import Membership
 from sharelag.whatif.simulation.tables import Assigned
-
-
-class Heard(Protocol):
-    """A member, with the time of its last heartbeat in microseconds from the begin."""
-
-    last_beat: int
-
-
-class Served(Protocol):
-    """A share partition with its log, as its leader serves it."""
-
-    log: Log
-
-    @property
-    def start_offset(self) -> int:
-        """The first offset that may still be delivered."""
-
-    @property
-    def lag(self) -> int:
-        """Unfinished offsets, by what is in memory."""
-
-
-class Brokers(Protocol):
-    """The brokers of a cluster, with all share partitions by place."""
-
-    @property
-    def served(self) -> Sequence[Served]:
-        """The share partitions."""
-
-    def add(self, place: int) -> None:
-        """The group hears of a partition that was added to a topic."""
-
-
-J = TypeVar("J", bound=Heard)
-
-
-class Membership(ABC, Generic[J]):
-    """The members of one group, by member id; each change of them raises the group epoch."""
-
-    def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
-        self._clock, self._session = clock, session_timeout_ms * MS
-        self.group_epoch = 0
-        self.rebalances = 0
-        self.members: dict[str, J] = {}
-
-    def gather(self, joined: Mapping[str, J]) -> None:
-        """Begin with members that have joined before."""
-        for member, known in joined.items():
-            self._join(member, known)
-        self._assign()
-
-    def leave(self, member: str) -> None:
-        """A member leaves, or its session has ended."""
-        if self.members.pop(member, None):
-            self.group_epoch += 1
-
-    @abstractmethod
-    def _assign(self) -> None:
-        """Compute a target assignment if that is due."""
-
-    def _join(self, member: str, joined: J) -> J:
-        self.members[member] = joined
-        self._change()
-        self._clock.after(self._session, self._check_session, member)
-        return joined
-
-    def _change(self) -> None:
-        """A change by a heartbeat; Kafka's ``rebalance-count`` counts these, and not leaves."""
-        self.group_epoch += 1
-        self.rebalances += 1
-
-    def _check_session(self, member: str) -> None:
-        known = self.members.get(member)
-        if known is None:
-            return
-        ends = known.last_beat + self._session
-        if ends <= self._clock.now:
-            self.leave(member)
-        else:
-            self._clock.at(ends, self._check_session, member)
-
 
 #: Microseconds over which arrivals are counted for assignors.
 _RATE_OVER = 30_000 * MS
