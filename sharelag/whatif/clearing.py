@@ -28,7 +28,7 @@ from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.grid import AS_IT_IS, Progress, variants
+from sharelag.whatif.grid import AS_IT_IS, Progress, further, variants
 from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
@@ -198,7 +198,7 @@ def what_clears(
                 tried.setdefault(same, one)
                 places.append((name, count, same))
         width = len(names) * len(chosen)
-        report = progress and _further(progress, (least - len(parts) - 1) * width, runs)
+        report = further(progress, runs, (least - len(parts) - 1) * width)
         parts.append(compare(tried, seeds=chosen, progress=report))
         runs += len(parts[-1].runs)
         if len(parts) >= least and not given and _cleared(parts):
@@ -276,11 +276,6 @@ def _cleared(parts: Sequence[Comparison]) -> bool:
     """Whether all runs of any variant drained."""
     rows = (row for part in parts for row in part.measures.to_pylist())
     return any(row["measure"] == "drain_ms" and row["n"] and not row["unknown"] for row in rows)
-
-
-def _further(progress: Progress, later: int, before: int) -> Progress:
-    """Report the runs of one number of members as part of all that are foreseen."""
-    return lambda done, all_: progress(before + done, before + all_ + max(later, 0))
 
 
 def _cells(found: Comparison, places: Sequence[tuple[str, int, str]], horizon_ms: int) -> pa.Table:

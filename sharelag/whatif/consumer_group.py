@@ -44,8 +44,7 @@ from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.loop import Loop, SimulationTables, Works
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs, member_id
-from sharelag.whatif.simulation.summary import SUMMARY
-from sharelag.whatif.simulation.tables import Assigned, Tally
+from sharelag.whatif.simulation.tables import SUMMARY, Assigned, Tally
 
 __all__ = [
     "ConsumerGroupResult",

@@ -19,12 +19,12 @@ MOST_MEMBERS = 1_000
 
 #: Kafka's names of what a simulation goes by, and ours: in `Limits` or in `Settings`.
 KAFKA_NAMES = {
-    "share.partition.max.record.locks": "max_record_locks",
-    "share.delivery.count.limit": "delivery_count_limit",
     "share.record.lock.duration.ms": "lock_duration_ms",
+    "share.delivery.count.limit": "delivery_count_limit",
+    "share.partition.max.record.locks": "max_record_locks",
     "share.renew.acknowledge.enable": "renew_enabled",
-    "share.heartbeat.interval.ms": "heartbeat_interval_ms",
     "share.session.timeout.ms": "session_timeout_ms",
+    "share.heartbeat.interval.ms": "heartbeat_interval_ms",
     "share.assignment.interval.ms": "assignment_interval_ms",
     "share.isolation.level": "isolation_level",
     "share.auto.offset.reset": "auto_offset_reset",

@@ -144,6 +144,13 @@ _OPTIMAL = "optimal"
 Progress = Callable[[int, int], object]
 
 
+def further(progress: Progress | None, before: int, later: int = 0) -> Progress | None:
+    """Report some runs as part of more: ``before`` were made, ``later`` ones are foreseen."""
+    if progress is None:
+        return None
+    return lambda done, all_: progress(before + done, before + all_ + max(later, 0))
+
+
 class PlannedRun(NamedTuple):
     """One simulation to be made; ``id`` is made of the scenario, the seed and sharelag's version.
 

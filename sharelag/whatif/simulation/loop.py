@@ -34,8 +34,7 @@ from sharelag.whatif.simulation.streams import (
     Outcomes,
     Work,
 )
-from sharelag.whatif.simulation.summary import summary
-from sharelag.whatif.simulation.tables import Assigned, Tally
+from sharelag.whatif.simulation.tables import Assigned, Tally, summary
 
 L = TypeVar("L", bound=Life)
 #: By place, how long the records of a partition take.

@@ -36,7 +36,7 @@ from sharelag.whatif import (
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, OVER_OPTIMAL, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
-from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.whatif.simulation.tables import SUMMARY
 
 QUICK = replace(named("idle-members"), duration_ms=8_000)
 
