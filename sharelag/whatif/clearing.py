@@ -279,7 +279,6 @@ def _cleared(parts: Sequence[Comparison]) -> bool:
 
 
 def _cells(found: Comparison, places: Sequence[tuple[str, int, str]], horizon_ms: int) -> pa.Table:
-    """Return the cells with what the comparison says of each."""
     measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
     rows = []
     for assignor, count, variant in places:

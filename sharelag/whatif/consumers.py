@@ -74,13 +74,7 @@ class Settings:
 
 
 def require_members(count: object) -> int:
-    """Return a number of members that can be in a group.
-
-    Raises
-    ------
-    InputError
-        It is not a number from 0 to what a broker lets join at most.
-    """
+    """Return a number of members that can be in a group, as an int."""
     if not isinstance(count, Integral) or int(count) < 0:
         raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
     if (count := int(count)) > MOST_MEMBERS:

@@ -294,7 +294,6 @@ def _members(
 
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
-    """Return the partitions of a member."""
     return {
         (one["topic_id"], number)
         for one in row["assigned_partitions"] or ()

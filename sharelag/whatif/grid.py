@@ -222,13 +222,7 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
 
 
 def seeds_in(seeds: Iterable[int]) -> list[int]:
-    """Return the seeds one by one.
-
-    Raises
-    ------
-    InputError
-        They are not whole numbers from 0 on.
-    """
+    """Return the seeds one by one."""
     if not isinstance(seeds, Iterable):
         raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
     return [require_seed(seed) for seed in seeds]

@@ -147,13 +147,7 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
 
 
 def require_seed(seed: object) -> int:
-    """Return a random seed as an int.
-
-    Raises
-    ------
-    InputError
-        It is not a whole number from 0 on.
-    """
+    """Return a random seed as an int."""
     if not isinstance(seed, Integral) or int(seed) < 0:
         raise InputError(f"{seed!r} cannot be a seed: give a whole number from 0 on")
     return int(seed)

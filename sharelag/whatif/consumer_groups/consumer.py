@@ -308,7 +308,6 @@ class Consumer(Life):
         self._poll()
 
     def _commit(self, places: Sequence[int]) -> None:
-        """Commit what is done."""
         positions = self._fetcher.positions
         committed = {place: positions[place] for place in places if place in positions}
         for partition, first, _ in self._batch.returned if self._batch else ():

@@ -1,14 +1,10 @@
-"""The life of a member, of either kind of group: it joins, works, hangs, crashes, and leaves.
-
-And the members of a group, as its coordinator knows them.
-"""
+"""The life of a member, of either kind of group: it joins, works, hangs, crashes, and leaves."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -189,58 +185,3 @@ class Life(ABC):
             self._unassigned_since = None
         elif not self.places and self._unassigned_since is None:
             self._unassigned_since = self._clock.now
-
-
-class Heard(Protocol):
-    """A member, with the time of its last heartbeat in microseconds from the begin."""
-
-    last_beat: int
-
-
-J = TypeVar("J", bound=Heard)
-
-
-class Membership(ABC, Generic[J]):
-    """The members of one group, by member id; each change of them raises the group epoch."""
-
-    def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
-        self._clock, self._session = clock, session_timeout_ms * MS
-        self.group_epoch = 0
-        self.rebalances = 0
-        self.members: dict[str, J] = {}
-
-    def gather(self, joined: Mapping[str, J]) -> None:
-        """Begin with members that have joined before."""
-        for member, known in joined.items():
-            self._join(member, known)
-        self._assign()
-
-    def leave(self, member: str) -> None:
-        """A member leaves, or its session has ended."""
-        if self.members.pop(member, None):
-            self.group_epoch += 1
-
-    @abstractmethod
-    def _assign(self) -> None:
-        """Compute a target assignment if that is due."""
-
-    def _join(self, member: str, joined: J) -> J:
-        self.members[member] = joined
-        self._change()
-        self._clock.after(self._session, self._check_session, member)
-        return joined
-
-    def _change(self) -> None:
-        """A change by a heartbeat; Kafka's ``rebalance-count`` counts these, and not leaves."""
-        self.group_epoch += 1
-        self.rebalances += 1
-
-    def _check_session(self, member: str) -> None:
-        known = self.members.get(member)
-        if known is None:
-            return
-        ends = known.last_beat + self._session
-        if ends <= self._clock.now:
-            self.leave(member)
-        else:
-            self._clock.at(ends, self._check_session, member)

@@ -272,7 +272,6 @@ def _appended(
 
 
 def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
-    """When a producer appends record batches, in microseconds."""
     edges, passed = expected(producer, scenario)
     total = passed[-1] / producer.batch_records
     if producer.pattern == "steady":

@@ -148,8 +148,7 @@ class Loop(ABC, Generic[L]):
         """Let the members that are there at the begin have joined before."""
 
     @abstractmethod
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L:
-        """Begin a life of a member."""
+    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L: ...
 
     @abstractmethod
     def _fail(self, fault: Fault) -> None:
@@ -160,16 +159,14 @@ class Loop(ABC, Generic[L]):
         """Columns of the timeline from the log start offset to the age, by place."""
 
     @abstractmethod
-    def _note_drained(self) -> None:
-        """Note the time if nothing is left to finish."""
+    def _note_drained(self) -> None: ...
 
     @abstractmethod
     def _observer(self) -> Callable[[bool], Observed]:
         """What the autoscaler looks at the group with."""
 
     @abstractmethod
-    def _assigned(self) -> Sequence[Assigned]:
-        """All target assignments."""
+    def _assigned(self) -> Sequence[Assigned]: ...
 
     @abstractmethod
     def _assignor(self) -> str: ...

@@ -129,7 +129,7 @@ def test_settings_change_what_they_name_only() -> None:
         ({"assignors": ["nobody"]}, "unknown assignor 'nobody': choose one of simple"),
         (
             {"settings": {"x": {"share.lock": 1}}},
-            "unknown setting 'share.lock': choose one of share.partition",
+            "unknown setting 'share.lock': choose one of share.record",
         ),
         (
             {"settings": {"x": {"share.delivery.count.limit": "many"}}},
