@@ -43,8 +43,8 @@ from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.loop import Loop, SimulationTables, Works
 from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.streams import Longs, member_id
-from sharelag.whatif.simulation.tables import SUMMARY, Assigned, Tally
+from sharelag.whatif.simulation.streams import Longs
+from sharelag.whatif.simulation.tables import SUMMARY, Tally
 
 __all__ = [
     "ConsumerGroupResult",
@@ -317,14 +317,9 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         """Run to the end of the scenario."""
         return ConsumerGroupResult(**vars(self.end()))
 
-    def _gather(self) -> None:
-        joined = {}
-        for which, member in enumerate(self.each):
-            if not member.join_ms:
-                topics = (self.world.topics[topic] for topic in member.topics)
-                places = frozenset(place for of in topics for place, begin in of if not begin)
-                joined[member_id(self.seed, which, 0)] = Joined(places, 0)
-        self.coordinator.gather(joined)
+    def _joined(self, member: Member) -> Joined:
+        topics = (self.world.topics[topic] for topic in member.topics)
+        return Joined(frozenset(place for of in topics for place, begin in of if not begin), 0)
 
     def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Consumer:
         return Consumer(self.world, member, number, life, which, work)
@@ -352,9 +347,6 @@ class ConsumerGroupSimulation(Loop[Consumer]):
 
     def _observer(self) -> Callable[[bool], Observed]:
         return Watch(self.scenario, self.clock, self.partitions, self.tally).observe
-
-    def _assigned(self) -> Sequence[Assigned]:
-        return self.coordinator.assignments
 
     def _assignor(self) -> str:
         return ASSIGNOR

@@ -24,8 +24,7 @@ from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.loop import Loop, SimulationTables, Works
 from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.streams import Longs, member_id
-from sharelag.whatif.simulation.tables import Assigned
+from sharelag.whatif.simulation.streams import Longs
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
@@ -129,17 +128,11 @@ class Simulation(Loop[Client]):
         members = [life.id for life in self.lives]
         return [in_flight(self.core, p, members) for p in self.core.places]
 
-    def _gather(self) -> None:
-        joined = {}
-        for which, member in enumerate(self.each):
-            if not member.join_ms:
-                target: Target = {}
-                for topic, partition in member.assigned:
-                    target.setdefault(topic, []).append(partition)
-                joined[member_id(self.seed, which, 0)] = Joined(
-                    member.topics, member.rack, 0, target=target
-                )
-        self.coordinator.gather(joined)
+    def _joined(self, member: Member) -> Joined:
+        target: Target = {}
+        for topic, partition in member.assigned:
+            target.setdefault(topic, []).append(partition)
+        return Joined(member.topics, member.rack, 0, target=target)
 
     def _schedule_upkeep(self) -> None:
         self.clock.at(_COLD_MS * MS, self._snapshot_cold)
@@ -202,9 +195,6 @@ class Simulation(Loop[Client]):
 
     def _note_drained(self) -> None:
         self.core.call(calls.NOTE_DRAINED, self.core.places[-1])
-
-    def _assigned(self) -> Sequence[Assigned]:
-        return self.coordinator.assignments
 
     def _assignor(self) -> str:
         return self.scenario.assignor

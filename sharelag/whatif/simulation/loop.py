@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.logs import logs
+from sharelag.whatif.simulation.membership import Membership
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
 from sharelag.whatif.simulation.streams import (
     CRASH,
@@ -33,8 +34,9 @@ from sharelag.whatif.simulation.streams import (
     Longs,
     Outcomes,
     Work,
+    member_id,
 )
-from sharelag.whatif.simulation.tables import Assigned, Tally, summary
+from sharelag.whatif.simulation.tables import Tally, summary
 
 L = TypeVar("L", bound=Life)
 #: By place, how long the records of a partition take.
@@ -101,6 +103,8 @@ class Loop(ABC, Generic[L]):
     the members of the scenario and those that an autoscaler adds, ``lives`` their lives so far.
     """
 
+    coordinator: Membership[Any]
+
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed = scenario, seed
         self.clock = Clock(scenario.begins_ms)
@@ -127,7 +131,7 @@ class Loop(ABC, Generic[L]):
         self._settle()
         timeline = self._timeline()
         members = tables.members(tally, self.lives, clock.now)
-        assigned = tables.assignments(self._assigned())
+        assigned = tables.assignments(self.coordinator.assignments)
         held, name = self._held(), self._assignor()
         return SimulationTables(
             scenario,
@@ -144,8 +148,8 @@ class Loop(ABC, Generic[L]):
     # ---- what each kind of group does in its own way ----
 
     @abstractmethod
-    def _gather(self) -> None:
-        """Let the members that are there at the begin have joined before."""
+    def _joined(self, member: Member) -> Any:
+        """Return a member that is there at the begin as its coordinator knows it."""
 
     @abstractmethod
     def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L: ...
@@ -164,9 +168,6 @@ class Loop(ABC, Generic[L]):
     @abstractmethod
     def _observer(self) -> Callable[[bool], Observed]:
         """What the autoscaler looks at the group with."""
-
-    @abstractmethod
-    def _assigned(self) -> Sequence[Assigned]: ...
 
     @abstractmethod
     def _assignor(self) -> str: ...
@@ -193,7 +194,13 @@ class Loop(ABC, Generic[L]):
         for which, member in enumerate(self.each):
             clock.at(member.join_ms * MS, self._spawn, which, 0)
         if scenario.settled:
-            self._gather()
+            self.coordinator.gather(
+                {
+                    member_id(self.seed, which, 0): self._joined(member)
+                    for which, member in enumerate(self.each)
+                    if not member.join_ms
+                }
+            )
         for fault in scenario.faults:
             clock.at(fault.at_ms * MS, self._apply_fault, fault)
         self._schedule_upkeep()
