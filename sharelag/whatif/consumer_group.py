@@ -41,7 +41,8 @@ from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Fault, Member, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.loop import Loop, SimulationTables, Works
+from sharelag.whatif.simulation.life import Birth
+from sharelag.whatif.simulation.loop import Loop, SimulationTables
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tables import SUMMARY, Tally
@@ -321,8 +322,8 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         topics = (self.world.topics[topic] for topic in member.topics)
         return Joined(frozenset(place for of in topics for place, begin in of if not begin), 0)
 
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Consumer:
-        return Consumer(self.world, member, number, life, which, work)
+    def _life(self, birth: Birth) -> Consumer:
+        return Consumer(self.world, birth)
 
     def _fail(self, fault: Fault) -> None:
         """Another leader of a partition makes no difference to a consumer."""

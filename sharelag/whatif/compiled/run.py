@@ -22,7 +22,8 @@ from sharelag.whatif.compiled.outcome import Counted, Writes
 from sharelag.whatif.compiled.watch import Watch
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.clock import MS, Clock, check
-from sharelag.whatif.simulation.loop import Loop, SimulationTables, Works
+from sharelag.whatif.simulation.life import Birth
+from sharelag.whatif.simulation.loop import Loop, SimulationTables
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs
 
@@ -146,13 +147,12 @@ class Simulation(Loop[Client]):
         if not life or leave_ms is None or self.clock.now < leave_ms * MS:
             super()._spawn(which, life)  # else it would have left by now
 
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
-        service = member.service
+    def _life(self, birth: Birth) -> Client:
+        service = birth.member.service
         if service not in self._work_at:
-            fixed = [work[place].fixed for place in range(len(self.names))]
+            fixed = [birth.work[place].fixed for place in range(len(self.names))]
             self._work_at[service] = self.core.works(fixed)
-        where = self._work_at[service]
-        client = Client(self.world, member, number, life, which, work, where)
+        client = Client(self.world, birth, self._work_at[service])
         self._clients[client.address] = client
         return client
 

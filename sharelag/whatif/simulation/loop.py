@@ -21,7 +21,7 @@ from sharelag.whatif import presented
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.membership import Membership
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
@@ -152,7 +152,7 @@ class Loop(ABC, Generic[L]):
         """Return a member that is there at the begin as its coordinator knows it."""
 
     @abstractmethod
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L: ...
+    def _life(self, birth: Birth) -> L: ...
 
     @abstractmethod
     def _fail(self, fault: Fault) -> None:
@@ -226,7 +226,8 @@ class Loop(ABC, Generic[L]):
                 place: Work(self.seed, place, service, factors.get(name, 1.0), lasting)
                 for place, (name, lasting) in enumerate(zip(self.names, self._lasting, strict=True))
             }
-        self.lives.append(self._life(member, len(self.lives), life, which, self._works[service]))
+        birth = Birth(member, len(self.lives), life, which, self._works[service])
+        self.lives.append(self._life(birth))
 
     def _apply_fault(self, fault: Fault) -> None:
         if not fault.member:
