@@ -24,8 +24,7 @@ from sharelag.tables.declared import meaning_of
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.search import PROBES
-from sharelag.whatif.simulation.summary import SUMMARY
-from sharelag.whatif.simulation.tables import TIMELINE
+from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
 _TOPIC = pa.field("topic", pa.string())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import log2
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sharelag.cli.simulate_options import (
     SCENARIO,
     TRIALS,
     VARIANTS,
+    given_seeds,
     scenario_of,
     seeds_of,
     variants_of,
@@ -65,7 +67,7 @@ def simulate(output: str, **options: Any) -> None:
     scenario = scenario_of(options)
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
-        _require_an_end(tried, options)
+        _require_an_end(scenario, tried, options)
     verdict = ""
     if options["show_scenario"]:
         write(to_json(one, indent=2) for one in tried.values())
@@ -89,7 +91,9 @@ def simulate(output: str, **options: Any) -> None:
         tell(terminal(verdict))
 
 
-def _require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> None:
+def _require_an_end(
+    scenario: Scenario, tried: Mapping[str, Scenario], options: dict[str, Any]
+) -> None:
     """Refuse simulations that would take hours.
 
     Raises
@@ -100,9 +104,16 @@ def _require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> N
     from sharelag.errors import InputError
     from sharelag.whatif.horizon import size
 
-    sizes = [size(scenario) for scenario in tried.values()]
-    each = _each(options)
-    runs = len(seeds_of(options, max(len(tried), each))) * each
+    if options["what_clears"]:
+        from sharelag.whatif.clearing import search
+
+        found = search(scenario, **_to_clear(scenario, options))
+        sizes = [size(replace(scenario, duration_ms=found.horizon_ms))]
+        runs = found.runs * (len(given_seeds(options)) or found.seeds)
+    else:
+        sizes = [size(one) for one in tried.values()]
+        each = _each(options)
+        runs = len(seeds_of(options, max(len(tried), each))) * each
     less = (
         "give a shorter --duration, or larger record batches in a scenario of your own "
         "(--show-scenario)"
@@ -125,10 +136,6 @@ def _each(options: dict[str, Any]) -> int:
     if options["fewest_members"]:
         least, most = options["between"]
         return 1 + int(log2(most - least + 1))
-    if options["what_clears"]:
-        from sharelag.whatif.clearing import MOST_CELLS
-
-        return MOST_CELLS
     return 2 if options["optimal"] or options["against"] else 1
 
 
@@ -203,17 +210,11 @@ def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
     from sharelag.cli.progress_bar import simulation_bar
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
-    from sharelag.whatif.clearing import ASSIGNORS, MOST_CELLS, what_clears
+    from sharelag.whatif.clearing import what_clears
 
     with simulation_bar() as progress:
-        found = what_clears(
-            scenario,
-            assignors=options["assignor"] or ASSIGNORS,
-            members=options["members"] or (),
-            seeds=seeds_of(options, MOST_CELLS),
-            duration_ms=scenario.duration_ms if options["duration"] else None,
-            progress=progress,
-        )
+        seeds, given = given_seeds(options) or None, _to_clear(scenario, options)
+        found = what_clears(scenario, seeds=seeds, progress=progress, **given)
     if output == "human":
         rows, view = found.grid()
         write(lines(rows, output, view.columns))
@@ -222,6 +223,17 @@ def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
     for sentence in found.sentences():
         tell(terminal(sentence))
     return found.verdict()
+
+
+def _to_clear(scenario: Scenario, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what a search for what clears the lag is given."""
+    from sharelag.whatif.clearing import ASSIGNORS
+
+    return {
+        "assignors": options["assignor"] or ASSIGNORS,
+        "members": options["members"] or (),
+        "duration_ms": scenario.duration_ms if options["duration"] else None,
+    }
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:

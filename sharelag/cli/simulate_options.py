@@ -201,14 +201,18 @@ TRIALS = [
 ]
 
 
+def given_seeds(options: dict[str, Any]) -> list[int]:
+    """Return the seeds that were named; none where the question decides."""
+    return list(options["seed"]) or list(range(options["seeds"] or 0))
+
+
 def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
     """Return the seeds that were named, or as many as the question takes of so many variants."""
     from sharelag.whatif.comparison.intervals import enough_seeds
 
     many = options["against"] or options["fewest_members"] or options["sweep"]
-    is_quick = options["compare"] or options["what_clears"]
-    quick = enough_seeds(variants, options["confidence"]) if is_quick else 1
-    return list(options["seed"]) or list(range(options["seeds"] or (SEEDS if many else quick)))
+    quick = enough_seeds(variants, options["confidence"]) if options["compare"] else 1
+    return given_seeds(options) or list(range(SEEDS if many else quick))
 
 
 def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:

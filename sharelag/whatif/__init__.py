@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from sharelag.whatif.comparison.intervals import cost_against_age
     from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
     from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings
-    from sharelag.whatif.consumers import Behaviour, Member, Service, Settings
+    from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
     from sharelag.whatif.fixed import what_if, with_assignment
     from sharelag.whatif.gallery import named, names
     from sharelag.whatif.grid import variants
-    from sharelag.whatif.partition.values import Limits
     from sharelag.whatif.scenario import Costs, Fault, Poison, Scenario
     from sharelag.whatif.scenario_json import from_json, to_json
     from sharelag.whatif.search import Found, Goal, fewest_members
@@ -113,10 +112,9 @@ _HOMES = {
     "comparison.intervals": "cost_against_age",
     "consumer_group": "Moving consumer_group_twin should_move",
     "consumer_groups.coordinator": "ConsumerSettings",
-    "consumers": "Behaviour Member Service Settings",
+    "consumers": "Behaviour Limits Member Service Settings",
     "fixed": "what_if with_assignment",
     "gallery": "named names",
-    "partition.values": "Limits",
     "scenario": "Costs Fault Poison Scenario",
     "scenario_json": "from_json to_json",
     "search": "Found Goal fewest_members",

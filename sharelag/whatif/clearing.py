@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +28,7 @@ from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.grid import AS_IT_IS, Progress, variants
+from sharelag.whatif.grid import AS_IT_IS, Progress, further, variants
 from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
@@ -37,9 +37,6 @@ from sharelag.whatif.scenario import Scenario
 ASSIGNORS = ("all-to-all", "lag-aware-sticky")
 #: Numbers of members that are tried in any case, and at most.
 _LEAST, _MOST = 3, 5
-
-#: Cells of a search that nobody narrowed, at most.
-MOST_CELLS = (1 + len(ASSIGNORS)) * _MOST
 
 #: One assignor with one number of members.
 CELLS = pa.schema(
@@ -183,13 +180,11 @@ def what_clears(
     InputError
         An assignor is not known, or a number of members cannot be.
     """
-    names = list(dict.fromkeys([scenario.assignor, *assignors]))
-    now, given = len(scenario.each_member()), list(members)
-    horizon_ms = duration_ms or long_enough(scenario)
-    more = sorted(given) or _more(scenario, now, horizon_ms)
-    counts = list(dict.fromkeys([now] * (now > 0) + more))
+    given = list(members)
+    names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
+    now = len(scenario.each_member())
     usual = replace(scenario, duration_ms=horizon_ms)
-    chosen = list(range(enough_seeds(len(names) * len(counts)))) if seeds is None else list(seeds)
+    chosen = list(range(enough) if seeds is None else seeds)
     least = len(counts) if given else _LEAST
     parts: list[Comparison] = []
     places: list[tuple[str, int, str]] = []
@@ -203,13 +198,41 @@ def what_clears(
                 tried.setdefault(same, one)
                 places.append((name, count, same))
         width = len(names) * len(chosen)
-        report = progress and _further(progress, (least - len(parts) - 1) * width, runs)
+        report = further(progress, runs, (least - len(parts) - 1) * width)
         parts.append(compare(tried, seeds=chosen, progress=report))
         runs += len(parts[-1].runs)
         if len(parts) >= least and not given and _cleared(parts):
             break
     found = join(parts)
     return Clearing(_cells(found, places, horizon_ms), found, horizon_ms)
+
+
+class Search(NamedTuple):
+    """What is tried at most."""
+
+    assignors: list[str]
+    members: list[int]
+    horizon_ms: int
+    seeds: int  # that tell all of it from the baseline
+
+    @property
+    def runs(self) -> int:
+        """Runs of each seed."""
+        return len(self.assignors) * len(self.members)
+
+
+def search(
+    scenario: Scenario,
+    assignors: Iterable[str] = ASSIGNORS,
+    members: Iterable[int] = (),
+    duration_ms: int | None = None,
+) -> Search:
+    """Return what `what_clears` tries when it is given the same."""
+    names = list(dict.fromkeys([scenario.assignor, *assignors]))
+    now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
+    more = sorted(members) or _more(scenario, now, horizon_ms)
+    counts = list(dict.fromkeys([now] * (now > 0) + more))
+    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)))
 
 
 def in_words(row: dict[str, Any]) -> str:
@@ -255,13 +278,7 @@ def _cleared(parts: Sequence[Comparison]) -> bool:
     return any(row["measure"] == "drain_ms" and row["n"] and not row["unknown"] for row in rows)
 
 
-def _further(progress: Progress, later: int, before: int) -> Progress:
-    """Report the runs of one number of members as part of all that are foreseen."""
-    return lambda done, all_: progress(before + done, before + all_ + max(later, 0))
-
-
 def _cells(found: Comparison, places: Sequence[tuple[str, int, str]], horizon_ms: int) -> pa.Table:
-    """Return the cells with what the comparison says of each."""
     measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
     rows = []
     for assignor, count, variant in places:

@@ -193,13 +193,7 @@ def contrast(
 
 
 def require_baseline(names: list[str], baseline: str | None) -> str:
-    """Return the variant to compare to: the first when none is given.
-
-    Raises
-    ------
-    InputError
-        It is not one of these.
-    """
+    """Return the variant to compare to: the first when none is given."""
     if baseline is not None and baseline not in names:
         raise InputError(
             f"unknown variant {baseline!r} to compare to: "
@@ -439,7 +433,6 @@ class Comparison(Displayable):
 
 
 def _first_of_all(wins: Mapping[str, list[str]]) -> str | None:
-    """Return the variant that is better than all others, if there is one."""
     return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
 
 

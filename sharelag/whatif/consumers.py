@@ -6,27 +6,53 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
-from sharelag.whatif.partition.values import AcquireMode, Limits
 
+#: How a client wants its records (``share.acquire.mode``): whole record batches, or never more than
+#: it requested.
+AcquireMode: TypeAlias = Literal["batch_optimized", "record_limit"]
 #: The largest group.share.max.size that brokers take.
 MOST_MEMBERS = 1_000
 
 
 #: Kafka's names of what a simulation goes by, and ours: in `Limits` or in `Settings`.
 KAFKA_NAMES = {
-    "share.partition.max.record.locks": "max_record_locks",
-    "share.delivery.count.limit": "delivery_count_limit",
     "share.record.lock.duration.ms": "lock_duration_ms",
+    "share.delivery.count.limit": "delivery_count_limit",
+    "share.partition.max.record.locks": "max_record_locks",
     "share.renew.acknowledge.enable": "renew_enabled",
-    "share.heartbeat.interval.ms": "heartbeat_interval_ms",
     "share.session.timeout.ms": "session_timeout_ms",
+    "share.heartbeat.interval.ms": "heartbeat_interval_ms",
     "share.assignment.interval.ms": "assignment_interval_ms",
     "share.isolation.level": "isolation_level",
     "share.auto.offset.reset": "auto_offset_reset",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings of a group that rule its share partitions, with Kafka's defaults.
+
+    Simulations may leave the ranges that brokers enforce, so only what is not positive is refused.
+    """
+
+    # share.partition.max.record.locks: a span of offsets, finished ones included
+    max_record_locks: int = 2000
+    delivery_count_limit: int = 5  # share.delivery.count.limit
+    lock_duration_ms: int = 30_000  # share.record.lock.duration.ms
+    renew_enabled: bool = True  # share.renew.acknowledge.enable
+
+    def __post_init__(self) -> None:
+        for name in ("max_record_locks", "delivery_count_limit", "lock_duration_ms"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}: give a number of at least 1")
+
+    @property
+    def throttled_from(self) -> int:
+        """The delivery count from which fewer records are delivered together."""
+        return max(2, (self.delivery_count_limit + 1) // 2)
 
 
 @dataclass(frozen=True)
@@ -48,13 +74,7 @@ class Settings:
 
 
 def require_members(count: object) -> int:
-    """Return a number of members that can be in a group.
-
-    Raises
-    ------
-    InputError
-        It is not a number from 0 to what a broker lets join at most.
-    """
+    """Return a number of members that can be in a group, as an int."""
     if not isinstance(count, Integral) or int(count) < 0:
         raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
     if (count := int(count)) > MOST_MEMBERS:

@@ -25,6 +25,7 @@ from sharelag.replay.state import window_items
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates
+from sharelag.whatif.consumers import KAFKA_NAMES
 from sharelag.whatif.estimates import Place, before_departure
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -39,17 +40,6 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.stuck_records import poison_of
 
 _MS = 1000
-_SETTINGS = (
-    "share.record.lock.duration.ms",
-    "share.delivery.count.limit",
-    "share.partition.max.record.locks",
-    "share.renew.acknowledge.enable",
-    "share.session.timeout.ms",
-    "share.heartbeat.interval.ms",
-    "share.assignment.interval.ms",
-    "share.isolation.level",
-    "share.auto.offset.reset",
-)
 
 
 class _Known(NamedTuple):
@@ -151,7 +141,7 @@ def scenario_from(
     _note_what_is_not_taken_over(
         evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed
     )
-    unknown = [setting for setting in _SETTINGS if found[setting].source == "assumed"]
+    unknown = [setting for setting in KAFKA_NAMES if found[setting].source == "assumed"]
     if unknown:
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
     return Scenario(
@@ -304,7 +294,6 @@ def _members(
 
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
-    """Return the partitions of a member."""
     return {
         (one["topic_id"], number)
         for one in row["assigned_partitions"] or ()

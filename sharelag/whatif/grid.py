@@ -144,6 +144,13 @@ _OPTIMAL = "optimal"
 Progress = Callable[[int, int], object]
 
 
+def further(progress: Progress | None, before: int, later: int = 0) -> Progress | None:
+    """Report some runs as part of more: ``before`` were made, ``later`` ones are foreseen."""
+    if progress is None:
+        return None
+    return lambda done, all_: progress(before + done, before + all_ + max(later, 0))
+
+
 class PlannedRun(NamedTuple):
     """One simulation to be made; ``id`` is made of the scenario, the seed and sharelag's version.
 
@@ -215,13 +222,7 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
 
 
 def seeds_in(seeds: Iterable[int]) -> list[int]:
-    """Return the seeds one by one.
-
-    Raises
-    ------
-    InputError
-        They are not whole numbers from 0 on.
-    """
+    """Return the seeds one by one."""
     if not isinstance(seeds, Iterable):
         raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
     return [require_seed(seed) for seed in seeds]

@@ -7,9 +7,9 @@ history and lag run on them as on a cluster's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,50 @@ from sharelag.model import (
 )
 from sharelag.replay import combine
 from sharelag.replay.combine import combine_rows, join_neighbours
-from sharelag.whatif.partition.values import Persist, Write
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, RecordKind
 from sharelag.wire.placement import state_partition
+
+
+class WrittenRun(NamedTuple):
+    """Offsets written with one state and delivery count, as a state batch or one by one."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+    per_offset: bool
+
+
+class Write(NamedTuple):
+    """What the broker hands to ``WriteShareGroupState``, and when."""
+
+    time_ms: int
+    start_offset: int
+    delivery_complete_count: int
+    leader_epoch: int
+    state_epoch: int
+    runs: tuple[WrittenRun, ...]
+
+    @property
+    def batches(self) -> list[StateBatch]:
+        """The state batches exactly as Kafka lists them: split batches offset by offset."""
+        batches: list[StateBatch] = []
+        for run in self.runs:
+            if run.per_offset:
+                offsets = range(run.first_offset, run.last_offset + 1)
+                batches += [
+                    StateBatch(offset, offset, run.delivery_state, run.delivery_count)
+                    for offset in offsets
+                ]
+            else:
+                batches.append(StateBatch(*run[:4]))
+        return batches
+
+    @property
+    def merged(self) -> list[StateBatch]:
+        """The same states, those that went out offset by offset in runs again."""
+        return [StateBatch(*run[:4]) for run in self.runs]
 
 
 class CoordinatorError(ShareLagError):
@@ -127,18 +167,6 @@ class StateTopic:
         self._append(
             key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms
         )
-
-    def persist(self, key: SharePartition) -> Persist:
-        """What a simulated share partition hands its writes to; refused ones fail there."""
-
-        def accept(write: Write) -> bool:
-            try:
-                self.write(key, write)
-            except CoordinatorError:
-                return False
-            return True
-
-        return accept
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
         """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written.
@@ -345,71 +373,3 @@ def _fenced_state(state_epoch: int, known: _Known) -> CoordinatorError:
         f"state epoch {state_epoch} is over, {known.state_fence} is known; read the state again"
     )
     return CoordinatorError("FENCED_STATE_EPOCH", 124, advice)
-
-
-#: What is called of a `StateTopic`, and with what.
-Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
-
-
-class StateLog:
-    """The calls of a `StateTopic`, made when their outcome is needed.
-
-    Attributes
-    ----------
-    begins
-        By place, the start offset and the delivery complete count as written last: what Kafka's lag
-        is made of. Not of share partitions whose start offset is not known yet.
-    """
-
-    def __init__(self, keys: list[SharePartition]) -> None:
-        self.keys = keys
-        self.begins: dict[int, tuple[int, int]] = {}
-        self._topic = StateTopic()
-        self._calls: list[Call] = []
-
-    def initialize(self, place: int, start: int, now: int) -> None:
-        """A share partition that is new to its group; -1: no start offset yet."""
-        if start != UNINITIALIZED_START_OFFSET:
-            self.begins[place] = start, 0
-        self._calls.append((self._topic.initialize, (self.keys[place], now, 0, start)))
-
-    def adopt(self, place: int, window: Window, now: int) -> None:
-        """A state that is there at the begin."""
-        if window.start_offset != UNINITIALIZED_START_OFFSET:
-            self.begins[place] = window.start_offset, window.delivery_complete_count
-        self._calls.append((self._topic.adopt, (self.keys[place], window, now)))
-
-    def write(self, place: int, write: Write) -> None:
-        """A write of a share partition's leader."""
-        self.begins[place] = write.start_offset, write.delivery_complete_count
-        self._calls.append((self._topic.write, (self.keys[place], write)))
-
-    def written(self, place: int) -> tuple[int, int] | None:
-        """Return the start offset and the delivery complete count as written last."""
-        return self.begins.get(place)
-
-    def snapshot_cold(self, now: int) -> None:
-        """The share coordinator's timer."""
-        self._calls.append((self._topic.snapshot_cold, (now,)))
-
-    def read(self, place: int, leader_epoch: int, now: int) -> Window:
-        """What a new leader loads."""
-        return self._made().read(self.keys[place], leader_epoch, now)
-
-    def window(self, place: int) -> Window | None:
-        """What is persisted."""
-        return self._made().window(self.keys[place])
-
-    def records(self) -> pa.RecordBatch:
-        """All records, as `sharelag.schemas.RAW`."""
-        return self._made().records()
-
-    def waiting(self) -> Iterator[Call]:
-        """Yield the calls that were not made yet, in order; equal ones make equal records."""
-        yield from self._calls
-
-    def _made(self) -> StateTopic:
-        for call, arguments in self.waiting():
-            call(*arguments)
-        self._calls.clear()
-        return self._topic

@@ -23,13 +23,13 @@ from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import (
     MOST_MEMBERS,
     Behaviour,
+    Limits,
     Member,
     Service,
     Settings,
     require_members,
     settings_named,
 )
-from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.presented import differing, pairs, presented
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 

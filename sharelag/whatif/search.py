@@ -33,7 +33,7 @@ from sharelag.whatif.comparison.intervals import (
     one_sided_interval,
 )
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
-from sharelag.whatif.grid import Progress, grid, run_all
+from sharelag.whatif.grid import Progress, further, grid, run_all
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 
@@ -280,7 +280,7 @@ def fewest_members(
 
     def meets(count: int) -> bool:
         if count not in tried:
-            report = None if progress is None else _further(progress, len(tried) * len(seeds))
+            report = further(progress, len(tried) * len(seeds))
             tried[count] = _probe(scenario, count, goal, seeds, report)
         return tried[count][0]["met"] is True
 
@@ -330,7 +330,3 @@ def _met(found: Interval, goal: Goal) -> bool | None:
     if goal.above:
         return True if low >= goal.limit else (False if high < goal.limit else None)
     return True if high <= goal.limit else (False if low > goal.limit else None)
-
-
-def _further(progress: Progress, before: int) -> Progress:
-    return lambda done, all_: progress(before + done, before + all_)

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.whatif.compiled.outcome import Writes
 from sharelag.whatif.compiled.run import Simulation
 from sharelag.whatif.compiled.support import use_compiled
-from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS
@@ -37,7 +37,7 @@ class SimulationResult(SimulationTables):
     """
 
     requests: pa.Table
-    _states: StateLog
+    _states: Writes
     _logs: tuple[Log, ...]
 
     def records(self) -> pa.RecordBatch:
@@ -147,13 +147,7 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
 
 
 def require_seed(seed: object) -> int:
-    """Return a random seed as an int.
-
-    Raises
-    ------
-    InputError
-        It is not a whole number from 0 on.
-    """
+    """Return a random seed as an int."""
     if not isinstance(seed, Integral) or int(seed) < 0:
         raise InputError(f"{seed!r} cannot be a seed: give a whole number from 0 on")
     return int(seed)

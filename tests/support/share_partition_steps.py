@@ -6,8 +6,8 @@ from sharelag.model import DeliveryState, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.records import StateTopic
-from sharelag.whatif.share_partition import SharePartition
 from sharelag.wire import decode_arrow
+from tests.support.share_partition import SharePartition
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
     DeliveryState.AVAILABLE,

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.whatif.partition.values import (
-    Acknowledgement,
-    AcknowledgeType,
-    LogBatch,
-    Write,
-)
-from sharelag.whatif.records import StateTopic
-from sharelag.whatif.share_partition import SharePartition
+from sharelag.whatif.records import StateTopic, Write
+from sharelag.whatif.simulation.logs import LogBatch
+from tests.support.share_partition import Acknowledgement, AcknowledgeType, SharePartition, persist
 from tests.support.share_schedules import KEY
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
@@ -50,7 +45,7 @@ class Walk:
 
     def persist(self, write: Write) -> bool:
         self.writes.setdefault(self.step, []).append(write)
-        return self.topic.persist(KEY)(write)
+        return persist(self.topic, KEY)(write)
 
     def fetch(self, member: str, now: int, count: int) -> None:
         offset = self.share.next_fetch_offset()

@@ -15,18 +15,18 @@ from typing import Any
 from sharelag.model import SharePartition as Key
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.compiled.in_flight import InFlight
-from sharelag.whatif.partition.values import (
+from sharelag.whatif.records import StateTopic, Write
+from sharelag.whatif.scenario import Limits
+from sharelag.whatif.simulation.logs import LogBatch
+from tests.support.share_partition import (
     AcknowledgeError,
     Acknowledgement,
     InvalidAcknowledgementError,
     InvalidRecordStateError,
-    Limits,
-    LogBatch,
+    SharePartition,
     StateNotWrittenError,
-    Write,
+    persist,
 )
-from sharelag.whatif.records import StateTopic
-from sharelag.whatif.share_partition import SharePartition
 
 KEY = Key("G1", "A" * 22, 0)
 
@@ -89,7 +89,7 @@ class World:
 
     def persist(self, write: Write) -> bool:
         self.writes.append(write)
-        return not self.refuses and self.topic.persist(KEY)(write)
+        return not self.refuses and persist(self.topic, KEY)(write)
 
     # ---- events ----
 

@@ -19,14 +19,9 @@ from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.partition.values import (
-    Acknowledgement,
-    AcknowledgeType,
-    Acquired,
-    Limits,
-)
-from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.scenario import Limits, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
+from tests.support.share_partition import Acknowledgement, AcknowledgeType, Acquired
 
 TERMINAL = (2, 4)
 

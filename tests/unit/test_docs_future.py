@@ -14,7 +14,7 @@ from sharelag.model import DeliveryState
 from sharelag.monitoring.exports.metrics import Gathered, registry_of
 from sharelag.reports import notebooks
 from sharelag.whatif.consumer_group import RUNS
-from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.whatif.simulation.tables import SUMMARY
 from tests.support.chapters import CAPTURE
 
 DOCS = Path(__file__).parents[2] / "docs"

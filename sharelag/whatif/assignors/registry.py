@@ -61,13 +61,7 @@ def find_assignor(name: str) -> Assignor:
 
 
 def known_assignor(name: str) -> Assignor | None:
-    """Return an assignor by its name, or None; that of an installed package is imported now.
-
-    Raises
-    ------
-    InputError
-        That of an installed package cannot be used.
-    """
+    """Return an assignor by its name, or None; that of an installed package is imported now."""
     if name not in ASSIGNORS or (name in _OURS and name not in _UNRIVALLED):
         plugin = plugins.load_plugin("assignor", name, name in _OURS)
         if plugin is not None:
@@ -210,11 +204,6 @@ def require_partitions(name: str, group: Group, answer: Assignment) -> None:
     """Refuse an answer with partitions that are not there, which nobody can simulate.
 
     Kafka's own assignor answers with some where members have them already.
-
-    Raises
-    ------
-    AssignorError
-        With the first of them.
     """
     for member, topics in answer.items():
         for topic, partitions in topics.items():

@@ -251,7 +251,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     Parameters
     ----------
     runs : pyarrow.Table
-        ``variant`` and the columns of `sharelag.whatif.simulation.summary.SUMMARY`, such as
+        ``variant`` and the columns of `sharelag.whatif.simulation.tables.SUMMARY`, such as
         ``Comparison.runs``.
     confidence : float
         Of the bounds (Student's t).

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sharelag.durations import duration
-from sharelag.tables.words import counted, number
+from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.comparison.rows import Compared
 from sharelag.whatif.horizon import rates
 from sharelag.whatif.scenario import Scenario
@@ -42,8 +42,8 @@ def mechanisms(found: Compared, name: str) -> Iterator[str]:
     busy = both("busy_share")
     if busy is not None and usual.assignor != changed.assignor and busy[1] - busy[0] > _BUSIER:
         yield (
-            f"with {usual.assignor} members are busy {busy[0]:.0%} of the time, with "
-            f"{changed.assignor} {busy[1]:.0%}: it lets more of them work where the lag is"
+            f"with {usual.assignor} members are busy {percent(busy[0])} of the time, with "
+            f"{changed.assignor} {percent(busy[1])}: it lets more of them work where the lag is"
         )
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sharelag.durations import duration
 from sharelag.tables.words import number
+from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import Scenario
@@ -338,6 +339,12 @@ def standing(best: Best, baseline: str, is_pair: bool) -> str:
         return ""
     how = "is better" if is_pair else "is best" if best.beats_all else f"is better than {baseline}"
     return f"{joined(best.names)} {'tie' if len(best.names) > 1 else how}"
+
+
+def sentence(said: str) -> str:
+    """Return what is said as a sentence; an assignor's name that it begins with stays as it is."""
+    is_name = said.split(" ")[0].rstrip(",:") in assignor_names()
+    return f"{said if is_name else said[:1].upper() + said[1:]}."
 
 
 def joined(names: tuple[str, ...], word: str = "and") -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.whatif.simulation.tables import SUMMARY
 
 #: One run, whatever variant it is of.
 MADE = pa.schema(

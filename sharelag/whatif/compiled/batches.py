@@ -10,26 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.layout import (
-    BATCH,
-    BATCH_LAST,
-    END,
-    FIRST,
-    GAP_END,
-    HELD,
-    HOLE_FIRST,
-    HOLE_LAST,
-    IN_MEMORY,
-    IS_BEHIND,
-    LAST,
-    MASK,
-    OFFSET_BITS,
-    S_ACQUIRED,
-    SPLIT,
-    START,
-    STATE,
-    WINDOW_AT,
-)
+from sharelag.whatif.compiled.layout import *
 
 
 @part

@@ -108,7 +108,6 @@ class Brokers:
                 self._load(place, window, core[p + at.LEADER_EPOCH], broker)
 
     def _change_leader_of(self, broker: int) -> None:
-        """Others lead what a broker led."""
         core = self._core
         for place in [n for n, p in enumerate(core.places) if core[p + at.LEADER] == broker]:
             self.change_leader(place)
@@ -122,7 +121,6 @@ class Brokers:
         return bool(self._core[self._core[at.BROKERS_AT] + broker * at.BROKER + at.IS_DEAD])
 
     def _after(self, broker: int) -> int:
-        """Who leads after a broker."""
         for one in range(broker + 1, broker + 1 + self._count):
             if not self._is_dead(one % self._count):
                 return one % self._count

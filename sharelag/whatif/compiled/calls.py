@@ -6,11 +6,9 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.batches import held_in
-from sharelag.whatif.compiled.ends import note_drained
-from sharelag.whatif.compiled.kernel import run
+from sharelag.whatif.compiled.kernel import run, sample
 from sharelag.whatif.compiled.requests import closes
-from sharelag.whatif.compiled.sampling import sample
-from sharelag.whatif.compiled.serving import end_leader, wake
+from sharelag.whatif.compiled.serving import end_leader, note_drained, wake
 from sharelag.whatif.compiled.states import expire, move_start
 from sharelag.whatif.compiled.working import close_sessions, poll
 

@@ -12,12 +12,11 @@ import numpy as np
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.coordinator import Coordinator, Target
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.coordinator import Coordinator, Target
-from sharelag.whatif.simulation.life import Life, Surroundings
-from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, Work
+from sharelag.whatif.simulation.life import Birth, Life, Surroundings
+from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
 #: Polls whose accidents are drawn together.
 _ACCIDENTS = 64
@@ -36,17 +35,8 @@ class World(Surroundings):
 class Client(Life):
     """One life of a share consumer."""
 
-    def __init__(
-        self,
-        world: World,
-        member: Member,
-        number: int,
-        life: int,
-        which: int,
-        work: dict[int, Work],
-        work_at: int,
-    ) -> None:
-        self._world, self._core = world, world.core
+    def __init__(self, world: World, birth: Birth, work_at: int) -> None:
+        self._world, self._core, member = world, world.core, birth.member
         self.address = world.core.member()
         self._is_counted: tuple[int, int] | None = None
         fields = {
@@ -55,12 +45,12 @@ class Client(Life):
             at.WAIT: member.fetch_max_wait_ms * MS,
             at.POLL: round(member.service.poll_ms * MS),
             at.WORK_AT: work_at,
-            at.IS_FIXED: int(work[0].is_fixed),
+            at.IS_FIXED: int(birth.work[0].is_fixed),
         }
         for field, value in fields.items():
             self._core[self.address + field] = value
         self._core.behave(self.address, member.behaviour)
-        super().__init__(world, member, number, life, which, work)
+        super().__init__(world, birth)
         self._begin()
 
     # ---- membership ----

@@ -1,76 +1,13 @@
-"""The loop itself: events are done one after the other until Python is needed."""
+"""The loop itself: events are done one after the other until Python is needed; and samples."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.layout import (
-    ACCEPTS_ALL,
-    ACKNOWLEDGED_NOW,
-    ANSWERED,
-    APPENDED,
-    ASKED,
-    ASKED_ROOM,
-    BROKERS,
-    CALLED,
-    CALLS,
-    CHANCES_AT,
-    CHUNK,
-    CHUNK_AT,
-    CHUNKS,
-    CRASH_NOW,
-    CRASHED,
-    DRAW_ACCIDENT,
-    DRAW_CHANCE,
-    DRAW_WORK,
-    DRAWN,
-    DRAWS,
-    E_COUNT,
-    E_FIRST,
-    E_LAST,
-    E_PLACE,
-    ENDED_RUN,
-    ENTRIES,
-    ENTRY_SIZE,
-    EVENTS,
-    EVENTS_ROOM,
-    FETCHES,
-    FIRST_CHUNK,
-    FREE_ASKS,
-    FREE_SLOTS,
-    GIVES_UP,
-    GROW,
-    HANG_NOW,
-    HAS_ACCIDENTS,
-    HELD_BY_ALL,
-    HUNG,
-    INDEX,
-    IS_CRAMPED,
-    IS_FIXED,
-    KIND_BITS,
-    LOCKS_END,
-    MEMBERS,
-    MISSING_CHUNK,
-    MISSING_OF,
-    MISSING_PLACE,
-    NOW,
-    PLACE,
-    PLACES,
-    PLACES_AT,
-    RENEWED,
-    RESUMES,
-    RUNS,
-    RUNS_ROOM,
-    SAYS,
-    SAYS_AND_WAITS,
-    SLOT_HEAD,
-    UNLOCKED,
-    WORK_AT,
-    WORKED,
-    WRITES,
-    WRITES_ROOM,
-)
+from sharelag.whatif.compiled.acquiring import batch_at
+from sharelag.whatif.compiled.batches import held_in
+from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import drop, first
 from sharelag.whatif.compiled.requests import acknowledged, check, refuse_all, says
 from sharelag.whatif.compiled.serving import (
@@ -79,6 +16,7 @@ from sharelag.whatif.compiled.serving import (
     fetches_in_vain,
     gives_up,
     locks_end,
+    log_end,
     unlocked,
 )
 from sharelag.whatif.compiled.working import answered, call, renews, resumes, worked
@@ -188,3 +126,27 @@ def run(a: Any, until: Any, number: Any) -> Any:
             return code, a[CALLED]
         event = first(a)
     return ENDED_RUN, 0
+
+
+@part
+def sample(a: Any) -> None:
+    """Fill in a row for each place as of now."""
+    for number in range(a[PLACES]):
+        p, row = a[PLACES_AT] + number * PLACE, a[SAMPLE_AT] + number * SAMPLE
+        end = log_end(a, p)
+        lag = end - a[p + START] - a[p + COMPLETE]
+        a[row], a[row + 1], a[row + 2] = (
+            a[p + LOG_START],
+            a[p + START],
+            a[p + END] + a[p + IN_MEMORY],
+        )
+        a[row + 3], a[row + 4], a[row + 5], a[row + 6] = a[p + COMPLETE], held_in(a, p), end, lag
+        a[row + 7] = max(a[NOW] - _appended(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
+
+
+@part
+def _appended(a: Any, p: Any, offset: Any) -> Any:
+    """When the record at an offset was appended."""
+    last = a[p + BATCHES]
+    batch = min(max(batch_at(a, p, offset, 0, last), 0), last - 1)
+    return a[a[p + TIMES_AT] + batch] if last else 0

@@ -2,8 +2,8 @@
 
 Kernels share one array of 64-bit integers: each further one would cost at every call. A place (a
 share partition), a member and a slot are addresses in it, and what follows are the offsets of their
-fields, named as in the readable loop. Times are microseconds from the begin unless they end in
-``MS``.
+fields. Kernels import all of these names: they are what they are written in. Times are microseconds
+from the begin unless they end in ``MS``.
 """
 
 from __future__ import annotations
@@ -12,133 +12,54 @@ from __future__ import annotations
 CHUNK = 4096
 
 # ---- globals ----
-(
-    NOW,
-    NUMBER,
-    EVENTS,
-    WRITES,
-    RUNS,
-    OPEN,
-    ASKED,
-    PLACES,
-    PLACES_AT,
-    MEMBERS,
-    NETWORK,
-    FETCH,
-    WRITE,
-    RECORDS_A_FETCH,
-    BEGINS_MS,
-    LOCKS,
-    ATTEMPTS,
-    LOCK_MS,
-    THROTTLED,
-    RENEWS,
-    BROKERS,
-    BROKERS_AT,
-    BROKERS_FAIL,
-    COMPACTIONS,
-    CAUSE,
-    CAUSE_NUMBER,
-    GIVEN_BACK,
-    STEP,
-    DRAINS,
-    DRAINED_AT,
-    FREE,
-    FREE_SLOTS,
-    READY_AT,
-    TAKEN,
-    SLOT,
-    FREE_ASK,
-    FREE_ASKS,
-    ASK_ROWS,
-    FOUND,
-    COUNTS_AT,
-    NODES_AT,
-    CHANCES_AT,
-    CHUNKS,
-    HELD_BY_ALL,
-    CALLS,
-    CALLED,
-    NOTES_REQUESTS,
-    MISSING_PLACE,
-    MISSING_OF,
-    MISSING_CHUNK,
-    EVENTS_AT,
-    EVENTS_ROOM,
-    WRITES_AT,
-    WRITES_ROOM,
-    RUNS_AT,
-    RUNS_ROOM,
-    ASKED_AT,
-    ASKED_ROOM,
-    NEAR,
-    CURSOR,
-    BUCKET_BITS,
-    BUCKETS_AT,
-    FREE_NODE,
-    SAMPLE_AT,
-    IS_CRAMPED,
-    GLOBALS,
-) = range(66)
+# the time, and what it begins with
+NOW, NUMBER, BEGINS_MS, STEP, COMPACTIONS = range(5)
+# the group's settings
+LOCKS, ATTEMPTS, LOCK_MS, THROTTLED, RENEWS = range(5, 10)
+# what things cost
+NETWORK, FETCH, WRITE, RECORDS_A_FETCH = range(10, 14)
+# share partitions, members, brokers
+PLACES, PLACES_AT, MEMBERS, BROKERS, BROKERS_AT, BROKERS_FAIL = range(14, 20)
+# events: in buckets, and far ones in a heap
+NEAR, CURSOR, BUCKET_BITS, BUCKETS_AT, FREE_NODE, EVENTS, EVENTS_AT, EVENTS_ROOM = range(20, 28)
+# what is written: of the open write, and why
+WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(28, 37)
+# requests, where they are noted
+NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(37, 41)
+# slots, and the one of the fetch at hand
+FREE, FREE_SLOTS, READY_AT, SLOT, TAKEN = range(41, 46)
+# what members ask, and what is found in it
+FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(46, 50)
+# counts by place and member, and who waits where
+COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(50, 56)
+# random numbers, and those to be drawn
+CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(56, 61)
+# what Python has to do, and what it reads
+CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(61, 66)
 
 # ---- a place ----
-(
-    INDEX,
-    START,
-    END,
-    FIRST,
-    IN_MEMORY,
-    COMPLETE,
-    FIND,
-    AVAILABLE_FROM,
-    STATE_MS,
-    LOCK_NUMBER,
-    LOCKS_FROM,
-    LOCKS_TO,
-    LOCKS_AT,
-    EARLY_LOCKS,
-    EARLY_LOCKS_AT,
-    WINDOW_AT,
-    HELD,
-    LOCKED_UNTIL,
-    UNLOCK_DUE,
-    APPEND_DUE,
-    EXPIRY_DUE,
-    HEAD,
-    TAIL,
-    BASES_AT,
-    TIMES_AT,
-    BATCHES,
-    AT,
-    READABLE,
-    ARCHIVES,
-    EXPIRED,
-    CHUNK_AT,
-    FIRST_CHUNK,
-    LOG_START,
-    AVAILABLE,
-    POISONS,
-    POISONS_AT,
-    MASK,
-    LOCK_ROOM,
-    SPARE,
-    LAST,
-    GAP_END,
-    GAP_START,
-    IS_BEHIND,
-    LOST,
-    READS_AT,
-    FLAGS_AT,
-    MISSING,
-    MISSING_AT,
-    LEADER,
-    LEADER_EPOCH,
-    WRITE_EPOCH,
-    LIFE,
-    WRITTEN_START,
-    WRITTEN_COMPLETE,
-    PLACE,
-) = range(55)
+# offsets of the state
+INDEX, START, END, FIRST, LAST, IN_MEMORY, COMPLETE, HELD, IS_BEHIND = range(9)
+# where what is available begins
+FIND, AVAILABLE, AVAILABLE_FROM, GAP_START, GAP_END = range(9, 14)
+# the ring of offsets in flight
+WINDOW_AT, MASK, SPARE = range(14, 17)
+# locks: those taken in order, and a heap of early ones
+STATE_MS, LOCK_NUMBER, LOCK_ROOM, LOCKS_FROM, LOCKS_TO, LOCKS_AT, EARLY_LOCKS, EARLY_LOCKS_AT = (
+    range(17, 25)
+)
+# what a fetch waits for, and the fetches that wait
+LOCKED_UNTIL, UNLOCK_DUE, APPEND_DUE, EXPIRY_DUE, HEAD, TAIL = range(25, 31)
+# record batches of the log, up to where it was seen and read
+BASES_AT, TIMES_AT, READS_AT, FLAGS_AT, BATCHES, AT, READABLE, LOG_START = range(31, 39)
+# offsets without a record, and records that go wrong
+MISSING, MISSING_AT, POISONS, POISONS_AT = range(39, 43)
+# random numbers
+CHUNK_AT, FIRST_CHUNK = range(43, 45)
+# counts
+ARCHIVES, EXPIRED, LOST = range(45, 48)
+# the leader, and what it wrote last
+LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(48, 55)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
@@ -153,59 +74,26 @@ M_OFFSET, M_SINCE, MISS = range(3)
 LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
 
 # ---- a member ----
-(
-    ACTIVE,
-    LEAVING,
-    ENDED,
-    MAX_POLL,
-    RECORD_LIMIT,
-    WAIT,
-    POLL,
-    COMMIT,
-    ACCEPTS_ALL,
-    BELOW_ACCEPT,
-    BELOW_RELEASE,
-    BELOW_REJECT,
-    WORK_AT,
-    IS_FIXED,
-    TURN,
-    WANTED,
-    WANTED_AT,
-    SESSIONS_AT,
-    FETCHED,
-    FETCHED_AT,
-    CHANGED,
-    PENDING,
-    WORKING_ON,
-    ENTRY,
-    RECORD,
-    FETCH_NUMBER,
-    FETCH_DONE,
-    ANSWER_FROM,
-    POLLS,
-    BUSY,
-    BUSY_SINCE,
-    MEMBER_INDEX,
-    GIVE_UP_AT,
-    GIVE_UP_NUMBER,
-    GIVE_UP_DUE,
-    HUNG_UNTIL,
-    HAS_ACCIDENTS,
-    BELOW_CRASH,
-    BELOW_HANG,
-    DRAWN_AT,
-    DRAWN,
-    DRAWS,
-    PART_ENTRY,
-    PART_LAST,
-    CRASHES,
-    SAYS_ENTRY,
-    SAYS_OFFSET,
-    SAYS_TO_ENTRY,
-    SAYS_TO,
-    RENEW,
-    MEMBER,
-) = range(51)
+# what it does
+ACTIVE, LEAVING, ENDED, HUNG_UNTIL, BUSY, BUSY_SINCE, POLLS, MEMBER_INDEX = range(8)
+# as the scenario has it
+MAX_POLL, RECORD_LIMIT, WAIT, POLL, COMMIT, RENEW, WORK_AT, IS_FIXED = range(8, 16)
+# bounds of what it says of a record
+ACCEPTS_ALL, BELOW_ACCEPT, BELOW_RELEASE, BELOW_REJECT = range(16, 20)
+# its accidents
+HAS_ACCIDENTS, BELOW_CRASH, BELOW_HANG, DRAWN_AT, DRAWN, DRAWS = range(20, 26)
+# what it has, and whom it fetches from
+TURN, WANTED, WANTED_AT, SESSIONS_AT, CHANGED = range(26, 31)
+# its fetch
+FETCHED, FETCHED_AT, FETCH_NUMBER, FETCH_DONE, ANSWER_FROM = range(31, 36)
+# when its fetch is over
+GIVE_UP_AT, GIVE_UP_NUMBER, GIVE_UP_DUE = range(36, 39)
+# the record at hand, of which slot
+PENDING, WORKING_ON, ENTRY, RECORD = range(39, 43)
+# the part that it works on
+PART_ENTRY, PART_LAST, CRASHES = range(43, 46)
+# the part that it speaks of
+SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(46, 51)
 
 # ---- a share session of a member with a broker, followed by its places; a broker ----
 S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES, SESSION = range(5)

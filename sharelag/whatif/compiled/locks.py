@@ -10,33 +10,7 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.batches import slot_of
-from sharelag.whatif.compiled.layout import (
-    BATCH,
-    BATCH_LAST,
-    COUNT,
-    DEADLINE,
-    EARLY_LOCKS,
-    EARLY_LOCKS_AT,
-    HELD,
-    HELD_BY_ALL,
-    LOCK,
-    LOCK_ENDS,
-    LOCK_FIRST,
-    LOCK_LAST,
-    LOCK_MS,
-    LOCK_NO,
-    LOCK_NUMBER,
-    LOCK_ROOM,
-    LOCK_SIZE,
-    LOCKS_AT,
-    LOCKS_FROM,
-    LOCKS_TO,
-    OWNER,
-    S_ACQUIRED,
-    SPLIT,
-    STATE,
-    STATE_MS,
-)
+from sharelag.whatif.compiled.layout import *
 
 
 @part

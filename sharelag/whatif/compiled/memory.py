@@ -12,8 +12,7 @@ from sharelag.model import TERMINAL_STATES, StateBatch
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.calls import called
 from sharelag.whatif.compiled.sizes import Sizes
-from sharelag.whatif.consumers import Behaviour
-from sharelag.whatif.partition.values import Limits, LogBatch
+from sharelag.whatif.consumers import Behaviour, Limits
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
@@ -78,7 +77,6 @@ class Core:
         self._finished: list[Longs] = []
         self._asked: list[Longs] = []
         self._written = self._ran = self._took = 0
-        self._types = 0, 0
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
         self.places = [
@@ -108,7 +106,8 @@ class Core:
         """How many writes there were."""
         return self._written + self[at.WRITES]
 
-    def _room(self, size: int) -> int:
+    def room(self, size: int) -> int:
+        """Return where that many more numbers are."""
         begin = self._end
         self._end += size
         if self._end > len(self.a):
@@ -122,17 +121,17 @@ class Core:
         costs = scenario.costs
         values = {
             at.PLACES: sizes.places,
-            at.PLACES_AT: self._room(sizes.places * at.PLACE),
-            at.READY_AT: self._room(2 * sizes.places),
+            at.PLACES_AT: self.room(sizes.places * at.PLACE),
+            at.READY_AT: self.room(2 * sizes.places),
             at.ASK_ROWS: sizes.scratch,
             at.BROKERS: scenario.brokers,
-            at.BROKERS_AT: self._room(scenario.brokers * at.BROKER),
+            at.BROKERS_AT: self.room(scenario.brokers * at.BROKER),
             at.BROKERS_FAIL: int(sizes.leaders_change),
-            at.DRAINED_AT: self._room(sizes.steps),
-            at.SAMPLE_AT: self._room(sizes.places * at.SAMPLE),
-            at.BUCKETS_AT: self._room(at.BUCKETS),
+            at.DRAINED_AT: self.room(sizes.steps),
+            at.SAMPLE_AT: self.room(sizes.places * at.SAMPLE),
+            at.BUCKETS_AT: self.room(at.BUCKETS),
             at.BUCKET_BITS: sizes.bucket_bits,
-            at.CHANCES_AT: self._room(sizes.attempts * self._chunks),
+            at.CHANCES_AT: self.room(sizes.attempts * self._chunks),
             at.CHUNKS: self._chunks,
             at.NETWORK: round(costs.network_ms * MS),
             at.FETCH: round(costs.fetch_ms * MS),
@@ -149,7 +148,7 @@ class Core:
         self.limit(scenario.settings.limits)
         self.a[self[at.CHANCES_AT] : self._end] = -1
         for _ in range(4 * (sizes.members + sizes.places) + 64):
-            node = self._room(at.NODE)
+            node = self.room(at.NODE)
             self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
 
     def limit(self, limits: Limits) -> None:
@@ -163,11 +162,11 @@ class Core:
         fields = {
             at.INDEX: number,
             at.EXPIRY_DUE: -1,
-            at.LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
-            at.EARLY_LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
-            at.WINDOW_AT: self._room(self._window * at.OFFSET),
-            at.BASES_AT: self._room(len(log.bases)),
-            at.TIMES_AT: self._room(len(log.times)),
+            at.LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
+            at.EARLY_LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
+            at.WINDOW_AT: self.room(self._window * at.OFFSET),
+            at.BASES_AT: self.room(len(log.bases)),
+            at.TIMES_AT: self.room(len(log.times)),
             at.BATCHES: len(log.times),
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
@@ -180,7 +179,7 @@ class Core:
         }
         fields[at.READS_AT] = fields[at.TIMES_AT]
         if log.readable is not log.times:
-            fields[at.READS_AT] = self._room(len(log.readable))
+            fields[at.READS_AT] = self.room(len(log.readable))
         a = self.a
         for field, value in fields.items():
             a[p + field] = value
@@ -202,7 +201,7 @@ class Core:
         rows = np.concatenate([known, np.column_stack([new, np.full(len(new), since)])])
         self._missing[number] = rows = rows[np.argsort(rows[:, at.M_OFFSET])]
         if len(new):
-            begin = self._room(rows.size)
+            begin = self.room(rows.size)
             self.a[begin : self._end] = rows.reshape(-1)
             self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), begin
         bases = np.array(log.bases)
@@ -212,7 +211,7 @@ class Core:
         flags |= at.IS_ABORTED * np.isin(bases[:-1], np.array(list(log.aborted), np.int64))
         if flags.any():
             if not self[p + at.FLAGS_AT]:
-                self[p + at.FLAGS_AT] = self._room(len(flags))
+                self[p + at.FLAGS_AT] = self.room(len(flags))
             self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
         # The next fetch may begin behind a hole.
         ends = np.flatnonzero(~is_removed)
@@ -223,7 +222,7 @@ class Core:
     def poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
         """Put in which records of a place go wrong: how, in how many deliveries, how long held."""
         p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
-        begin = self._room(len(rows) * at.POISON)
+        begin = self.room(len(rows) * at.POISON)
         self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
         self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
 
@@ -277,15 +276,15 @@ class Core:
             before = self._capacity
             self._capacity = max(2 * number, self._sizes.members, 1)
             for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
-                old, begin = self[where], self._room(self._capacity * places * size)
+                old, begin = self[where], self.room(self._capacity * places * size)
                 self.a[begin:][: before * places * size] = self.a[old:][: before * places * size]
                 self[where] = begin
-        m = self._room(at.MEMBER)
+        m = self.room(at.MEMBER)
         self.members.append(m)
         self[at.MEMBERS] = self[at.MEMBERS] + 1
         for field in (at.WANTED_AT, at.FETCHED_AT):
-            self[m + field] = self._room(places)
-        self[m + at.SESSIONS_AT] = self._room(self[at.BROKERS] * (at.SESSION + places))
+            self[m + field] = self.room(places)
+        self[m + at.SESSIONS_AT] = self.room(self[at.BROKERS] * (at.SESSION + places))
         self[m + at.MEMBER_INDEX] = number
         self[m + at.PENDING] = self[m + at.BUSY_SINCE] = self[m + at.WORKING_ON] = -1
         return m
@@ -308,21 +307,21 @@ class Core:
 
     def works(self, fixed: Sequence[int]) -> int:
         """Room for the work of a service: fixed times by place, and where the drawn ones are."""
-        address = self._room(len(fixed) + self._chunks)
+        address = self.room(len(fixed) + self._chunks)
         self.a[address : self._end] = -1
         self.a[address : address + len(fixed)] = fixed
         return address
 
     def put_chunk(self, address: int, drawn: Longs) -> None:
         """Keep random numbers, and note where."""
-        begin = self._room(len(drawn))
+        begin = self.room(len(drawn))
         self.a[begin : self._end] = drawn
         self[address] = begin
 
     def put_accidents(self, m: int, drawn: Longs) -> None:
         """Give a life random numbers for its accidents, in place of those that it has used."""
         if not self[m + at.DRAWN_AT]:
-            self[m + at.DRAWN_AT] = self._room(len(drawn))
+            self[m + at.DRAWN_AT] = self.room(len(drawn))
         begin = self[m + at.DRAWN_AT]
         self.a[begin : begin + len(drawn)] = drawn
         self[m + at.DRAWN], self[m + at.DRAWS] = 0, len(drawn)
@@ -345,12 +344,12 @@ class Core:
             self.a[begin:][: count * at.EVENT] = self.a[before:][: count * at.EVENT]
         if self[at.FREE_SLOTS] < members + 1:
             for _ in range(2 * members + 2):
-                slot = self._room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+                slot = self.room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
                 self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
                 self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1
         if self[at.FREE_ASKS] < self[at.BROKERS] + 2:
             for _ in range(members + 2 * self[at.BROKERS] + 2):
-                ask = self._room(at.ASK_HEAD + sizes.scratch * (at.ROW + 1))
+                ask = self.room(at.ASK_HEAD + sizes.scratch * (at.ROW + 1))
                 self[ask + at.A_NEXT_FREE], self[at.FREE_ASK] = self[at.FREE_ASK], ask
                 self[at.FREE_ASKS] = self[at.FREE_ASKS] + 1
 
@@ -360,33 +359,6 @@ class Core:
             self.a[: self._end] = 0
             _KEPT.append(self.a)
         self._hold(np.zeros(0, np.int64))
-
-    def fetched(self, p: int, batches: Sequence[LogBatch], aborted: Sequence[LogBatch]) -> None:
-        """Put in what a fetch of the log brought, instead of the log."""
-        bases, flags = [batches[0].base_offset], []
-        bad = {one.base_offset for one in aborted}
-        for base, last in batches:
-            if base > bases[-1]:
-                bases.append(base)
-                flags.append(at.IS_REMOVED)
-            bases.append(last + 1)
-            flags.append(at.IS_ABORTED if base in bad else 0)
-        if self[p + at.READABLE] < len(bases):
-            self[p + at.READABLE] = 2 * len(bases)
-            self[p + at.BASES_AT] = self._room(2 * len(bases))
-            self[p + at.FLAGS_AT] = self._room(2 * len(bases))
-        self.a[self[p + at.BASES_AT] :][: len(bases)] = bases
-        self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
-        self[p + at.BATCHES] = len(flags)
-        if not self[p + at.IN_MEMORY]:
-            self[p + at.FIRST], self[p + at.LAST] = self[p + at.START], self[p + at.START] - 1
-        self.have_window(p, bases[-1])
-
-    def types(self, count: int) -> int:
-        """Return room for types of acknowledgements, until the next time."""
-        if count > self._types[1]:
-            self._types = self._room(2 * count), 2 * count
-        return self._types[0]
 
     def have_window(self, p: int, until: int | None = None) -> None:
         """Make the window of a place larger if a fetch may need more, now or from an offset on."""
@@ -402,7 +374,7 @@ class Core:
     def _widen(self, p: int, before: int, larger: int) -> None:
         window = self[p + at.WINDOW_AT]
         self[p + at.MASK] = larger - 1
-        self[p + at.WINDOW_AT] = self._room(larger * at.OFFSET)
+        self[p + at.WINDOW_AT] = self.room(larger * at.OFFSET)
         offsets = np.arange(self[p + at.FIRST], self[p + at.LAST] + 1)
         old = _rows_at(self.a, window, before, at.OFFSET)
         new = _rows_at(self.a, self[p + at.WINDOW_AT], larger, at.OFFSET)
@@ -412,7 +384,7 @@ class Core:
         self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
         for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
             begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
-            self[p + field] = self._room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
+            self[p + field] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
             self.a[self[p + field] :][:size] = self.a[begin:][:size]
 
     def finished(self) -> Longs:
@@ -441,7 +413,7 @@ class Core:
         if self[room] >= needed:
             return False
         rows = 2 * max(needed, _ROWS)
-        self[where], self[room] = self._room(rows * size), rows
+        self[where], self[room] = self.room(rows * size), rows
         return True
 
     def _flush(self) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from sharelag.model import SharePartition, Window
+from sharelag.model import UNINITIALIZED_START_OFFSET, SharePartition, Window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.partition.values import Write, WrittenRun
-from sharelag.whatif.records import Call, StateLog, StateTopic
+from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
@@ -49,11 +49,23 @@ class Counted(Tally):
         return self._finished if self._core is None else self._core.finished()
 
 
-class Writes(StateLog):
-    """The writes of a run, made when their outcome is needed."""
+#: What is called of a `StateTopic`, and with what.
+Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+
+
+class Writes:
+    """What a run sends to the share coordinator, which gets it when its outcome is needed.
+
+    Attributes
+    ----------
+    begins
+        By place, the start offset and the delivery complete count as the run begins: what Kafka's
+        lag is made of. Not of share partitions whose start offset is not known yet.
+    """
 
     def __init__(self, keys: list[SharePartition], core: Core) -> None:
-        super().__init__(keys)
+        self.keys, self._topic = keys, StateTopic()
+        self.begins: dict[int, tuple[int, int]] = {}
         self._core: Core | None = core
         self.state_epochs = [0] * len(keys)
         self._between: list[tuple[int, Call]] = []  # calls, and how many writes are before
@@ -75,29 +87,40 @@ class Writes(StateLog):
         return self.begins.get(place)
 
     def initialize(self, place: int, start: int, now: int) -> None:
-        """A share partition that is new to its group."""
-        super().initialize(place, start, now)
-        self._take_calls()
+        """A share partition that is new to its group; -1: no start offset yet."""
+        if start != UNINITIALIZED_START_OFFSET:
+            self.begins[place] = start, 0
+        self._call(self._topic.initialize, self.keys[place], now, 0, start)
 
     def adopt(self, place: int, window: Window, now: int) -> None:
         """A state that is there at the begin."""
-        super().adopt(place, window, now)
-        self._take_calls()
+        if window.start_offset != UNINITIALIZED_START_OFFSET:
+            self.begins[place] = window.start_offset, window.delivery_complete_count
+        self._call(self._topic.adopt, self.keys[place], window, now)
         self.state_epochs[place] = window.state_epoch
 
     def snapshot_cold(self, now: int) -> None:
         """The share coordinator's timer."""
-        super().snapshot_cold(now)
-        self._take_calls()
+        self._call(self._topic.snapshot_cold, now)
 
-    def _take_calls(self) -> None:
-        """Note when the calls so far were made."""
+    def read(self, place: int, leader_epoch: int, now: int) -> Window:
+        """What a new leader loads."""
+        return self._made().read(self.keys[place], leader_epoch, now)
+
+    def window(self, place: int) -> Window | None:
+        """What is persisted."""
+        return self._made().window(self.keys[place])
+
+    def records(self) -> pa.RecordBatch:
+        """All records, as `sharelag.schemas.RAW`."""
+        return self._made().records()
+
+    def _call(self, call: Callable[..., object], *arguments: Any) -> None:
         written = self._core.written if self._core is not None else self._past
-        self._between += [(written, call) for call in self._calls]
-        self._calls.clear()
+        self._between.append((written, (call, arguments)))
 
     def waiting(self) -> Iterator[Call]:
-        """Yield the calls that were not made yet, in order, with the writes of the run."""
+        """Yield the calls that were not made yet, in order; equal ones make equal records."""
         writes, runs = self._writes, self._runs
         if self._core is not None:
             writes, runs = self._core.take_writes()
@@ -124,7 +147,8 @@ class Writes(StateLog):
             self._between.clear()
 
     def _made(self) -> StateTopic:
-        topic = super()._made()
+        for call, arguments in self.waiting():
+            call(*arguments)
         self._between.clear()
         self._writes, self._runs = self._writes[:0], self._runs[:0]
-        return topic
+        return self._topic

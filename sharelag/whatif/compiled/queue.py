@@ -9,21 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.layout import (
-    BUCKET_BITS,
-    BUCKETS,
-    BUCKETS_AT,
-    CURSOR,
-    EVENT,
-    EVENTS,
-    EVENTS_AT,
-    FREE_NODE,
-    KIND_BITS,
-    NEAR,
-    NODE_NEXT,
-    NOW,
-    NUMBER,
-)
+from sharelag.whatif.compiled.layout import *
 
 #: Events of a bucket that a new one may have to pass.
 _MOST_PASSED = 12

@@ -5,9 +5,26 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from numba import types
+from numba.extending import intrinsic
+
 from sharelag.compiled import compiled, is_cached, kernel
 from sharelag.whatif.compiled.calls import called
-from sharelag.whatif.compiled.pointers import pointer
+
+
+def _pointer(_context: Any, a: Any) -> Any:
+    """Return where the numbers of an array begin; they have to stay there."""
+    kinds: Any = types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    return kinds.CPointer(a.dtype)(a), generate
+
+
+#: The memory of a run as a pointer, for kernels: an array would be counted, atomically, at every
+#: call.
+pointer: Any = intrinsic(_pointer)
 
 
 @kernel

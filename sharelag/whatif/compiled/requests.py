@@ -6,43 +6,10 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.acknowledging import acknowledge, check_rows, records_in, rows_end
-from sharelag.whatif.compiled.layout import (
-    A_NEXT_FREE,
-    A_OF,
-    A_ROWS,
-    A_TYPES,
-    ACKNOWLEDGED_NOW,
-    ACKNOWLEDGES,
-    ASK_HEAD,
-    ASK_ROWS,
-    BROKERS_FAIL,
-    CAUSE,
-    CAUSE_NUMBER,
-    CLOSES_SESSION,
-    COUNTED,
-    FREE_ASK,
-    FREE_ASKS,
-    INDEX,
-    MEMBER_INDEX,
-    NETWORK,
-    NOW,
-    NUMBER,
-    PLACE,
-    PLACES,
-    PLACES_AT,
-    R_PLACE,
-    R_TAKEN,
-    RECONNECT,
-    REFUSED,
-    RESUMES,
-    ROW,
-    START,
-    WRITE,
-)
+from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
-from sharelag.whatif.compiled.serving import after_write, is_dead, wake
+from sharelag.whatif.compiled.serving import after_write, forget, is_dead, node_of, wake
 from sharelag.whatif.compiled.states import counts_of, expire, finish, release_all, see_time
-from sharelag.whatif.compiled.waiting import forget, node_of
 
 
 @part

@@ -15,17 +15,17 @@ from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.clients import Client, World
+from sharelag.whatif.compiled.coordinator import Coordinator, Joined, Target
 from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import Counted, Writes
+from sharelag.whatif.compiled.watch import Watch
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.clock import MS, Clock, check
-from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
-from sharelag.whatif.simulation.loop import Loop, Progress, SimulationTables, Works
+from sharelag.whatif.simulation.life import Birth
+from sharelag.whatif.simulation.loop import Loop, SimulationTables
 from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.streams import Longs, member_id
-from sharelag.whatif.simulation.tables import Assigned
-from sharelag.whatif.simulation.watch import Watch
+from sharelag.whatif.simulation.streams import Longs
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
@@ -129,17 +129,11 @@ class Simulation(Loop[Client]):
         members = [life.id for life in self.lives]
         return [in_flight(self.core, p, members) for p in self.core.places]
 
-    def _gather(self) -> None:
-        joined = {}
-        for which, member in enumerate(self.each):
-            if not member.join_ms:
-                target: Target = {}
-                for topic, partition in member.assigned:
-                    target.setdefault(topic, []).append(partition)
-                joined[member_id(self.seed, which, 0)] = Joined(
-                    member.topics, member.rack, 0, target=target
-                )
-        self.coordinator.gather(joined)
+    def _joined(self, member: Member) -> Joined:
+        target: Target = {}
+        for topic, partition in member.assigned:
+            target.setdefault(topic, []).append(partition)
+        return Joined(member.topics, member.rack, 0, target=target)
 
     def _schedule_upkeep(self) -> None:
         self.clock.at(_COLD_MS * MS, self._snapshot_cold)
@@ -153,13 +147,12 @@ class Simulation(Loop[Client]):
         if not life or leave_ms is None or self.clock.now < leave_ms * MS:
             super()._spawn(which, life)  # else it would have left by now
 
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
-        service = member.service
+    def _life(self, birth: Birth) -> Client:
+        service = birth.member.service
         if service not in self._work_at:
-            fixed = [work[place].fixed for place in range(len(self.names))]
+            fixed = [birth.work[place].fixed for place in range(len(self.names))]
             self._work_at[service] = self.core.works(fixed)
-        where = self._work_at[service]
-        client = Client(self.world, member, number, life, which, work, where)
+        client = Client(self.world, birth, self._work_at[service])
         self._clients[client.address] = client
         return client
 
@@ -200,14 +193,8 @@ class Simulation(Loop[Client]):
         rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
         return rows.reshape(-1, at.SAMPLE)
 
-    def _progress(self, place: int, end: int) -> Progress:
-        raise NotImplementedError("all places are observed together")
-
     def _note_drained(self) -> None:
         self.core.call(calls.NOTE_DRAINED, self.core.places[-1])
-
-    def _assigned(self) -> Sequence[Assigned]:
-        return self.coordinator.assignments
 
     def _assignor(self) -> str:
         return self.scenario.assignor

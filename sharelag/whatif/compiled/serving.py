@@ -1,4 +1,4 @@
-"""The broker's answers to fetches, and what they wait for."""
+"""The broker's answers to fetches, what they wait for, and where logs end."""
 
 from __future__ import annotations
 
@@ -12,77 +12,89 @@ from sharelag.whatif.compiled.acquiring import (
     can_fetch_from,
     next_fetch_offset,
 )
-from sharelag.whatif.compiled.ends import fetch_end, note_drained
-from sharelag.whatif.compiled.layout import (
-    ANSWER_FROM,
-    ANSWERED,
-    APPEND_DUE,
-    APPENDED,
-    BASES_AT,
-    BATCHES,
-    BEGINS_MS,
-    BROKER,
-    BROKERS_AT,
-    BROKERS_FAIL,
-    COMPLETE,
-    COUNTED,
-    DELIVERED,
-    E_COUNT,
-    E_FIRST,
-    E_LAST,
-    END,
-    ENTRIES,
-    ENTRY_SIZE,
-    EXPIRY_DUE,
-    FETCH,
-    FETCH_DONE,
-    FETCH_NUMBER,
-    FETCHED,
-    FETCHED_AT,
-    FIRST,
-    FREE,
-    FREE_SLOTS,
-    GIVE_UP_AT,
-    GIVE_UP_DUE,
-    GIVE_UP_NUMBER,
-    GIVES_UP,
-    HEAD,
-    IN_MEMORY,
-    INDEX,
-    IS_CRAMPED,
-    IS_DEAD,
-    LEADER,
-    LIFE,
-    LOCKED_UNTIL,
-    LOCKS_END,
-    LOG_START,
-    LOST,
-    MASK,
-    MAX_POLL,
-    MEMBER_INDEX,
-    NETWORK,
-    NEVER,
-    NEXT_FREE,
-    NOW,
-    NUMBER,
-    READABLE,
-    READS_AT,
-    READY_AT,
-    RECONNECT,
-    RECORDS_A_FETCH,
-    REDELIVERED,
-    SLOT,
-    SLOT_HEAD,
-    SPARE,
-    START,
-    TAKEN,
-    UNLOCK_DUE,
-    UNLOCKED,
-    WAIT,
-)
+from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import insert, push
 from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
-from sharelag.whatif.compiled.waiting import forget, wait
+
+
+@part
+def log_end(a: Any, p: Any) -> Any:
+    """The end offset now."""
+    at, times = a[p + AT], a[p + TIMES_AT]
+    while at < a[p + BATCHES] and a[times + at] <= a[NOW]:
+        at += 1
+    a[p + AT] = at
+    return a[a[p + BASES_AT] + at]
+
+
+@part
+def fetch_end(a: Any, p: Any) -> Any:
+    """Up to where fetches read: the last stable offset, if the group reads committed only."""
+    if a[p + READS_AT] == a[p + TIMES_AT]:
+        end = log_end(a, p)
+        a[p + READABLE] = a[p + AT]
+        return end
+    at, reads = a[p + READABLE], a[p + READS_AT]
+    while at < a[p + BATCHES] and a[reads + at] <= a[NOW]:
+        at += 1
+    a[p + READABLE] = at
+    return a[a[p + BASES_AT] + at]
+
+
+@part
+def note_drained(a: Any, p: Any) -> None:
+    """Note the time if nothing is left to finish, neither there nor elsewhere."""
+    if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
+        return
+    for number in range(a[PLACES]):
+        other = a[PLACES_AT] + number * PLACE
+        if log_end(a, other) - a[other + START] - a[other + COMPLETE] > 0:
+            return
+    last = a[DRAINED_AT] + a[DRAINS] - 1
+    if not a[DRAINS] or a[last] // a[STEP] < a[NOW] // a[STEP]:
+        a[last + 1] = a[NOW]
+        a[DRAINS] += 1
+
+
+@part
+def node_of(a: Any, m: Any, p: Any) -> Any:
+    """Where it is noted whether a member waits for a place, and who does before and after it."""
+    return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * NODE_OF_PLACE
+
+
+@part
+def wait(a: Any, m: Any, p: Any) -> None:
+    """Let a fetch wait for a place, after all others: in a list of each place."""
+    node = node_of(a, m, p)
+    if a[node]:
+        return
+    a[node], a[node + 1], a[node + 2] = 1, a[p + TAIL], 0
+    if a[p + TAIL]:
+        a[node_of(a, a[p + TAIL], p) + 2] = m
+    else:
+        a[p + HEAD] = m
+    a[p + TAIL] = m
+
+
+@part
+def forget(a: Any, m: Any) -> None:
+    """A fetch waits no more."""
+    a[m + FETCH_DONE] = 1
+    for number in range(a[m + FETCHED]):
+        p = a[a[m + FETCHED_AT] + number]
+        node = node_of(a, m, p)
+        if not a[node]:
+            continue
+        before, after = a[node + 1], a[node + 2]
+        a[node] = 0
+        if before:
+            a[node_of(a, before, p) + 2] = after
+        else:
+            a[p + HEAD] = after
+        if after:
+            a[node_of(a, after, p) + 1] = before
+        else:
+            a[p + TAIL] = before
 
 
 @part

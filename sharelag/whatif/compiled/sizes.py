@@ -23,7 +23,6 @@ class Sizes:
 
     places: int
     members: int
-    most_polled: int  # records that a member asks for
     window: int  # offsets in flight, a power of 2
     leaders_change: bool  # there are several brokers, or they fail
     usual: int  # offsets in flight that most groups do with, a power of 2: small ones stay cached
@@ -61,7 +60,6 @@ class Sizes:
         found = cls(
             places,
             sum(member.count for member in scenario.members),
-            polled,
             1 << max(most, 64).bit_length(),
             leaders_change,
             1 << max(roomy, held + spare, round(_behind_locks(scenario))).bit_length(),

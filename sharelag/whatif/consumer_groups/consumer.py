@@ -14,8 +14,8 @@ from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings, Coordi
 from sharelag.whatif.consumer_groups.work import Batch, Partition, Returned, process
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.life import Life, Surroundings
-from sharelag.whatif.simulation.streams import Outcomes, Work
+from sharelag.whatif.simulation.life import Birth, Life, Surroundings
+from sharelag.whatif.simulation.streams import Outcomes
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 
@@ -142,18 +142,10 @@ _DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = rang
 class Consumer(Life):
     """One life of a consumer."""
 
-    def __init__(
-        self,
-        world: World,
-        member: Member,
-        number: int,
-        life: int,
-        which: int,
-        work: dict[int, Work],
-    ) -> None:
-        super().__init__(world, member, number, life, which, work)
+    def __init__(self, world: World, birth: Birth) -> None:
+        super().__init__(world, birth)
         self._world, self._settings = world, world.settings
-        self._fetcher = Fetcher(world, member, self._fetched)
+        self._fetcher = Fetcher(world, birth.member, self._fetched)
         self._write = 2 * self._network + round(world.scenario.costs.write_ms * MS)
         self._target: Places | None = None  # sent by the coordinator, not yet taken over
         self._batch: Batch | None = None
@@ -308,7 +300,6 @@ class Consumer(Life):
         self._poll()
 
     def _commit(self, places: Sequence[int]) -> None:
-        """Commit what is done."""
         positions = self._fetcher.positions
         committed = {place: positions[place] for place in places if place in positions}
         for partition, first, _ in self._batch.returned if self._batch else ():

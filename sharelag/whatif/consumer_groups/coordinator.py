@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sharelag.errors import InputError
-from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.coordinator import Membership
-from sharelag.whatif.simulation.tables import Assigned
+from sharelag.whatif.simulation.clock import Clock
+from sharelag.whatif.simulation.membership import Membership
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,11 @@ class Joined:
 
 
 class Coordinator(Membership[Joined]):
-    """The group coordinator of one consumer group, with all target assignments in order."""
+    """The group coordinator of one consumer group."""
 
     def __init__(self, clock: Clock, partitions: int, settings: ConsumerSettings) -> None:
-        super().__init__(clock, settings.session_timeout_ms)
-        self._partitions, self._interval = partitions, settings.assignment_interval_ms * MS
-        self._assignment_epoch = 0
-        self._assigned_at: int | None = None
-        self.assignments: list[Assigned] = []
+        super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
+        self._count = partitions
 
     def heartbeat(
         self, member: str, subscribed: Places, owned: Places, joins: bool
@@ -147,23 +143,15 @@ class Coordinator(Membership[Joined]):
         known.held |= wanted
         return wanted
 
-    def _assign(self) -> None:
-        now = self._clock.now
-        early = self._assigned_at is not None and now < self._assigned_at + self._interval
-        if self.group_epoch == self._assignment_epoch or early:
-            return
-        target = uniform(
+    @property
+    def _partitions(self) -> int:
+        return self._count
+
+    def _pairs(self, target: Places) -> Places:
+        return target
+
+    def _target(self) -> dict[str, Places]:
+        return uniform(
             {id_: known.subscribed for id_, known in self.members.items()},
             {id_: known.target for id_, known in self.members.items()},
         )
-        self._assignment_epoch, self._assigned_at = self.group_epoch, now
-        changes = []
-        for id_, known in self.members.items():
-            changes.append((known.target, target[id_]))
-            known.target = target[id_]
-        pairs = sum(len(after) for _, after in changes)
-        added = sum(len(after - before) for before, after in changes)
-        revoked = sum(len(before - after) for before, after in changes)
-        idle = sum(not after for _, after in changes)
-        numbers = (len(changes), pairs, added, revoked, idle, self._partitions - pairs)
-        self.assignments.append(Assigned(now, self._assignment_epoch, *numbers, self.rebalances))

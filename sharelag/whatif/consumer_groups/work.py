@@ -172,5 +172,4 @@ def process(
 
 
 def _answer(answers: Longs | None) -> int:
-    """Return what became of a single record."""
     return ACCEPT if answers is None else int(answers[0])

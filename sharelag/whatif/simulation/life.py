@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -24,28 +25,28 @@ class Surroundings:
     spawn: Callable[[int, int], None]  # a member of the scenario begins another life
 
 
+class Birth(NamedTuple):
+    """What a life begins with."""
+
+    member: Member
+    number: int  # of all lives, in the order of their begins
+    life: int  # how often the member came back before
+    which: int  # the member's place in the scenario
+    work: dict[int, Work]
+
+
 class Life(ABC):
     """One life of a member of the scenario, from joining to its end.
 
-    ``number`` counts all lives, in the order of their begins. Microseconds: ``joined``, ``left``,
-    ``busy`` (processing records) and ``unassigned`` (without a partition). ``ended`` says how, None
-    while it lives; ``polls`` how many brought records.
+    Microseconds: ``joined``, ``left``, ``busy`` (processing records) and ``unassigned`` (without a
+    partition). ``ended`` says how, None while it lives; ``polls`` how many brought records.
     """
 
-    def __init__(
-        self,
-        world: Surroundings,
-        member: Member,
-        number: int,
-        life: int,
-        which: int,
-        work: dict[int, Work],
-    ) -> None:
-        self.member, self.number = member, number
-        self.life, self.which, self.work = life, which, work
+    def __init__(self, world: Surroundings, birth: Birth) -> None:
+        self.member, self.number, self.life, self.which, self.work = birth
         self._clock, self._spawn = world.clock, world.spawn
-        self.id = member_id(world.seed, which, life)
-        self._chance = generator(world.seed, ACCIDENT, which, life)
+        self.id = member_id(world.seed, self.which, self.life)
+        self._chance = generator(world.seed, ACCIDENT, self.which, self.life)
         self._network = round(world.scenario.costs.network_ms * MS)
         self.joined = world.clock.now
         self.left: int | None = None
@@ -54,7 +55,7 @@ class Life(ABC):
         self.places: list[int] = []
         self._unassigned_since: int | None = self.joined
         self._busy_since: int | None = None
-        self._topics = member.topics
+        self._topics = self.member.topics
         self._beats = 0
         self._leaving = self._known = False
         self._muted_until = self._hung_until = 0

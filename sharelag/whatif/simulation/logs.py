@@ -14,13 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sharelag.whatif.partition.values import LogBatch
 from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulation.streams import ARRIVALS, Longs, generator
 
 _HOUR_MS = 3_600_000
 #: When fetches can read what comes after a transaction that stays open.
 _NEVER = np.iinfo(np.int64).max
+
+
+class LogBatch(NamedTuple):
+    """One record batch of the log, offsets inclusive; compaction may have left fewer."""
+
+    base_offset: int
+    last_offset: int
 
 
 class Log:
@@ -266,7 +272,6 @@ def _appended(
 
 
 def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
-    """When a producer appends record batches, in microseconds."""
     edges, passed = expected(producer, scenario)
     total = passed[-1] / producer.batch_records
     if producer.pattern == "steady":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,9 @@ from sharelag.whatif import presented
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.logs import logs
+from sharelag.whatif.simulation.membership import Membership
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
 from sharelag.whatif.simulation.streams import (
     CRASH,
@@ -33,9 +34,9 @@ from sharelag.whatif.simulation.streams import (
     Longs,
     Outcomes,
     Work,
+    member_id,
 )
-from sharelag.whatif.simulation.summary import summary
-from sharelag.whatif.simulation.tables import Assigned, Tally
+from sharelag.whatif.simulation.tables import Tally, summary
 
 L = TypeVar("L", bound=Life)
 #: By place, how long the records of a partition take.
@@ -49,16 +50,6 @@ _POISON = {
     "crash": CRASH,
     "hold": HOLD,
 }
-
-
-class Progress(NamedTuple):
-    """How far the group is in one partition, in offsets."""
-
-    start: int
-    window_end: int  # exclusive
-    complete: int  # finished from the start on
-    in_flight: int
-    lag: int
 
 
 @dataclass(frozen=True)
@@ -112,6 +103,8 @@ class Loop(ABC, Generic[L]):
     the members of the scenario and those that an autoscaler adds, ``lives`` their lives so far.
     """
 
+    coordinator: Membership[Any]
+
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed = scenario, seed
         self.clock = Clock(scenario.begins_ms)
@@ -138,7 +131,7 @@ class Loop(ABC, Generic[L]):
         self._settle()
         timeline = self._timeline()
         members = tables.members(tally, self.lives, clock.now)
-        assigned = tables.assignments(self._assigned())
+        assigned = tables.assignments(self.coordinator.assignments)
         held, name = self._held(), self._assignor()
         return SimulationTables(
             scenario,
@@ -155,32 +148,26 @@ class Loop(ABC, Generic[L]):
     # ---- what each kind of group does in its own way ----
 
     @abstractmethod
-    def _gather(self) -> None:
-        """Let the members that are there at the begin have joined before."""
+    def _joined(self, member: Member) -> Any:
+        """Return a member that is there at the begin as its coordinator knows it."""
 
     @abstractmethod
-    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L:
-        """Begin a life of a member."""
+    def _life(self, birth: Birth) -> L: ...
 
     @abstractmethod
     def _fail(self, fault: Fault) -> None:
         """Let something happen to brokers."""
 
     @abstractmethod
-    def _progress(self, place: int, end: int) -> Progress:
-        """How far the group is in a partition that ends there now."""
+    def _observed(self) -> Longs:
+        """Columns of the timeline from the log start offset to the age, by place."""
 
     @abstractmethod
-    def _note_drained(self) -> None:
-        """Note the time if nothing is left to finish."""
+    def _note_drained(self) -> None: ...
 
     @abstractmethod
     def _observer(self) -> Callable[[bool], Observed]:
         """What the autoscaler looks at the group with."""
-
-    @abstractmethod
-    def _assigned(self) -> Sequence[Assigned]:
-        """All target assignments."""
 
     @abstractmethod
     def _assignor(self) -> str: ...
@@ -207,7 +194,13 @@ class Loop(ABC, Generic[L]):
         for which, member in enumerate(self.each):
             clock.at(member.join_ms * MS, self._spawn, which, 0)
         if scenario.settled:
-            self._gather()
+            self.coordinator.gather(
+                {
+                    member_id(self.seed, which, 0): self._joined(member)
+                    for which, member in enumerate(self.each)
+                    if not member.join_ms
+                }
+            )
         for fault in scenario.faults:
             clock.at(fault.at_ms * MS, self._apply_fault, fault)
         self._schedule_upkeep()
@@ -233,7 +226,8 @@ class Loop(ABC, Generic[L]):
                 place: Work(self.seed, place, service, factors.get(name, 1.0), lasting)
                 for place, (name, lasting) in enumerate(zip(self.names, self._lasting, strict=True))
             }
-        self.lives.append(self._life(member, len(self.lives), life, which, self._works[service]))
+        birth = Birth(member, len(self.lives), life, which, self._works[service])
+        self.lives.append(self._life(birth))
 
     def _apply_fault(self, fault: Fault) -> None:
         if not fault.member:
@@ -290,16 +284,6 @@ class Loop(ABC, Generic[L]):
         self._note_drained()
         if now + step <= self.scenario.duration_ms * MS:
             self.clock.after(step, self._sample)
-
-    def _observed(self) -> Longs:
-        """Columns of the timeline from the log start offset to the age, by place."""
-        now, rows = self.clock.now, []
-        for place, log in enumerate(self.logs):
-            end = log.end(now)
-            start, window_end, complete, in_flight, lag = self._progress(place, end)
-            age = max(now - log.appended(start), 0) // MS if lag > 0 else 0
-            rows.append((log.start, start, window_end, complete, in_flight, end, lag, age))
-        return np.array(rows, np.int64).reshape(-1, 8)
 
     def _timeline(self) -> pa.Table:
         values = np.concatenate(self._rows)

@@ -101,7 +101,6 @@ class Scaling:
     # ---- decisions ----
 
     def _sync(self) -> None:
-        """What the HPA does in every period."""
         now, policy = self._clock.now, self._policy
         self._clock.after(policy.hpa.sync_period_ms * MS, self._sync)
         if isinstance(policy, Fixed):

@@ -1,4 +1,4 @@
-"""Counters of a run, the tables that it leaves, and how the ones become the others."""
+"""Counters of a run, the tables that it leaves, how the ones become the others, and a summary."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
 
 #: What is counted of a share partition and a member, in records.
@@ -219,3 +220,179 @@ def table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     """Rows as a table of a schema."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
+
+
+# ---- a simulation in one row ----
+
+#: One simulation.
+SUMMARY = pa.schema(
+    [
+        ("scenario", pa.string()),
+        ("assignor", pa.string()),
+        ("members", pa.int32()),  # that the scenario names
+        ("seed", pa.int64()),
+        ("duration_ms", pa.int64()),
+        # until nothing was left, for the first time after the largest lag; null: never
+        ("drain_ms", pa.float64()),
+        # over the steps of the timeline, of all share partitions together
+        ("lag_p50", pa.float64()),
+        ("lag_p95", pa.float64()),
+        ("lag_max", pa.int64()),
+        ("lag_end", pa.int64()),
+        ("age_p50_ms", pa.float64()),  # over the steps, of the oldest unfinished record
+        ("age_p95_ms", pa.float64()),
+        ("age_max_ms", pa.float64()),
+        # over the records, from append to finish; null: none was finished
+        ("latency_p50_ms", pa.float64()),
+        ("latency_p95_ms", pa.float64()),
+        ("arrived", pa.int64()),
+        ("completed", pa.int64()),  # offsets finished, acknowledged or archived
+        ("acknowledged", pa.int64()),
+        ("archived", pa.int64()),  # rejected, at the delivery limit, or without a record
+        ("lost", pa.int64()),  # deleted before they were finished
+        ("deliveries", pa.int64()),
+        ("redeliveries", pa.int64()),
+        ("expired", pa.int64()),  # deliveries whose lock expired
+        ("wasted", pa.int64()),  # deliveries that finished nothing
+        ("wasted_share", pa.float64()),  # of the deliveries; null: there were none
+        ("assignments", pa.int32()),
+        ("moves", pa.int32()),  # partitions taken from members that stayed
+        ("moves_per_minute", pa.float64()),
+        ("idle_members", pa.int32()),  # lives without a single record
+        # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
+        ("fairness", pa.float64()),
+        ("busy_share", pa.float64()),  # of the time that members were there
+        ("member_hours", pa.float64()),
+    ]
+)
+
+
+def summary(
+    scenario: Scenario,
+    assignor: str,
+    seed: int,
+    timeline: pa.Table,
+    members: pa.Table,
+    assigned: pa.Table,
+    tally: Tally,
+    logs: Sequence[Log],
+    held: int,
+) -> pa.Table:
+    """One row about all of it. ``held`` offsets are acquired when it ends."""
+    steps = len(set(timeline.column("time_ms").to_pylist()))
+    lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
+    age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
+    totals = dict(
+        zip(
+            COUNTS,
+            np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist(),
+            strict=True,
+        )
+    )
+    rows = tally.finished_rows()
+    archived, finished = sum(tally.archived), int(np.sum(rows[:, 2] - rows[:, 1] + 1))
+    latency = _latency(rows, logs)
+    useful, ended = totals["acknowledged"] + totals["rejected"], totals["deliveries"] - held
+    busy, alive = float(np.sum(members.column("busy_ms"))), float(np.sum(members.column("idle_ms")))
+    alive += busy
+    moves = int(np.sum(assigned.column("revoked").to_numpy()))
+    row = {
+        "scenario": scenario.name or None,
+        "assignor": assignor,
+        "members": len(scenario.each_member()),
+        "seed": seed,
+        "duration_ms": scenario.duration_ms,
+        "drain_ms": _drained(lag, scenario.step_ms, tally.drained_at),
+        "lag_p50": float(np.percentile(lag, 50)),
+        "lag_p95": float(np.percentile(lag, 95)),
+        "lag_max": int(lag.max()),
+        "lag_end": int(lag[-1]),
+        "age_p50_ms": float(np.percentile(age, 50)),
+        "age_p95_ms": float(np.percentile(age, 95)),
+        "age_max_ms": float(age.max()),
+        "latency_p50_ms": latency[0],
+        "latency_p95_ms": latency[1],
+        "arrived": sum(
+            log.known_end - start for log, start in zip(logs, _ends(scenario), strict=True)
+        ),
+        "completed": finished,
+        "acknowledged": finished - archived,
+        "archived": archived,
+        "lost": sum(tally.lost),
+        "deliveries": totals["deliveries"],
+        "redeliveries": totals["redeliveries"],
+        "expired": sum(tally.expired),
+        "wasted": ended - useful,
+        "wasted_share": 1 - useful / ended if ended else None,
+        "assignments": assigned.num_rows,
+        "moves": moves,
+        "moves_per_minute": moves / (scenario.duration_ms / 60_000),
+        "idle_members": int(np.sum(members.column("deliveries").to_numpy() == 0)),
+        "fairness": _fairness(members),
+        "busy_share": busy / alive if alive else None,
+        "member_hours": alive / 3_600_000,
+    }
+    return pa.Table.from_pylist([row], schema=SUMMARY)
+
+
+def _ends(scenario: Scenario) -> list[int]:
+    return [start.end_offset for topic in scenario.topics for start in topic.starts]
+
+
+def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
+    if not lag.any():
+        return 0.0
+    peak = int(lag.argmax()) * step_ms * MS
+    return next((time / MS for time in drained if time > peak), None)
+
+
+def _fairness(members: pa.Table) -> float | None:
+    """Jain's index, over members and not their lives: who crashed and came back is still one."""
+    spent: dict[str, list[float]] = {}
+    for name, busy, idle in zip(
+        *(members.column(one).to_pylist() for one in ("member", "busy_ms", "idle_ms")), strict=True
+    ):
+        so_far = spent.setdefault(name, [0.0, 0.0])
+        so_far[0] += busy
+        so_far[1] += busy + idle
+    shares = np.array([busy / alive for busy, alive in spent.values() if alive])
+    squares = float(np.sum(shares**2))
+    return float(np.sum(shares)) ** 2 / (len(shares) * squares) if squares else None
+
+
+def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | None]:
+    """Median and 95th percentile of the time from append to finish, by record."""
+    if not len(rows):
+        return None, None
+    order = np.argsort(rows[:, 0].astype(np.min_scalar_type(len(logs))), kind="stable")
+    sorted_rows = rows.take(order, axis=0)  # much faster than an index
+    places, firsts, lasts, times = (np.ascontiguousarray(one) for one in sorted_rows.T)
+    edges = np.searchsorted(places, np.arange(len(logs) + 1))
+    waited, weights = [], []
+    for log, begin, end in zip(logs, edges[:-1], edges[1:], strict=True):
+        if begin < end:
+            mine = slice(begin, end)
+            found = _waited(log, firsts[mine], lasts[mine], times[mine])
+            waited.append(found[0])
+            weights.append(found[1])
+    values, counts = np.concatenate(waited), np.concatenate(weights)
+    order = np.argsort(values)
+    passed = np.cumsum(counts[order])
+    ranks = np.array([0.5, 0.95]) * int(passed[-1])
+    half, most = values[order[np.searchsorted(passed, ranks)]].tolist()
+    return max(half / MS, 0.0), max(most / MS, 0.0)
+
+
+def _waited(log: Log, firsts: Longs, lasts: Longs, times: Longs) -> tuple[Longs, Longs]:
+    """Microseconds from append to finish, and of how many records."""
+    bases, appended = np.asarray(log.bases), np.asarray(log.times)
+    low = np.searchsorted(bases, firsts, side="right") - 1
+    if int((lasts >= bases[low + 1]).sum()) == 0:  # each in one record batch
+        return times - appended[low], lasts - firsts + 1
+    high = np.searchsorted(bases, lasts, side="right") - 1
+    sizes = high - low + 1
+    run = np.repeat(np.arange(len(sizes)), sizes)
+    batch = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[run]
+    begin = np.maximum(bases[batch], firsts[run])
+    end = np.minimum(bases[batch + 1] - 1, lasts[run])
+    return times[run] - appended[batch], end - begin + 1

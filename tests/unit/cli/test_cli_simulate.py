@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from sharelag.cli.simulate import simulate
 from sharelag.model import Window
+from sharelag.whatif.clearing import what_clears
 from sharelag.whatif.gallery import named, names
 from sharelag.whatif.horizon import size
 from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
@@ -243,6 +244,13 @@ def test_what_clears_the_lag_is_searched() -> None:
     ]  # fmt: skip
     assert {line["runs"] for line in lines} == {2}
     assert "20 s simulated" in answer.stderr
+    # Without seeds it takes as many as in Python: for its four cells, not for those of any search.
+    short = ["--scenario", "slow-producer", "--what-clears", "--members", "2", "--duration", "2s"]
+    asked = rows(*short, "--assignor", "all-to-all")
+    told = what_clears(
+        named("slow-producer"), assignors=["all-to-all"], members=[2], duration_ms=2000
+    ).cells
+    assert [line["runs"] for line in asked] == told["runs"].to_pylist() == [7] * 4
     assert "as it is (simple, 8 members)" in answer.stderr.splitlines()[-1]
 
 

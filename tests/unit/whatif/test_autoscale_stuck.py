@@ -12,6 +12,7 @@ from sharelag.engine import engines
 from sharelag.model import StateBatch, Window
 from sharelag.monitoring.exports.metrics import scaling
 from sharelag.whatif.autoscale import Hpa, Keda, Rules
+from sharelag.whatif.compiled.watch import stuck
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,
@@ -28,7 +29,6 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.watch import stuck
 from tests.support.autoscaling import SECOND, only, rows
 from tests.support.simulated_input import SimulatedInput
 from tests.support.written_input import Write, WrittenInput

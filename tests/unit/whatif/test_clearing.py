@@ -202,6 +202,6 @@ def test_a_comparison_says_that_an_assignor_leaves_members_idle() -> None:
     (why,) = found.reasons()
     assert why.startswith("with simple members are busy ")
     assert re.search(
-        r"busy 5\d% of the time, with all-to-all 9\d%: it lets more of them work where the lag is$",
+        r"busy 5\d % of the time, with all-to-all 9\d %: it lets more of them work where the lag is$",
         why,
     )

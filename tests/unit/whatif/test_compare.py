@@ -36,7 +36,7 @@ from sharelag.whatif import (
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, OVER_OPTIMAL, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
-from sharelag.whatif.simulation.summary import SUMMARY
+from sharelag.whatif.simulation.tables import SUMMARY
 
 QUICK = replace(named("idle-members"), duration_ms=8_000)
 
@@ -129,7 +129,7 @@ def test_settings_change_what_they_name_only() -> None:
         ({"assignors": ["nobody"]}, "unknown assignor 'nobody': choose one of simple"),
         (
             {"settings": {"x": {"share.lock": 1}}},
-            "unknown setting 'share.lock': choose one of share.partition",
+            "unknown setting 'share.lock': choose one of share.record",
         ),
         (
             {"settings": {"x": {"share.delivery.count.limit": "many"}}},

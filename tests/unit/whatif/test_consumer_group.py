@@ -35,8 +35,7 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
-from sharelag.whatif.simulation.summary import SUMMARY
-from sharelag.whatif.simulation.tables import DELIVERIES, FINISHED, MEMBERS, TIMELINE
+from sharelag.whatif.simulation.tables import DELIVERIES, FINISHED, MEMBERS, SUMMARY, TIMELINE
 from tests.support.consumer_groups import FREE, appended, lives, only
 
 

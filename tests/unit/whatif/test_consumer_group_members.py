@@ -8,8 +8,11 @@ from itertools import pairwise
 import pytest
 
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin
-from sharelag.whatif.consumer_groups.run import ConsumerGroupSimulation
+from sharelag.whatif.consumer_group import (
+    ConsumerGroupSimulation,
+    ConsumerSettings,
+    consumer_group_twin,
+)
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,

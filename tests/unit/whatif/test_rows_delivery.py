@@ -14,7 +14,7 @@ from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.whatif.gallery import named
-from sharelag.whatif.partition.values import Write
+from sharelag.whatif.records import Write
 from sharelag.whatif.scenario import (
     Behaviour,
     Limits,
@@ -27,7 +27,6 @@ from sharelag.whatif.scenario import (
     Settings,
     Topic,
 )
-from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulate import simulate
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -35,6 +34,7 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.records import offsets, raw, row
 from tests.support.share_evidence import Wrote
 from tests.support.share_evidence import only as only_cause
+from tests.support.share_partition import SharePartition
 from tests.support.share_partitions import ACCEPT, RELEASE, Walk, log, say
 from tests.support.share_partitions import GAP as GAP_TYPE
 from tests.support.simulations import at, only

@@ -13,12 +13,10 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.whatif.partition.values import (
-    Limits,
-)
-from sharelag.whatif.share_partition import SharePartition
+from sharelag.whatif.scenario import Limits
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
+from tests.support.share_partition import SharePartition
 from tests.support.share_partition_steps import (
     ACKNOWLEDGED,
     ACQUIRED,

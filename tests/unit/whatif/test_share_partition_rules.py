@@ -11,19 +11,19 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
-from sharelag.whatif.partition.values import (
-    InvalidAcknowledgementError,
-    InvalidRecordStateError,
-    Limits,
-    LogBatch,
-    StateNotWrittenError,
-    Write,
-    rotated,
-)
-from sharelag.whatif.records import CoordinatorError, StateTopic
-from sharelag.whatif.share_partition import SharePartition
+from sharelag.whatif.records import CoordinatorError, StateTopic, Write
+from sharelag.whatif.scenario import Limits
+from sharelag.whatif.simulation.logs import LogBatch
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
+from tests.support.share_partition import (
+    InvalidAcknowledgementError,
+    InvalidRecordStateError,
+    SharePartition,
+    StateNotWrittenError,
+    fetch_orders,
+    persist,
+)
 from tests.support.share_partition_steps import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -52,7 +52,7 @@ def played(last: int) -> tuple[SharePartition, StateTopic]:
     """Offsets 2 to ``last`` as in KIP-932: 2, 4 acquired, 3 failed twice, 5 and 6 finished."""
     topic = StateTopic(partitions=1)
     topic.initialize(KEY, 1, 0, 2)
-    share = SharePartition(2, persist=topic.persist(KEY))
+    share = SharePartition(2, persist=persist(topic, KEY))
     batch = [LogBatch(2, last)]
     assert share.acquire("c", 1, batch, 5, mode="record_limit") == [(2, 6, 1)]
     say(share, "c", 2, (3, 3, RELEASE))
@@ -288,7 +288,7 @@ def test_the_size_of_a_delivery_decides_how_much_is_written(size: int, writes: i
 
 @pytest.mark.row("FET-04")
 def test_each_fetch_of_a_session_begins_with_the_next_partition() -> None:
-    assert [rotated(["p0", "p1", "p2"], epoch)[0] for epoch in range(4)] == ["p0", "p1", "p2", "p0"]
+    assert fetch_orders(3, 4) == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
 
 
 def test_partial_acknowledgements_leave_fragments() -> None:

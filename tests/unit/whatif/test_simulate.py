@@ -21,11 +21,11 @@ from sharelag.model import Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.gallery import named
-from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import (
     Behaviour,
     Costs,
     Fault,
+    Limits,
     Member,
     PartitionStart,
     Poison,

@@ -9,11 +9,11 @@ from typing import Literal
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import (
     Behaviour,
     Costs,
     Fault,
+    Limits,
     Member,
     Poison,
     Producer,

@@ -11,6 +11,7 @@ from sharelag.errors import InputError
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import window_items
+from sharelag.whatif.compiled.coordinator import Coordinator
 from sharelag.whatif.scenario import (
     Behaviour,
     Costs,
@@ -25,7 +26,6 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
-from sharelag.whatif.simulation.coordinator import Coordinator
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.simulations import at, only

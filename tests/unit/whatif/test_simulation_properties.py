@@ -19,10 +19,10 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import drop_superseded, window_items
 from sharelag.whatif.gallery import named
-from sharelag.whatif.partition.values import Acquired, Limits
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
+    Limits,
     Member,
     Poison,
     Producer,
@@ -34,6 +34,7 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.share_partition import Acquired
 from tests.support.simulation_digest import TABLES, digest
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
+    Limits,
     Member,
     PartitionStart,
     Poison,

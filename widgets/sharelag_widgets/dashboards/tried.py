@@ -14,7 +14,7 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.tables.words import MISSING, THIN_SPACE
 from sharelag.whatif import Comparison, Scenario
-from sharelag.whatif.comparison.rows import amount, unknown_work
+from sharelag.whatif.comparison.rows import amount, sentence, unknown_work
 from sharelag.whatif.horizon import cut_short
 from sharelag.whatif.stuck_records import without_stuck_heads
 
@@ -79,7 +79,7 @@ class TriedGroup(GroupDashboard):
                 return
             # Its curves would be of a number that nobody measured.
             if why := unknown_work(scenario):
-                self.what_if.sentence = f"{why[:1].upper()}{why[1:]}."
+                self.what_if.sentence = sentence(why)
                 return
             if changed is None:
                 self._reasons = {"heads": NOTHING_STUCK}

@@ -18,7 +18,7 @@ from sharelag.charts import (
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.whatif import Clearing, Comparison, Scenario, assignor_descriptions
-from sharelag.whatif.comparison.rows import measure_words
+from sharelag.whatif.comparison.rows import measure_words, sentence
 
 from ..run import Run
 from ..selection import Selection
@@ -344,7 +344,7 @@ class WhatIfLab(GroupDashboard):
                 return
             reasons = found.reasons() if self.clearing is None else self.clearing.reasons()
             said = [(self.clearing or found).verdict(), *(f"why: {why}" for why in reasons)]
-            self.verdict.sentence = " ".join(f"{one[:1].upper()}{one[1:]}." for one in said)
+            self.verdict.sentence = " ".join(map(sentence, said))
             self.verdict.copies = [
                 ["Copy the verdict", self.verdict.sentence],
                 ["Copy the Python behind this", self._compared_code],

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
-from sharelag.whatif.records import StateLog
+from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.outcome import Writes
 from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.coordinator import Brokers
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.tables import Tally
@@ -130,7 +130,7 @@ class Watch:
     """Looks at a share group, and remembers since when its heads are what they are."""
 
     def __init__(
-        self, scenario: Scenario, clock: Clock, brokers: Brokers, states: StateLog, tally: Tally
+        self, scenario: Scenario, clock: Clock, brokers: Brokers, states: Writes, tally: Tally
     ) -> None:
         self._settings, self._clock, self._brokers = scenario.settings, clock, brokers
         self._states, self._tally = states, tally

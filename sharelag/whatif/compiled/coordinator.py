@@ -8,98 +8,15 @@ a member gets to know its part with its own heartbeat.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.assignors.group import Group, Member, Topic
 from sharelag.whatif.assignors.registry import assign_group, require_partitions
+from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.tables import Assigned
-
-
-class Heard(Protocol):
-    """A member, with the time of its last heartbeat in microseconds from the begin."""
-
-    last_beat: int
-
-
-class Served(Protocol):
-    """A share partition with its log, as its leader serves it."""
-
-    log: Log
-
-    @property
-    def start_offset(self) -> int:
-        """The first offset that may still be delivered."""
-
-    @property
-    def lag(self) -> int:
-        """Unfinished offsets, by what is in memory."""
-
-
-class Brokers(Protocol):
-    """The brokers of a cluster, with all share partitions by place."""
-
-    @property
-    def served(self) -> Sequence[Served]:
-        """The share partitions."""
-
-    def add(self, place: int) -> None:
-        """The group hears of a partition that was added to a topic."""
-
-
-J = TypeVar("J", bound=Heard)
-
-
-class Membership(ABC, Generic[J]):
-    """The members of one group, by member id; each change of them raises the group epoch."""
-
-    def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
-        self._clock, self._session = clock, session_timeout_ms * MS
-        self.group_epoch = 0
-        self.rebalances = 0
-        self.members: dict[str, J] = {}
-
-    def gather(self, joined: Mapping[str, J]) -> None:
-        """Begin with members that have joined before."""
-        for member, known in joined.items():
-            self._join(member, known)
-        self._assign()
-
-    def leave(self, member: str) -> None:
-        """A member leaves, or its session has ended."""
-        if self.members.pop(member, None):
-            self.group_epoch += 1
-
-    @abstractmethod
-    def _assign(self) -> None:
-        """Compute a target assignment if that is due."""
-
-    def _join(self, member: str, joined: J) -> J:
-        self.members[member] = joined
-        self._change()
-        self._clock.after(self._session, self._check_session, member)
-        return joined
-
-    def _change(self) -> None:
-        """A change by a heartbeat; Kafka's ``rebalance-count`` counts these, and not leaves."""
-        self.group_epoch += 1
-        self.rebalances += 1
-
-    def _check_session(self, member: str) -> None:
-        known = self.members.get(member)
-        if known is None:
-            return
-        ends = known.last_beat + self._session
-        if ends <= self._clock.now:
-            self.leave(member)
-        else:
-            self._clock.at(ends, self._check_session, member)
-
+from sharelag.whatif.simulation.membership import Membership
 
 #: Microseconds over which arrivals are counted for assignors.
 _RATE_OVER = 30_000 * MS
@@ -143,21 +60,15 @@ class Joined:
 
 
 class Coordinator(Membership[Joined]):
-    """The group coordinator of one share group.
-
-    ``group_epoch``, ``assignment_epoch`` and ``rebalances`` (its ``rebalance-count``) are Kafka's;
-    ``assignments`` are all target assignments, in order.
-    """
+    """The group coordinator of one share group."""
 
     def __init__(
         self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]
     ) -> None:
-        super().__init__(clock, scenario.settings.session_timeout_ms)
+        self._settings = settings = scenario.settings
+        super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
         self._scenario, self._brokers = scenario, brokers
-        self._settings = scenario.settings
         self._first, self._topics = first, topics_of(scenario)
-        self.assignment_epoch = 0
-        self.assignments: list[Assigned] = []
         at = [
             (at, place)
             for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())
@@ -168,7 +79,6 @@ class Coordinator(Membership[Joined]):
         )
         self._initialized = scenario.initialized
         self._initializing = False
-        self._assigned_at: int | None = None
         every = self._settings.rebalance_interval_ms
         if every is not None and scenario.assignor not in KAFKAS:
             clock.after(every * MS, self._ask_again, every * MS)
@@ -234,20 +144,18 @@ class Coordinator(Membership[Joined]):
 
     # ---- target assignments ----
 
-    def _assign(self) -> None:
-        now = self._clock.now
-        early = (
-            self._assigned_at is not None
-            and now < self._assigned_at + self._settings.assignment_interval_ms * MS
-        )
-        if self.group_epoch > self.assignment_epoch and not early:
-            self._install(self._target())
+    @property
+    def _partitions(self) -> int:
+        return len(self._there)
+
+    def _pairs(self, target: Target) -> set[tuple[str, int]]:
+        return {(topic, number) for topic, numbers in target.items() for number in numbers}
 
     def _ask_again(self, every: int) -> None:
         if self.members and self.group_epoch == self.assignment_epoch:
             target = self._target()
             if any(
-                _pairs(target.get(id_, {})) != _pairs(known.target)
+                self._pairs(target.get(id_, {})) != self._pairs(known.target)
                 for id_, known in self.members.items()
             ):
                 self._change()
@@ -287,34 +195,3 @@ class Coordinator(Membership[Joined]):
                 rate[partition] = (end - served.log.end_then(now - over)) * 1000 * MS / over
         assignable = tuple(one for one in range(topic.partitions or 0) if first + one in there)
         return replace(topic, assignable=assignable, lag=lag, rate=rate)
-
-    def _install(self, target: dict[str, Target]) -> None:
-        self.assignment_epoch, self._assigned_at = self.group_epoch, self._clock.now
-        added = revoked = idle = 0
-        served: set[tuple[str, int]] = set()
-        for id_, known in self.members.items():
-            before, after = _pairs(known.target), _pairs(target.get(id_, {}))
-            added, revoked, idle = (
-                added + len(after - before),
-                revoked + len(before - after),
-                idle + (not after),
-            )
-            served |= after
-            known.target = target.get(id_, {})
-        self.assignments.append(
-            Assigned(
-                self._clock.now,
-                self.assignment_epoch,
-                len(self.members),
-                sum(len(_pairs(known.target)) for known in self.members.values()),
-                added,
-                revoked,
-                idle,
-                len(self._there) - len(served),
-                self.rebalances,
-            )
-        )
-
-
-def _pairs(target: Target) -> set[tuple[str, int]]:
-    return {(topic, partition) for topic, partitions in target.items() for partition in partitions}

@@ -9,12 +9,15 @@ acknowledgement is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, Window
+from sharelag.model import SharePartition as SharePartitionKey
 from sharelag.whatif.compiled import (
     acknowledging,
     acquiring,
@@ -28,23 +31,78 @@ from sharelag.whatif.compiled import (
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.in_flight import Batch, InFlight
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.partition.values import (
-    AcknowledgeError,
-    Acknowledgement,
-    AcknowledgeType,
-    Acquired,
-    AcquireMode,
-    InvalidAcknowledgementError,
-    InvalidRecordStateError,
-    Limits,
-    LogBatch,
-    Persist,
-    StateNotWrittenError,
-    Write,
-    WrittenRun,
-)
-from sharelag.whatif.scenario import Member, Scenario, Settings, Topic
-from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.compiled.run import Simulation
+from sharelag.whatif.consumers import AcquireMode, Limits
+from sharelag.whatif.records import CoordinatorError, StateTopic, Write, WrittenRun
+from sharelag.whatif.scenario import Member, Scenario, Service, Settings, Topic
+from sharelag.whatif.simulation.logs import Log, LogBatch
+
+
+class AcknowledgeType(IntEnum):
+    """What a client says of a record (``AcknowledgeType``; 0 is for an offset without a record)."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class Acquired(NamedTuple):
+    """Offsets that a fetch acquired, inclusive (``ShareFetchResponseData.AcquiredRecords``)."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    """What a client says of ``first_offset..last_offset``: one type for all, or one each."""
+
+    first_offset: int
+    last_offset: int
+    types: int | Sequence[int] = AcknowledgeType.ACCEPT
+
+
+class AcknowledgeError(ShareLagError):
+    """Kafka refuses an acknowledgement; nothing of it takes effect for this share partition."""
+
+    code = "UNKNOWN_SERVER_ERROR"
+
+
+class InvalidRecordStateError(AcknowledgeError):
+    """Some offset is not acquired by this member: its lock expired, or it never was."""
+
+    code = "INVALID_RECORD_STATE"
+
+
+class InvalidAcknowledgementError(AcknowledgeError):
+    """The acknowledgement is wrong: offsets that nobody fetched, or types that do not fit."""
+
+    code = "INVALID_REQUEST"
+
+
+class StateNotWrittenError(AcknowledgeError):
+    """The share coordinator refused the write, so the records are acquired as before."""
+
+    code = "COORDINATOR_NOT_AVAILABLE"
+
+
+#: Takes what is written, and answers whether it was accepted.
+Persist: TypeAlias = Callable[[Write], bool]
+
+
+def persist(topic: StateTopic, key: SharePartitionKey) -> Persist:
+    """What a share partition hands its writes to; refused ones fail there."""
+
+    def accept(write: Write) -> bool:
+        try:
+            topic.write(key, write)
+        except CoordinatorError:
+            return False
+        return True
+
+    return accept
 
 
 def _accept(_: Write) -> bool:
@@ -96,27 +154,7 @@ class SharePartition:
         persist: Persist = _accept,
         reset_to: int | None = None,
     ) -> SharePartition:
-        """What a new leader makes of the persisted state (``SharePartition.maybeInitialize``).
-
-        First deliveries that were under way are forgotten: their offsets are holes between the
-        batches, and are delivered again with delivery count 1.
-
-        Parameters
-        ----------
-        window : sharelag.model.Window
-            Its batches have to ascend, as the share coordinator keeps them.
-        now : int
-            Time in ms.
-        limits, leader_epoch, persist
-            As for the class.
-        reset_to : int, optional
-            What ``share.auto.offset.reset`` says; needed when the window has no start offset yet.
-
-        Raises
-        ------
-        InputError
-            Kafka could not load this window either, or ``reset_to`` is missing.
-        """
+        """What a new leader makes of the persisted state (``SharePartition.maybeInitialize``)."""
         start = (
             reset_to if window.start_offset == UNINITIALIZED_START_OFFSET else window.start_offset
         )
@@ -138,10 +176,7 @@ class SharePartition:
         return int(acquiring.next_fetch_offset(self._core, self._p))
 
     def can_fetch(self) -> bool:
-        """Whether a fetch may go on: there is something to deliver again, or room for new records.
-
-        The room is a span: finished offsets and holes after the start offset take room, too.
-        """
+        """Whether a fetch may go on: there is something to deliver again, or room for new records."""
         return acquiring.can_fetch(self._core, self._p)
 
     def acquire(
@@ -156,34 +191,7 @@ class SharePartition:
         fetch_offset: int | None = None,
         aborted: Sequence[LogBatch] = (),
     ) -> list[Acquired]:
-        """Acquire records for a member from what a fetch of the log brought.
-
-        Parameters
-        ----------
-        member : str
-        now : int
-            Time in ms.
-        batches : sequence of LogBatch
-            The record batches fetched, ascending: from the one that holds the fetch offset, or the
-            next one.
-        max_records : int
-            As the client asks; in mode ``batch_optimized`` a delivery extends to the end of the
-            record batch.
-        batch_size : int, optional
-            Longer new spans are put in flight in pieces of at least this many offsets, at the
-            bounds of record batches. As ``max_records`` when not given, which is what clients send.
-        mode : {"batch_optimized", "record_limit"}
-        fetch_offset : int, optional
-            Where the fetch began; `next_fetch_offset` when not given.
-        aborted : sequence of LogBatch
-            Those of ``batches`` that belong to aborted transactions, for a ``read_committed``
-            group.
-
-        Returns
-        -------
-        list of Acquired
-            What is delivered, ascending; empty when there is nothing to deliver or no room.
-        """
+        """Acquire records for a member from what a fetch of the log brought."""
         self._advance(now)
         offset = self.next_fetch_offset() if fetch_offset is None else fetch_offset
         if not batches:
@@ -191,7 +199,7 @@ class SharePartition:
         core, p, m = self._core, self._p, self._number(member)
         core[m + at.MAX_POLL] = max_records if batch_size is None else batch_size
         core[m + at.RECORD_LIMIT] = int(mode == "record_limit")
-        core.fetched(p, batches, aborted)
+        _fetched(core, p, batches, aborted)
         core[at.SLOT], core[at.TAKEN] = -1, 0
         acquiring.acquire(core, m, p, offset, max_records, 0, core[p + at.BATCHES] - 1)
         slot = core[at.SLOT]
@@ -210,19 +218,7 @@ class SharePartition:
     def acknowledge(
         self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
     ) -> None:
-        """Acknowledge what a member has acquired: all of it, or nothing when one offset is not its.
-
-        Offsets before the start offset are passed over. Renewed locks are not written.
-
-        Raises
-        ------
-        InvalidRecordStateError
-            Some offset is not acquired by this member, e.g. since its lock expired.
-        InvalidAcknowledgementError
-            The acknowledgements are malformed, or go past what was delivered.
-        StateNotWrittenError
-            The share coordinator refused the write.
-        """
+        """Acknowledge what a member has acquired: all of it, or nothing when one offset is not its."""
         self._advance(now)
         core, p, complete = self._core, self._p, self._core[self._p + at.COMPLETE]
         ask, number = self._ask(member, acknowledgements), self._owner(member)
@@ -234,40 +230,19 @@ class SharePartition:
         self._write(complete)
 
     def release_session(self, member: str, now: int) -> None:
-        """End a share session: what it acquired is available, or archived at the last attempt.
-
-        Raises
-        ------
-        StateNotWrittenError
-            The share coordinator refused the write, so the records stay acquired until their locks
-            expire.
-        """
+        """End a share session: what it acquired is available, or archived at the last attempt."""
         self._advance(now)
         complete = self._core[self._p + at.COMPLETE]
         states.release_all(self._core, self._p, self._owner(member))
         self._write(complete)
 
     def expire_locks(self, now: int) -> int | None:
-        """Take back what was acquired too long ago, and write so, whatever the coordinator answers.
-
-        A lock of 30,000 ms that was taken at 0 expires at 30,000. Each offset of a split batch has
-        its own lock and write.
-
-        Returns
-        -------
-        int or None
-            When the next lock ends, in ms; None while nothing is acquired.
-        """
+        """Take back what was acquired too long ago, and write so, whatever the coordinator answers."""
         self._advance(now)
         return self.next_lock_ends_ms
 
     def log_start_moved(self, offset: int, now: int) -> None:
-        """Follow the log start offset after a fetch found its records deleted; nothing is written.
-
-        Available records before it are archived. Acquired ones stay with their member, who may
-        acknowledge them without an error and without effect; they are archived when their locks
-        expire.
-        """
+        """Follow the log start offset after a fetch found its records deleted; nothing is written."""
         self._advance(now)
         states.move_log_start(self._core, self._p, offset)
 
@@ -329,10 +304,7 @@ class SharePartition:
         return self._core[self._p + at.WRITE_EPOCH], self._state_epoch
 
     def state_of(self, offset: int) -> DeliveryState:
-        """The state of any offset: archived before the start offset, available after the end.
-
-        An offset between batches in flight that the log does not have counts as archived.
-        """
+        """The state of any offset: archived before the start offset, available after the end."""
         core, p = self._core, self._p
         if offset < core[p + at.START]:
             return DeliveryState.ARCHIVED
@@ -405,7 +377,7 @@ class SharePartition:
         listed = [
             (types,) if isinstance(types, int) else tuple(types) for _, _, types in acknowledgements
         ]
-        types_at = core.types(sum(map(len, listed)))
+        types_at = core.room(sum(map(len, listed)))
         core[ask + at.A_ROWS] = len(listed)
         row = ask + at.ASK_HEAD
         for (first, last, _), types in zip(acknowledgements, listed, strict=True):
@@ -438,6 +410,25 @@ class SharePartition:
         )
 
 
+def _fetched(core: Core, p: int, batches: Sequence[LogBatch], aborted: Sequence[LogBatch]) -> None:
+    """Put in what a fetch of the log brought, instead of the log."""
+    bases, flags = [batches[0].base_offset], []
+    bad = {one.base_offset for one in aborted}
+    for base, last in batches:
+        if base > bases[-1]:
+            bases.append(base)
+            flags.append(at.IS_REMOVED)
+        bases.append(last + 1)
+        flags.append(at.IS_ABORTED if base in bad else 0)
+    for field, values in ((at.BASES_AT, bases), (at.FLAGS_AT, flags)):
+        core[p + field] = core.room(len(values))
+        core.a[core[p + field] :][: len(values)] = values
+    core[p + at.BATCHES] = len(flags)
+    if not core[p + at.IN_MEMORY]:
+        core[p + at.FIRST], core[p + at.LAST] = core[p + at.START], core[p + at.START] - 1
+    core.have_window(p, bases[-1])
+
+
 def _memory(limits: Limits) -> Core:
     """The memory of one share partition."""
     most = Member(max_poll_records=limits.max_record_locks)
@@ -464,3 +455,17 @@ def _check(acknowledgements: Sequence[Acknowledgement]) -> None:
                 f"a type of {first}..{last} is not one of 0..{AcknowledgeType.RENEW:d}"
             )
         before = last
+
+
+def fetch_orders(partitions: int, fetches: int) -> list[list[int]]:
+    """The partitions in the order in which each fetch of a share session asks for them."""
+    member = Member(max_poll_records=1, service=Service(1))
+    run = Simulation(Scenario((Topic("orders", partitions, backlog=fetches),), (member,)), 0)
+    core, orders = run.core, list[list[int]]()
+    while len(orders) < fetches:
+        run.clock.run(run.clock.now + 500)
+        m = core.members[0]
+        if core[core[m + at.SESSIONS_AT] + at.S_EPOCH] > len(orders):
+            asked = core.a[core[m + at.FETCHED_AT] :][: core[m + at.FETCHED]]
+            orders.append([core.places.index(p) for p in asked])
+    return orders
