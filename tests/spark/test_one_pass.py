@@ -186,6 +186,73 @@ def test_without_a_cache_the_answers_are_the_same(
     assert "Spark keeps nothing in a cache here" in caplog.text
 
 
+def plans_of(spark: SparkSession, ask: Callable[[], object]) -> str:
+    """Ask, and return the plans of the queries that this took."""
+    store: Any = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+
+    def queries() -> dict[int, str]:
+        found = store.executionsList()
+        each = [found.apply(n) for n in range(found.size())]
+        return {one.executionId(): one.physicalPlanDescription() for one in each}
+
+    before = queries()
+    ask()
+    return "\n".join(plan for number, plan in queries().items() if number not in before)
+
+
+#: DataFrames that show the rows of files in another way than these do.
+OTHERWISE: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "rows chosen": lambda raw: raw.where(F.col("offset") % 3 == 0),
+    "the first rows": lambda raw: raw.limit(9),
+    "a column computed": lambda raw: raw.withColumn("offset", F.col("offset") + 1),
+    "two columns change names": lambda raw: raw.select(
+        F.col("value").alias("key"), F.col("key").alias("value"), *raw.columns[2:]
+    ),
+    "in Spark's cache": lambda raw: raw.persist(),
+    "made of such": lambda raw: raw.persist().select(*NEEDED, "timestampType"),
+    "of two": lambda raw: raw.unionByName(raw),
+}
+
+
+def test_files_that_a_frame_is_a_mere_scan_of_are_read_by_tasks_and_not_exchanged(
+    raw: DataFrame, ends: DataFrame, spark: SparkSession
+) -> None:
+    alone = sharelag.open("chapters", engine="local")
+    scanned = sharelag.open(raw=raw.where("true"), offsets=ends)
+    for given in (raw, raw.select(*sorted(raw.columns)), raw.alias("records")):
+        bench = sharelag.open(raw=given, offsets=ends)
+        plans = plans_of(spark, bench.lag)
+        assert "MapInArrow" in plans
+        assert "hashpartitioning(topic" not in plans
+        assert bench.lag().table.equals(alone.lag().table)
+        assert bench.health().table.equals(scanned.health().table)
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_rows_that_are_not_those_of_the_files_are_left_to_spark(
+    name: str, raw: DataFrame, ends: DataFrame, spark: SparkSession
+) -> None:
+    given = OTHERWISE[name](raw)
+    bench = sharelag.open(raw=given, offsets=ends)
+    found: list[Any] = []
+    assert "hashpartitioning(topic" in plans_of(
+        spark, lambda: found.append(bench.frames.windows.toArrow())
+    )
+    assert rows(bench.frames.windows, schemas.WINDOWS) == rows(
+        sharelag.windows(given), schemas.WINDOWS
+    )
+    spark.catalog.clearCache()
+
+
+def test_names_of_folders_that_are_columns_are_left_to_spark(
+    raw: DataFrame, tmp_path: Path, spark: SparkSession
+) -> None:
+    raw.write.partitionBy("partition").parquet(str(tmp_path / "records"))
+    given = spark.read.parquet(str(tmp_path / "records"))
+    found = rows(sharelag.open(raw=given).frames.windows, schemas.WINDOWS)
+    assert found == rows(sharelag.windows(raw), schemas.WINDOWS)
+
+
 def test_rows_in_sparks_cache_are_used_and_not_read_anew(
     counting: tuple[DataFrame, Callable[[], int]], ends: DataFrame
 ) -> None:

@@ -222,14 +222,14 @@ class Records:
         if self.decoded:
             pack = partial(pack_records, place=("topic", "record_partition", "offset"))
             return source.select(REPLAYED[kind].names), pack
-        chosen = [F.col("topic") == kind, *(_is_of(one, self.generation) for one in self.topics)]
+        chosen = [f"topic = '{kind}'", *(_is_of(one, self.generation) for one in self.topics)]
         others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
-        source = source.where(reduce(Column.__or__, chosen))
+        source = source.where(" OR ".join(f"({one})" for one in chosen))
 
         def pack_task(raw: Iterable[pa.RecordBatch]) -> Batches:
             return pack_records((name_topics(some, kind) for some in raw), PACKED_COLUMNS[:3])
 
-        return source.select(_key_with_topic(kind), *others), pack_task
+        return source.selectExpr(_key_with_topic(kind), *others), pack_task
 
 
 class TaskRecords:
@@ -401,26 +401,35 @@ def is_written_by(moment: Moment, partition: str = "partition") -> Column:
     return reduce(Column.__or__, each, F.lit(False))
 
 
-def _is_of(topic: str, generation: int | None) -> Column:
+# Conditions of many parts are texts: a column is several messages to Java for each part.
+
+
+def _is_of(topic: str, generation: int | None) -> str:
     """Return the condition that a raw record may be of a topic that we decode."""
-    name, key = F.col("topic"), F.col("key")
+    is_named = f"endswith(topic, '{topic}')"
     if topic == GROUP_TOPIC:
-        return name.endswith(topic) & F.substring(key, 1, 2).isin(*_GROUP_TYPES)
-    control = F.length(key).isin(*control_key_sizes(generation))
-    control &= F.substring(key, 1, 4).isin(*CONTROL_KEYS)
+        return f"{is_named} AND substring(key, 1, 2) IN ({_literals(*_GROUP_TYPES)})"
+    sizes = ", ".join(map(str, control_key_sizes(generation)))
+    control = f"length(key) IN ({sizes}) AND substring(key, 1, 4) IN ({_literals(*CONTROL_KEYS)})"
     # One without a topic is a reject.
-    return name.isNull() | name.endswith(topic) | (control & ~name.startswith("__"))
+    return f"topic IS NULL OR {is_named} OR ({control} AND NOT startswith(topic, '__'))"
 
 
-def _key_with_topic(usual: str) -> Column:
+def _key_with_topic(usual: str) -> str:
     """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
-    topic, key = F.col("topic"), F.col("key")
-    is_usual = (topic == usual) & ~F.startswith(key, F.lit(OTHER))
+    other, equals, nul, instead = map(_literals, (OTHER, b"=", b"\0", "\ufffd".encode()))
     # A name ends where the first NUL is; Kafka's topics have none in theirs.
-    parts = F.translate(topic, "\0", "\ufffd").cast("binary"), key
-    marked = [F.coalesce(F.concat(F.lit(b"="), part), F.lit(b"")) for part in parts]
-    with_topic = F.concat(F.lit(OTHER), marked[0], F.lit(b"\0"), marked[1])
-    return F.when(is_usual, key).otherwise(with_topic).alias("key")
+    name = f"translate(topic, CAST({nul} AS STRING), CAST({instead} AS STRING))"
+    parts = f"CAST({name} AS BINARY)", "key"
+    marked = [f"coalesce(concat({equals}, {part}), X'')" for part in parts]
+    return (
+        f"CASE WHEN topic = '{usual}' AND NOT startswith(key, {other}) THEN key "
+        f"ELSE concat({other}, {marked[0]}, {nul}, {marked[1]}) END AS key"
+    )
+
+
+def _literals(*found: bytes) -> str:
+    return ", ".join(f"X'{one.hex()}'" for one in found)
 
 
 def _of_topics(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.contract import RecordsOnly
+from sharelag.inputs.files.raw_files import RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
 from sharelag.inputs.spark.data_source_options import FORMAT
@@ -103,8 +104,11 @@ def _cast(
     name, kind = wanted.name, wanted.dataType
     if got is None:
         return f.lit(None).cast(kind).alias(name)
-    column = found = f.col(name)
     is_same = got.dataType.simpleString() == kind.simpleString()
+    is_place = schema is schemas.OFFSETS and name in PLACE and got.nullable
+    if is_same and not is_place:
+        return None  # each column that is made is a dozen messages to Java
+    column = f.col(name)
     if isinstance(got.dataType, t.TimestampNTZType):
         # A cast would take the zone of the session.
         column = f.concat(column.cast("string"), f.lit("Z")).cast(kind)
@@ -112,9 +116,9 @@ def _cast(
         column = _whole(column, got.dataType, kind, not_whole(what, schema.field(name)))
     elif not is_same:
         column = column.cast(kind)
-    if schema is schemas.OFFSETS and name in PLACE and got.nullable:
+    if is_place:
         column = f.coalesce(column, _refuse(without_place(what), kind))
-    return None if column is found else column.alias(name)
+    return column.alias(name)
 
 
 def _whole(column: Column, got: Any, wanted: Any, advice: str) -> Column:
@@ -179,6 +183,10 @@ class FrameInput(RecordsOnly):
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         return self.raw.select(schemas.RAW.names)
 
+    def parquet_files(self, topic: str) -> list[RawFile] | None:
+        """Files that the DataFrame is a mere scan of; None: it is more, or not of such files."""
+        return None if is_connect(self.raw.sparkSession) else _scanned_files(self.raw)
+
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """Return the last known end of each partition of these topics, up to a moment."""
         until = as_of if isinstance(as_of, datetime) else None
@@ -220,6 +228,35 @@ class FrameInput(RecordsOnly):
     def describe(self) -> str:
         without = "" if self.given_offsets is not None else ", without offsets"
         return f"a DataFrame of raw records{without}"
+
+
+def _scanned_files(frame: Any) -> list[RawFile] | None:
+    """Return the Parquet files of this machine that a DataFrame shows as they are.
+
+    Rows in Spark's cache, chosen rows, computed columns, names of folders as columns and tables of
+    which files hold more than the current rows are left to Spark.
+    """
+    from py4j.protocol import Py4JError
+
+    whole = plan = frame._jdf.queryExecution().withCachedData()
+    while plan.nodeName() in ("Project", "SubqueryAlias"):
+        plan = plan.children().head()
+    try:
+        relation = plan.relation()
+        kinds = [
+            one.getClass().getSimpleName() for one in (relation.fileFormat(), relation.location())
+        ]
+        is_scan = (
+            kinds == ["ParquetFileFormat", "InMemoryFileIndex"]
+            and relation.partitionSchema().isEmpty()
+            and set(schemas.RAW.names) <= set(relation.dataSchema().fieldNames())
+            and whole.outputSet().subsetOf(plan.outputSet())
+        )
+    except Py4JError:  # another kind of plan, which has no such parts
+        return None
+    paths = [local_path(one) for one in frame.inputFiles()] if is_scan else []
+    found = [RawFile(path) for path in paths if path is not None]
+    return found if len(found) == len(paths) else None
 
 
 def latest_offsets(offsets: DataFrame) -> DataFrame:
