@@ -202,142 +202,148 @@ _SETTINGS = """\
 |---|---|---|---|---|"""
 _MEMBERS = "members, epochs and assignments"
 _GENERATIONS = "[generations](generations.md)"
-SECTIONS: dict[str, tuple[Row, ...]] = {
-    "What it writes": (
-        Row(
-            "`metadata.version` of a new cluster",
-            each(lambda one: one.features["metadata.version"]),
-            "`doctor` tells the release of the brokers by it, never their patch level",
+
+
+def _sections() -> dict[str, tuple[Row, ...]]:
+    return {
+        "What it writes": (
+            Row(
+                "`metadata.version` of a new cluster",
+                each(lambda one: one.features["metadata.version"]),
+                "`doctor` tells the release of the brokers by it, never their patch level",
+            ),
+            Row(
+                "`share.version` of a new cluster",
+                each(lambda one: one.features.get("share.version", "")),
+                "`doctor` fails where it is 0, and says how to turn share groups on",
+            ),
+            Row(
+                "keys of `ShareSnapshot` and `ShareUpdate`",
+                changing(partial(fields, record="ShareSnapshotKey")),
+                "read, and each record checked against the partition that it belongs to (`health`)",
+            ),
+            Row(
+                "`ShareSnapshot`",
+                changing(partial(fields, record="ShareSnapshotValue")),
+                f"G3 in 4.0, G4 from 4.1 on ({_GENERATIONS}); without a count `lag` is unknown, and "
+                "`effective_lag` is not",
+            ),
+            Row(
+                "`ShareUpdate`",
+                changing(partial(fields, record="ShareUpdateValue")),
+                "the same",
+            ),
+            *(
+                Row(f"`{name}`", changing(partial(fields, record=f"{name}Value")), made)
+                for name, made in {
+                    "ShareGroupPartitionMetadata": "passed over: no answer needs it",
+                    "ShareGroupMemberMetadata": _MEMBERS,
+                    "ShareGroupMetadata": "epochs; 4.0's are rejects, which say what they lack",
+                    "ShareGroupTargetAssignmentMetadata": "epoch of the assignment; its time is null "
+                    "where not written",
+                    "ShareGroupTargetAssignmentMember": _MEMBERS,
+                    "ShareGroupCurrentMemberAssignment": _MEMBERS,
+                    "ShareGroupStatePartitionMetadata": "partitions with state; 4.0's are rejects that "
+                    "say what they lack",
+                }.items()
+            ),
+            Row(
+                "states of a record in memory",
+                changing(states),
+                "windows have all five; brokers write no `Acquired`, and before 4.4 no `Archiving`",
+            ),
         ),
-        Row(
-            "`share.version` of a new cluster",
-            each(lambda one: one.features.get("share.version", "")),
-            "`doctor` fails where it is 0, and says how to turn share groups on",
+        "What it shows": (
+            *(
+                Row(f"`{name}`", each(_versions(name)), made)
+                for name, made in {
+                    "ShareGroupHeartbeat": "read from [logs of requests](requests.md)",
+                    "ShareGroupDescribe": "the same; members come from the groups' records",
+                    "ShareFetch": "read from logs of requests: acquisitions and locks",
+                    "ShareAcknowledge": "read from logs of requests: acknowledgements",
+                    "InitializeShareGroupState": "read from logs of requests",
+                    "ReadShareGroupState": "the same",
+                    "WriteShareGroupState": "the same; by version 1 `doctor` knows of the count",
+                    "DeleteShareGroupState": "the same",
+                    "ReadShareGroupStateSummary": "the same",
+                    "DescribeShareGroupOffsets": "not asked: lag comes from the state topic",
+                    "AlterShareGroupOffsets": "not asked: `plan-reset` prints the command",
+                    "DeleteShareGroupOffsets": "not asked: `plan-delete` prints the command",
+                }.items()
+            ),
+            Row(
+                "`DeliveryCompleteCount` in `ReadShareGroupStateSummary`",
+                each(_since("ReadShareGroupStateSummaryResponse", "DeliveryCompleteCount")),
+                "read from the records themselves",
+            ),
+            Row(
+                "`Lag` in `DescribeShareGroupOffsets`",
+                each(_since("DescribeShareGroupOffsetsResponse", "Lag")),
+                "`lag` is the same number; `reconcile` says why another one differs",
+            ),
+            Row(
+                "options of `kafka-share-groups.sh`",
+                changing(lambda one: sorted(f"--{name}" for name in one.options("share groups"))),
+                "`lint --kafka-version` checks a command as that release does",
+            ),
+            Row(
+                "its actions that are not implemented",
+                each(_not_yet),
+                "`lint` refuses them",
+            ),
+            Row(
+                "numbers that `--describe --offsets` prints",
+                changing(_columns),
+                "`reconcile --described` reads all of them; what is not printed is unknown",
+            ),
+            Row(
+                "options of `kafka-console-share-consumer.sh`",
+                changing(lambda one: sorted(f"--{name}" for name in one.options("console"))),
+                "`lint` checks them; `consumed` reads what it prints",
+            ),
+            *(
+                Row(f"metrics: `{name}`", changing(metrics(*classes)), made)
+                for name, classes, made in (
+                    (
+                        "ShareGroupMetrics",
+                        ("ShareGroupMetrics", "SharePartitionManager$ShareGroupMetrics"),
+                        "`metrics` shows them, and says acknowledgements in a sentence",
+                    ),
+                    (
+                        "SharePartitionMetrics",
+                        ("SharePartitionMetrics",),
+                        "what is acquired and whose locks expired, beside [lag](metrics.md)",
+                    ),
+                    ("ShareSessionCache", ("ShareSessionCache",), "`metrics` shows them"),
+                    (
+                        "share-coordinator-metrics",
+                        (
+                            "ShareCoordinatorMetrics",
+                            "ShareCoordinatorMetrics$ShareGroupPruneMetrics",
+                        ),
+                        "`metrics` shows them; `health` finds by the records what could be pruned",
+                    ),
+                )
+            ),
         ),
-        Row(
-            "keys of `ShareSnapshot` and `ShareUpdate`",
-            changing(partial(fields, record="ShareSnapshotKey")),
-            "read, and each record checked against the partition that it belongs to (`health`)",
+        "What it allows": (
+            Row(
+                "targets of `--reset-offsets`",
+                changing(_resets),
+                "`plan-reset` says what would come again, and prints a command for the release",
+            ),
+            Row(
+                "`--delete` with `--all-topics`",
+                each(_delete_all_topics),
+                "`plan-delete` says what would be lost: offsets of all topics, in any case",
+            ),
+            Row(
+                "dead-letter queues",
+                each(_has_queues),
+                "[`dlq`](dead-letters.md) compares a queue with what was given up",
+            ),
         ),
-        Row(
-            "`ShareSnapshot`",
-            changing(partial(fields, record="ShareSnapshotValue")),
-            f"G3 in 4.0, G4 from 4.1 on ({_GENERATIONS}); without a count `lag` is unknown, and "
-            "`effective_lag` is not",
-        ),
-        Row(
-            "`ShareUpdate`",
-            changing(partial(fields, record="ShareUpdateValue")),
-            "the same",
-        ),
-        *(
-            Row(f"`{name}`", changing(partial(fields, record=f"{name}Value")), made)
-            for name, made in {
-                "ShareGroupPartitionMetadata": "passed over: no answer needs it",
-                "ShareGroupMemberMetadata": _MEMBERS,
-                "ShareGroupMetadata": "epochs; 4.0's are rejects, which say what they lack",
-                "ShareGroupTargetAssignmentMetadata": "epoch of the assignment; its time is null "
-                "where not written",
-                "ShareGroupTargetAssignmentMember": _MEMBERS,
-                "ShareGroupCurrentMemberAssignment": _MEMBERS,
-                "ShareGroupStatePartitionMetadata": "partitions with state; 4.0's are rejects that "
-                "say what they lack",
-            }.items()
-        ),
-        Row(
-            "states of a record in memory",
-            changing(states),
-            "windows have all five; brokers write no `Acquired`, and before 4.4 no `Archiving`",
-        ),
-    ),
-    "What it shows": (
-        *(
-            Row(f"`{name}`", each(_versions(name)), made)
-            for name, made in {
-                "ShareGroupHeartbeat": "read from [logs of requests](requests.md)",
-                "ShareGroupDescribe": "the same; members come from the groups' records",
-                "ShareFetch": "read from logs of requests: acquisitions and locks",
-                "ShareAcknowledge": "read from logs of requests: acknowledgements",
-                "InitializeShareGroupState": "read from logs of requests",
-                "ReadShareGroupState": "the same",
-                "WriteShareGroupState": "the same; by version 1 `doctor` knows of the count",
-                "DeleteShareGroupState": "the same",
-                "ReadShareGroupStateSummary": "the same",
-                "DescribeShareGroupOffsets": "not asked: lag comes from the state topic",
-                "AlterShareGroupOffsets": "not asked: `plan-reset` prints the command",
-                "DeleteShareGroupOffsets": "not asked: `plan-delete` prints the command",
-            }.items()
-        ),
-        Row(
-            "`DeliveryCompleteCount` in `ReadShareGroupStateSummary`",
-            each(_since("ReadShareGroupStateSummaryResponse", "DeliveryCompleteCount")),
-            "read from the records themselves",
-        ),
-        Row(
-            "`Lag` in `DescribeShareGroupOffsets`",
-            each(_since("DescribeShareGroupOffsetsResponse", "Lag")),
-            "`lag` is the same number; `reconcile` says why another one differs",
-        ),
-        Row(
-            "options of `kafka-share-groups.sh`",
-            changing(lambda one: sorted(f"--{name}" for name in one.options("share groups"))),
-            "`lint --kafka-version` checks a command as that release does",
-        ),
-        Row(
-            "its actions that are not implemented",
-            each(_not_yet),
-            "`lint` refuses them",
-        ),
-        Row(
-            "numbers that `--describe --offsets` prints",
-            changing(_columns),
-            "`reconcile --described` reads all of them; what is not printed is unknown",
-        ),
-        Row(
-            "options of `kafka-console-share-consumer.sh`",
-            changing(lambda one: sorted(f"--{name}" for name in one.options("console"))),
-            "`lint` checks them; `consumed` reads what it prints",
-        ),
-        *(
-            Row(f"metrics: `{name}`", changing(metrics(*classes)), made)
-            for name, classes, made in (
-                (
-                    "ShareGroupMetrics",
-                    ("ShareGroupMetrics", "SharePartitionManager$ShareGroupMetrics"),
-                    "`metrics` shows them, and says acknowledgements in a sentence",
-                ),
-                (
-                    "SharePartitionMetrics",
-                    ("SharePartitionMetrics",),
-                    "what is acquired and whose locks expired, beside [lag](metrics.md)",
-                ),
-                ("ShareSessionCache", ("ShareSessionCache",), "`metrics` shows them"),
-                (
-                    "share-coordinator-metrics",
-                    ("ShareCoordinatorMetrics", "ShareCoordinatorMetrics$ShareGroupPruneMetrics"),
-                    "`metrics` shows them; `health` finds by the records what could be pruned",
-                ),
-            )
-        ),
-    ),
-    "What it allows": (
-        Row(
-            "targets of `--reset-offsets`",
-            changing(_resets),
-            "`plan-reset` says what would come again, and prints a command for the release",
-        ),
-        Row(
-            "`--delete` with `--all-topics`",
-            each(_delete_all_topics),
-            "`plan-delete` says what would be lost: offsets of all topics, in any case",
-        ),
-        Row(
-            "dead-letter queues",
-            each(_has_queues),
-            "[`dlq`](dead-letters.md) compares a queue with what was given up",
-        ),
-    ),
-}
+    }
 
 
 def tables() -> str:
@@ -347,7 +353,7 @@ def tables() -> str:
 
 def _lines() -> Iterator[str]:
     head = " | ".join(release.name for release in RELEASES)
-    for section, rows in SECTIONS.items():
+    for section, rows in _sections().items():
         yield from (f"## {section}", "", f"| | {head} | sharelag |")
         yield "|---" * (len(RELEASES) + 2) + "|"
         for row in rows:

@@ -246,6 +246,7 @@ def test_hostile_names_are_text(opened: Watched, hostile: int) -> None:
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> None:
     page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
     shown = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"

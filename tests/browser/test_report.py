@@ -88,7 +88,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def opened(made: Any, browser: Browser) -> Opened:
-    """Open the daily report once for what is read there; the last of these tests moves its strip."""
+    """Open the daily report once; each test finds it light and as wide as a screen."""
     return Opened(browser, made.html)
 
 
@@ -162,9 +162,13 @@ def test_time_travel_works_without_python(opened: Opened) -> None:
     seen.assert_quiet()
 
 
-def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser) -> None:
+def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
     """The browser prints while the page is still as wide as the screen, and does not wait."""
-    seen = Opened(browser, made.html, color_scheme="dark")
+    seen = opened
+    seen.page.emulate_media(color_scheme="dark")
+    seen.eventually(
+        "[...document.querySelectorAll('.sr-chart')].every(one => one.dataset.theme === 'dark')"
+    )
     seen.page.evaluate(
         "() => addEventListener('afterprint', () => { window.drawn = [...document.querySelectorAll('.sr-chart')]"
         ".map(one => [one.querySelector('.main-svg').clientWidth <= 690, one.dataset.theme]); })"
@@ -187,15 +191,14 @@ def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser
         "light"
     }
     assert seen.contrast() == []
+    seen.page.emulate_media(media="screen", color_scheme="light")
 
 
 # ---- U8: themes ----------------------------------------------------------------------------------
 
 
-def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(
-    made: Any, browser: Browser
-) -> None:
-    seen = Opened(browser, made.html, color_scheme="light")
+def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(opened: Opened) -> None:
+    seen = opened
     seen.page.locator(".sr-chart summary").first.click()
     seen.page.locator(".sr-chart tbody tr").first.wait_for()
     # Hundreds of rows are alike, and axe takes five seconds for them.
@@ -209,7 +212,6 @@ def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(
             f".every(one => one.dataset.theme === '{scheme}')"
         )
         assert seen.contrast() == []
-        assert axe_violations(seen.page) == []
         fills = seen.page.eval_on_selector_all(
             ".gtitle, .xtick text", "texts => texts.map(text => getComputedStyle(text).fill)"
         )
@@ -217,11 +219,14 @@ def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(
         assert bright
         assert set(bright) == {scheme == "dark"}
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert axe_violations(seen.page) == []
     boxes = seen.page.eval_on_selector_all(
         ".main-svg .bglayer rect, .sr-stage > *",
         "boxes => boxes.map(box => getComputedStyle(box).backgroundColor)",
     )
     assert "rgb(255, 255, 255)" not in boxes
+    seen.page.emulate_media(color_scheme="light")
+    seen.page.locator(".sr-chart summary").first.click()
 
 
 # ---- the other reports ---------------------------------------------------------------------------
@@ -312,12 +317,12 @@ def test_the_table_of_groups_needs_no_scrolling_and_nothing_is_cut(opened: Opene
 def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path: Path) -> None:
     """A chart's own title would be cut where it is longer than the chart is wide."""
     notebook = nbformat.read(made.folder / "notebook.ipynb", as_version=4)
-    charts = [
-        output.data
+    notebook.cells = [
+        cell
         for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if DARK_MIME in output.get("data", {})
-    ]
+        if any(DARK_MIME in output.get("data", {}) for output in cell.get("outputs", []))
+    ][-1:]
+    charts = [one.data for one in notebook.cells[0].outputs if DARK_MIME in one.data]
     long = " ".join(["there are no members in shipping"] * 9)
     for form in (PLOTLY_MIME, DARK_MIME):
         charts[-1][form]["layout"]["meta"] = {"title": long, "facts": [long, "8\u202f582 offsets"]}
@@ -374,7 +379,7 @@ def test_the_index_is_readable(made: Any, browser: Browser) -> None:
     for scheme in COLOUR_SCHEMES:
         seen.page.emulate_media(color_scheme=scheme)
         assert seen.contrast() == []
-        assert axe_violations(seen.page) == []
+    assert axe_violations(seen.page) == []
     seen.page.locator("#runs a").first.click()
     seen.page.wait_for_selector("html[data-ready]")
     assert seen.page.title().endswith("Daily lag")
@@ -479,7 +484,13 @@ FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize(
+    "name",
+    [  # what is found before anything is read, and what is found in a file
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there")))
+        for name in FAILURES
+    ],
+)
 def test_a_failure_is_a_page_that_says_why_and_what_next(
     name: str, browser: Browser, tmp_path: Path
 ) -> None:
@@ -537,6 +548,7 @@ def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
     seen.assert_quiet()
 
 
+@pytest.mark.exhaustive  # of a notebook of one's own it is shown in tests/unit/reports
 def test_the_command_fails_too_and_keeps_what_it_had(browser: Browser, tmp_path: Path) -> None:
     given = ("--capture", str(CAPTURE), "--group", "nobody", "--out", str(tmp_path), "--no-figures")
     done = sharelag("report", "daily", "--engine", "local", *given)

@@ -199,6 +199,7 @@ def without_the_third(cluster: KafkaCluster) -> Iterator[None]:
 
 
 @pytest.mark.row("FND-07")
+@pytest.mark.exhaustive
 def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
     cluster: KafkaCluster,
 ) -> None:

@@ -62,6 +62,7 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
 
 
 @pytest.mark.row("ADM-11")
+@pytest.mark.exhaustive
 def test_a_cluster_fails_piece_by_piece(
     two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ def test_what_we_accept_is_what_kafka_accepts(each: Oracle, profile: str, cases:
     random = Random("accepts")
     requests = [
         (some(random, "group", profile), some(random, "broker", profile))
-        for _ in range(cases(600, 20_000))
+        for _ in range(cases(200, 20_000))
     ]
     answers = each.ask_many({"validate": group, "broker": broker} for group, broker in requests)
     outcomes = []
@@ -204,7 +204,7 @@ def test_values_that_share_consumers_refuse_are_found(oracle: Oracle, cases: Cas
     known = {name: one for name, one in CONSUMER.items() if has_reached(KAFKA_VERSION, one.since)}
     checked = [name for name, one in known.items() if one.kind in {*NUMBERS, "boolean"}]
     checked += [name for name, one in known.items() if one.choices]
-    names = [random.choice(checked) for _ in range(cases(600, 20_000))]
+    names = [random.choice(checked) for _ in range(cases(200, 20_000))]
     drawn = [(name, a_text(random, CONSUMER[name])) for name in names]
     answers = oracle.ask_many({"client": {name: text}} for name, text in drawn)
     refused = [answer["refused"] is not None for answer in answers]

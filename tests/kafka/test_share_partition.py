@@ -49,7 +49,7 @@ def oracle() -> Iterator[Oracle]:
     ],
 )
 def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
-    count = cases(40, 1600)
+    count = cases(20, 1600)
     played = [
         (seed, life)
         for seed in range(count)
@@ -129,7 +129,7 @@ def test_partitions_rotate_as_kafka_rotates_them(oracle: Oracle) -> None:
 @pytest.mark.row("PSC-17")
 def test_the_coordinator_writes_what_kafkas_writes(oracle_coordinator: Oracle, cases: Any) -> None:
     random = Random("coordinator")
-    for _ in range(cases(20, 600)):
+    for _ in range(cases(10, 600)):
         limit = random.choice([0, 1, 3, 500])
         ops = _requests(random)
         theirs = oracle_coordinator.ask(
@@ -234,7 +234,7 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
 ) -> None:
     """After each run it holds the states of the simulation's coordinator and of our replay."""
     runs = [simulate(EVERYTHING, seed) for seed in range(cases(1, 20))]
-    runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(16, 600))]
+    runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(8, 600))]
     requested = [(run, question) for run in runs for question in _by_partition(run)]
     answers = oracle_replayer.ask_many([question for _, question in requested])
     loaded: dict[int, dict[str, Any]] = {}
@@ -254,7 +254,7 @@ def test_kafkas_coordinator_would_have_written_the_same(
     oracle_coordinator: Oracle, cases: Any
 ) -> None:
     """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
-    for n in range(cases(6, 200)):
+    for n in range(cases(4, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
         with _noted() as requested:
             records = simulate(scenario, n).records().to_pylist()

@@ -1,6 +1,18 @@
-"""How many random cases a test runs."""
+"""How many cases a test runs."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def few_of(values: Iterable[Any], few: Collection[Any]) -> list[Any]:
+    """All values of a parameter: some for every run, the others for an exhaustive one."""
+    return [
+        one if one in few else pytest.param(one, marks=pytest.mark.exhaustive) for one in values
+    ]
 
 
 class Cases:

@@ -6,6 +6,9 @@ import json
 
 from sharelag.inputs.recorded import folder_of
 
+#: Many groups, one that is well, and causes of groups, of share partitions and of single records.
+VARIED = {"demo", "chapters", "healthy", "no_members", "held_head", "redelivery_storm"}
+
 
 def causes_of(name: str) -> dict[str, str | None]:
     """Return the cause that `explain` must name first, by group; None: nothing is wrong.

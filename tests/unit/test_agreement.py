@@ -19,12 +19,11 @@ from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
-from tests.support.stories import causes_of
+from tests.support.cases import few_of
+from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.panels import view_of
 
 SAMPLES = sorted(samples())
-#: Many groups, one that is well, and causes of groups, of share partitions and of single records.
-FEW = {"demo", "chapters", "healthy", "no_members", "held_head", "redelivery_storm"}
 RULES = parse_rules(
     "version: 1\nrules: ["
     + ",".join(
@@ -57,10 +56,7 @@ def test_all_samples_are_compared() -> None:
     assert sum(len(causes_of(name)) for name in SAMPLES) == 21 + 8
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=[pytest.mark.exhaustive] * (one not in FEW)) for one in SAMPLES],
-)
+@pytest.mark.parametrize("name", few_of(SAMPLES, VARIED))
 def test_the_same_cause_in_the_same_words_everywhere(name: str) -> None:
     folder = str(folder_of(name))
     bench = sharelag.open(name, engine="local")

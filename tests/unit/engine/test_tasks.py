@@ -14,6 +14,7 @@ from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.replay.columns import KEY
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 
 RAW = pq.read_table(CAPTURE / "records")
@@ -23,7 +24,7 @@ def read() -> Iterator[pa.RecordBatch]:
     yield from RAW.to_batches(max_chunksize=100)
 
 
-@pytest.mark.parametrize("most", [10, 1000, 10**6])
+@pytest.mark.parametrize("most", few_of([10, 100, 1000, 10**6], [100, 10**6]))
 def test_share_partitions_are_whole_in_however_many_passes(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:

@@ -31,6 +31,7 @@ from sharelag.inputs.queues import queue_of
 from sharelag.inputs.spark import files
 from sharelag.schemas import WITH_HEADERS
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.cases import few_of
 from tests.support.descriptions import describe
 from tests.support.memory import peak_of
 from tests.support.parquet import flip_in_a_page
@@ -222,7 +223,10 @@ def _read_from_an_archive(path: Path) -> list[pa.RecordBatch]:
     return list(ArchiveInput(_archive_of(path, path.parent / "archive")).batches(STATE_TOPIC))
 
 
-@pytest.mark.parametrize("read", [_read_by_this_process, _read_in_pieces, _read_from_an_archive])
+@pytest.mark.parametrize(
+    "read",
+    few_of([_read_by_this_process, _read_in_pieces, _read_from_an_archive], [_read_in_pieces]),
+)
 def test_many_row_groups_cost_no_more_than_few(
     read: Callable[[Path], list[pa.RecordBatch]],
     tmp_path: Path,

@@ -24,8 +24,9 @@ from sharelag.monitoring.agents.tools import Ago, Shift
 from sharelag.tables.level import rank
 from sharelag.tables.words import lag_sum
 from sharelag.workbench.bench import Workbench
+from tests.support.cases import few_of
 from tests.support.command import sharelag as sharelag_command
-from tests.support.stories import causes_of
+from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.with_members import WithMembers, joined
 from tests.support.written_input import Write, WrittenInput
@@ -54,7 +55,7 @@ def asked(name: str, tool: str, **given: Any) -> dict[str, Any]:
     return anyio.run(ask)
 
 
-@pytest.mark.parametrize("name", sorted(samples()))
+@pytest.mark.parametrize("name", few_of(sorted(samples()), VARIED))
 def test_it_finds_the_cause_of_each_story(name: str) -> None:
     found = asked(name, "explain")
     bench = sharelag.open(name, engine="local")

@@ -24,7 +24,9 @@ from sharelag.reports.incident import MOST_WORDS, _began, _moved, happened, head
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.tables.lines import plain_rows
+from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
+from tests.support.stories import VARIED
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
 NOTHING = "o offset was released or archived, and no share partition was reset. "
@@ -278,7 +280,7 @@ def test_a_cause_that_is_older_elsewhere() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(samples()))
+@pytest.mark.parametrize("name", few_of(sorted(samples()), VARIED))
 def test_a_headline_is_short(name: str) -> None:
     case = read(capture=str(folder_of(name)), engine="local")
     result = verdict(case)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -28,6 +29,7 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import SimulationResult, simulate
+from tests.support.cases import few_of
 from tests.support.drawn_scenarios import drawn_scenario
 from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING, calm_scenario
@@ -108,7 +110,7 @@ def test_random_scenarios_write_and_finish(
     assert len(_writes(compiled)) > 1_000
 
 
-@pytest.mark.parametrize("commit", ["poll", "record"])
+@pytest.mark.parametrize("commit", few_of(["poll", "record"], ["record"]))
 def test_a_busy_group_gives_the_same(
     by_both: Callable[[Scenario, int], list[SimulationResult]], commit: Literal["poll", "record"]
 ) -> None:
@@ -122,17 +124,24 @@ def test_a_busy_group_gives_the_same(
     assert min(row[name] for name in ("acknowledged", "archived", "expired", "redeliveries")) > 20
 
 
+_often = partial(pytest.param, marks=pytest.mark.exhaustive)
+
+
 @pytest.mark.parametrize(
     ("change", "happened"),
     [
         ({"poison": tuple(Poison("t", at % 6, at, "reject") for at in range(60))}, "archived"),
-        ({"poison": (Poison("t", 0, 9, "silent", 2), Poison("t", 1, 9, "silent"))}, "expired"),
-        ({"poison": (Poison("t", 1, 9, work_ms=150),)}, "redeliveries"),
+        _often(
+            {"poison": (Poison("t", 0, 9, "silent", 2), Poison("t", 1, 9, "silent"))}, "expired"
+        ),
+        _often({"poison": (Poison("t", 1, 9, work_ms=150),)}, "redeliveries"),
         ({"poison": (Poison("t", 1, 9, "hold", 1, hold_ms=900),)}, "expired"),
         ({"faults": (Fault(300, "hang", "m-3", 900), Fault(500, "hang", "m-4"))}, "expired"),
         ({"faults": (Fault(300, "crash", "m-3"), Fault(400, "mute", "m-4"))}, "redeliveries"),
-        ({"faults": (Fault(700, "subscribe", "m-3"),)}, "acknowledged"),
-        ({"topics": (Topic("t", 6, retention_ms=60_000, segment_records=10),)}, "acknowledged"),
+        _often({"faults": (Fault(700, "subscribe", "m-3"),)}, "acknowledged"),
+        _often(
+            {"topics": (Topic("t", 6, retention_ms=60_000, segment_records=10),)}, "acknowledged"
+        ),
         ({"brokers": 2, "faults": (Fault(300, "broker_down", broker=1),)}, "wasted"),
     ],
 )
@@ -151,6 +160,7 @@ def test_what_happens_to_members_and_records_is_the_same(
         assert compiled.deliveries != without.deliveries
 
 
+@pytest.mark.exhaustive
 def test_members_that_crash_again_and_again_begin_many_lives(
     by_both: Callable[[Scenario, int], list[SimulationResult]],
 ) -> None:
@@ -196,6 +206,7 @@ def test_all_that_a_scenario_can_say_gives_the_same(
 _CODE = """
 import sys
 from dataclasses import replace
+from functools import partial
 from sharelag.whatif.compiled import support
 from sharelag.whatif.simulate import simulate
 from tests.unit.whatif.test_compiled import BUSY

@@ -23,6 +23,8 @@ from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.workbench.forecasts import COLUMNS, forecast
+from tests.support.cases import few_of
+from tests.support.stories import VARIED
 
 RULES = parse_rules("version: 1\nrules: [{name: gone, measure: drain, critical: 10d}]")
 
@@ -54,7 +56,7 @@ def test_the_slowest_share_partition_decides() -> None:
     assert [forecast(rows).sentence() for rows, _ in some] == [words for _, words in some]
 
 
-@pytest.mark.parametrize("name", sorted(samples()))
+@pytest.mark.parametrize("name", few_of(sorted(samples()), VARIED))
 def test_it_is_the_same_everywhere(name: str) -> None:
     bench = sharelag.open(name, engine="local")
     told = {group.group: group.state for group in bench.explain().summaries}
