@@ -59,6 +59,7 @@ def test_axe_finds_nothing_and_text_has_contrast(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_it_fits_any_width(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
@@ -100,6 +101,7 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)

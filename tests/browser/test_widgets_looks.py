@@ -86,6 +86,7 @@ def test_axe_finds_nothing_and_text_has_contrast(light: Desk) -> None:
     light.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
     page, before = light.page, light.page.evaluate(SWATCHES)
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
@@ -111,6 +112,7 @@ def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
     light.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_hidden_for_a_moment_it_is_painted_again(light: Desk) -> None:
     """As when JupyterLab changes its theme: hidden, and shown before the browser measures."""
     light.settle()
@@ -132,6 +134,7 @@ def test_hidden_for_a_moment_it_is_painted_again(light: Desk) -> None:
     light.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: Path) -> None:
     paper = "} :root { color-scheme: light dark"
     desk = ready(browser, tmp_path, paper=paper, color_scheme="dark")
@@ -143,6 +146,7 @@ def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: P
     assert set(themes(fixed.page)) == {"light"}
 
 
+@pytest.mark.exhaustive
 def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: Path) -> None:
     desk = ready(browser, tmp_path, paper=DARK)
     assert themes(desk.page) == ["dark"] * 4
@@ -155,6 +159,7 @@ def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: P
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_forced_colours_leave_patterns(light: Desk) -> None:
     light.page.emulate_media(forced_colors="active")
     light.page.wait_for_function(

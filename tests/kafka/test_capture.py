@@ -109,6 +109,7 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     assert found["format"].found.startswith("G4, by the first and the last 100 records of each ")
 
 
+@pytest.mark.exhaustive
 def test_the_doctor_says_when_share_groups_were_never_used() -> None:
     # A broker that nobody read from: whoever reads asks for a coordinator, which creates its topic.
     with KafkaBroker() as fresh:

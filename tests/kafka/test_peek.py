@@ -154,6 +154,7 @@ def test_a_record_that_was_deleted_is_gone(first: KafkaBroker) -> None:
         bench.peek("peek-gone", "peek-gone", 0, 1)
 
 
+@pytest.mark.exhaustive
 def test_nobody_notices_who_looked_and_nothing_keeps_it(
     bench: Workbench, broker_with_records: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_server_that_has_ended_is_ended() -> None:
         assert server.returncode == 0
 
 
+@pytest.mark.exhaustive
 def test_the_first_notebook_opens_with_answers_and_its_dashboard_works(
     tmp_path: Path, remote: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.engine.spark.collecting import collected
-from tests.support.cases import Cases
+from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
 
 #: What is read of raw records; ``topic`` tells the two topics apart.
@@ -228,7 +228,9 @@ def test_files_that_a_frame_is_a_mere_scan_of_are_read_by_tasks_and_not_exchange
         assert bench.health().table.equals(scanned.health().table)
 
 
-@pytest.mark.parametrize("name", OTHERWISE)
+@pytest.mark.parametrize(
+    "name", few_of(OTHERWISE, ["rows chosen", "two columns change names", "in Spark's cache"])
+)
 def test_rows_that_are_not_those_of_the_files_are_left_to_spark(
     name: str, raw: DataFrame, ends: DataFrame, spark: SparkSession
 ) -> None:
