@@ -208,7 +208,7 @@ def what_clears(
 
 
 class Search(NamedTuple):
-    """What is tried at most."""
+    """The widest search for what clears the lag."""
 
     assignors: list[str]
     members: list[int]

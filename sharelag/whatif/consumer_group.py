@@ -283,7 +283,7 @@ ASSIGNOR = "consumer-group (uniform)"
 
 @dataclass(frozen=True)
 class ConsumerGroupResult(SimulationTables):
-    """What happened, in the tables of `sharelag.whatif.simulate.SimulationResult`.
+    """Tables of a simulated consumer group, as of `sharelag.whatif.simulate.SimulationResult`.
 
     In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far
     records were delivered; the committed offset, which Kafka's lag goes by, is up to

@@ -42,7 +42,7 @@ class WrittenRun(NamedTuple):
 
 
 class Write(NamedTuple):
-    """What the broker hands to ``WriteShareGroupState``, and when."""
+    """Content of a ``WriteShareGroupState`` request, and the time it is sent."""
 
     time_ms: int
     start_offset: int

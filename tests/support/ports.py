@@ -66,7 +66,7 @@ def _hold(lock: Path) -> bool:
 
 
 def _is_unused(port: int) -> bool:
-    """Whether no server listens on a port, such as one that has outlived its tests."""
+    """Return whether a port can be bound: a server may have outlived its tests."""
     with socket.socket() as asking:
         try:
             asking.bind(("127.0.0.1", port))

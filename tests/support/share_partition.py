@@ -39,7 +39,7 @@ from sharelag.whatif.simulation.logs import Log, LogBatch
 
 
 class AcknowledgeType(IntEnum):
-    """What a client says of a record (``AcknowledgeType``; 0 is for an offset without a record)."""
+    """Kafka's ``AcknowledgeType`` of a record; 0 is for an offset without a record."""
 
     GAP = 0
     ACCEPT = 1
@@ -57,7 +57,7 @@ class Acquired(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a client says of ``first_offset..last_offset``: one type for all, or one each."""
+    """Acknowledgement of ``first_offset..last_offset``: one type for all, or one each."""
 
     first_offset: int
     last_offset: int

@@ -238,9 +238,8 @@ def _scanned_files(frame: Any) -> list[RawFile] | None:
     """
     from py4j.protocol import Py4JError
 
-    whole = plan = frame._jdf.queryExecution().withCachedData()
-    while plan.nodeName() in ("Project", "SubqueryAlias"):
-        plan = plan.children().head()
+    whole = frame._jdf.queryExecution().withCachedData()
+    plan = _below(whole, _CHOOSING - {"Filter"})
     try:
         relation = plan.relation()
         kinds = [
@@ -330,9 +329,7 @@ def _connect_scan(frame: Any) -> Callable[[str], bool] | None:
 def _classic_scan(frame: Any) -> Any:
     from py4j.protocol import Py4JError
 
-    plan = frame._jdf.queryExecution().analyzed()
-    while plan.nodeName() in _CHOOSING:
-        plan = plan.children().head()
+    plan = _below(frame._jdf.queryExecution().analyzed(), _CHOOSING)
     try:
         if plan.nodeName() == "DataSourceV2Relation" and _is_of_kafka(plan.table().name()):
             return plan.options().containsKey
@@ -344,6 +341,13 @@ def _classic_scan(frame: Any) -> Any:
     except Py4JError:
         _LOG.debug("this Spark's Kafka source has no options to look at", exc_info=True)
     return None
+
+
+def _below(plan: Any, names: set[str]) -> Any:
+    """Return the first part of Java's plan, from its result on, that has another name."""
+    while plan.nodeName() in names:
+        plan = plan.children().head()
+    return plan
 
 
 def _is_of_kafka(name: str) -> bool:

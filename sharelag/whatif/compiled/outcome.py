@@ -54,7 +54,7 @@ Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class Writes:
-    """What a run sends to the share coordinator, which gets it when its outcome is needed.
+    """Requests of a run to the share coordinator, made when their outcome is needed.
 
     Attributes
     ----------
@@ -104,11 +104,11 @@ class Writes:
         self._call(self._topic.snapshot_cold, now)
 
     def read(self, place: int, leader_epoch: int, now: int) -> Window:
-        """What a new leader loads."""
+        """Return the window that a new leader of the partition loads."""
         return self._made().read(self.keys[place], leader_epoch, now)
 
     def window(self, place: int) -> Window | None:
-        """What is persisted."""
+        """Return the persisted window of a share partition; None: it has none."""
         return self._made().window(self.keys[place])
 
     def records(self) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ class Surroundings:
 
 
 class Birth(NamedTuple):
-    """What a life begins with."""
+    """Arguments of a new life."""
 
     member: Member
     number: int  # of all lives, in the order of their begins
