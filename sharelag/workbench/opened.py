@@ -434,4 +434,8 @@ class Opened:
 
 def copied(source: Any) -> Any:
     """Return an input that has not been asked anything yet."""
-    return replace(source) if is_dataclass(source) and not isinstance(source, type) else source
+    if not is_dataclass(source) or isinstance(source, type):
+        return source
+    # What brokers answered before says nothing of those that are silent now.
+    config = getattr(source, "config", None)
+    return replace(source) if config is None else replace(source, config=config.renewed())

@@ -28,8 +28,8 @@ from sharelag.inputs.kafka.failures import (
     first_refusal,
     is_refusal,
     latest_reason,
+    silence_error,
     translate_error,
-    unanswered_error,
     unreachable_error,
 )
 
@@ -181,15 +181,14 @@ class Connection:
         since = begun if self._together is None else min(begun, self._together)
         self._together = None  # the others that are silent were waited for at the same time
         self.config.patience.lose(time.monotonic() - since)
-        if self.asked.is_answered:
-            self.config.patience.known = self.asked
+
+    def _reach(self) -> None:
+        """Note that a broker answers."""
+        self.asked.is_answered = True
+        self.config.patience.answered_client = self.asked
 
     def _unanswered(self, what: str, why: KafkaError | None = None) -> ClusterError:
-        why = latest_reason(self._heard) or why
-        # A broker that is dead is not all of them.
-        if self.asked.is_answered:
-            return unanswered_error(self.config, what, why)
-        return unreachable_error(self.config, why)
+        return silence_error(self.config, what, latest_reason(self._heard) or why)
 
     def result(self, future: Future[T], what: str) -> T:
         """Wait for one answer of the admin client, or raise a ClusterError.
@@ -219,7 +218,7 @@ class Connection:
             if getattr(answer, "offset", None) == OFFSET_INVALID:
                 self._lose(begun)
             else:
-                self.asked.is_answered = True
+                self._reach()
                 self.config.patience.answered(time.monotonic() - begun)
             return answer
         except KafkaException as error:
@@ -282,7 +281,7 @@ class Connection:
                 found = self.admin.list_topics(
                     timeout=max(0.1, min(1.0, deadline - time.monotonic()))
                 )
-                self.asked.is_answered = True
+                self._reach()
                 self._controller = found.controller_id
                 return found
             except KafkaException as error:
@@ -325,7 +324,7 @@ class Connection:
         # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
             self._controller = self.admin.list_topics(timeout=LEAST).controller_id
-            self.asked.is_answered = True
+            self._reach()
 
     def leave_controller(self) -> None:
         """Let the client learn of another controller when the one it asked is silent.
@@ -376,13 +375,8 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
             reached.append(error)
             raise
         except BrokerUnreachableError:
-            if time.monotonic() + _LEAST < ends:
-                raise
-            if reached:
+            if reached and time.monotonic() + _LEAST >= ends:
                 raise reached[-1] from None
-            if (known := config.patience.known) is not None:
-                why = latest_reason(known.heard)
-                raise unanswered_error(config, "the offsets of a topic", why) from None
             raise
         finally:
             # Logging in may take longer than an attempt, where brokers or this machine are busy.

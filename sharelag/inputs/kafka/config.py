@@ -44,8 +44,8 @@ class Patience:
 
     timeout: float
     clock: Callable[[], float] = time.monotonic
-    #: The client that some brokers answered while others did not; see `known`.
-    _known: Any = field(default=None, init=False, repr=False)
+    #: The client that a broker answered last; see `known`.
+    answered_client: Any = field(default=None, init=False, repr=False)
     _lost: float = field(default=0.0, init=False)
     _last: float = field(default=0.0, init=False)
 
@@ -72,13 +72,7 @@ class Patience:
 
         When little time is left, a new client may not have logged in within it.
         """
-        if self.left() == self.timeout:
-            self._known = None
-        return self._known
-
-    @known.setter
-    def known(self, client: Any) -> None:
-        self._known = client
+        return None if self.left() == self.timeout else self.answered_client
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Patience, (self.timeout,)  # clients stay in their process

@@ -88,7 +88,7 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
     if code in _NO_LEADER:
         return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
     if code in UNREACHABLE | LOGIN:
-        return unreachable_error(config, error)
+        return silence_error(config, what, error)
     return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
 
 
@@ -135,6 +135,15 @@ def explain_distrust(config: ClientConfig, error: KafkaError) -> str | None:
             "ssl.keystore.location to a certificate that the broker trusts, with its key"
         )
     return None
+
+
+def silence_error(config: ClientConfig, what: str, error: KafkaError | None = None) -> ClusterError:
+    """Return the error for a request that nobody answered.
+
+    A client that is new may not reach a broker although others of the same question were answered.
+    """
+    is_any = config.patience.answered_client is not None
+    return unanswered_error(config, what, error) if is_any else unreachable_error(config, error)
 
 
 def unreachable_error(

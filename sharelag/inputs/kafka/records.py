@@ -18,12 +18,12 @@ from sharelag import schemas
 from sharelag.errors import ClusterError, InputError, NoLeaderError, listed
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection, consumer, is_of_group
-from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.config import READING, ClientConfig
 from sharelag.inputs.kafka.failures import (
     first_refusal,
     latest_reason,
+    silence_error,
     translate_error,
-    unreachable_error,
 )
 
 #: Topic and partition.
@@ -189,9 +189,9 @@ def until_done(
         yield messages
         if wrong := first_refusal(heard):
             raise translate_error(wrong, "records", config)
-        if waited > config.patience.left():
+        if waited > max(config.patience.left(), min(READING, config.timeout)):
             config.patience.lose(waited)
-            raise unreachable_error(config, latest_reason(heard))
+            raise silence_error(config, "records", latest_reason(heard))
 
 
 def placed(

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, libversion
 
+import sharelag
 from sharelag.errors import BrokerUnreachableError, ConfigError, NoLeaderError, TopicMissingError
+from sharelag.inputs.cluster import KafkaInput
 from sharelag.inputs.kafka import fetch, native
 from sharelag.inputs.kafka.client import Connection, until_answered
 from sharelag.inputs.kafka.config import GRACE, LEAST, ClientConfig, Patience, client_config
@@ -117,6 +119,29 @@ def test_who_reached_brokers_once_says_what_these_said() -> None:
 
     with pytest.raises(NoLeaderError, match="partition 3"):
         until_answered(config, ask)
+
+
+def test_a_new_client_that_reaches_nobody_does_not_speak_for_the_others() -> None:
+    """A question has several clients; a busy machine may leave one no time to log in."""
+    bench = sharelag.open("127.0.0.1:1", timeout=0.6)
+    asked, again = bench.source, bench.refresh().source
+    assert isinstance(asked, KafkaInput)
+    assert isinstance(again, KafkaInput)
+    config = asked.config
+    answer = Future[Any]()
+    answer.set_result(SimpleNamespace(offset=5))
+    assert Connection(config).result(answer, "orders").offset == 5
+    words = r"the cluster was not answered at .* other requests were"
+    with pytest.raises(NoLeaderError, match=words):
+        Connection(config).describe_cluster()
+    config.patience.lose(2)
+    # A consumer is a new client each time, and has the time that logging in takes.
+    heard, begun = list[KafkaError](), time.monotonic()
+    with pytest.raises(NoLeaderError, match=r"records was not answered at .* other requests were"):
+        list(until_done(_OfNoLeader(), config, heard, lambda: False, 10))
+    assert time.monotonic() - begun > 0.6
+    with pytest.raises(BrokerUnreachableError, match="no broker answered"):
+        Connection(again.config).describe_cluster()
 
 
 class _OfNoLeader:
