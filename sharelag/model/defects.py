@@ -1,4 +1,4 @@
-"""Defects of share groups in releases of Kafka, each with its issue and where it was mended.
+"""Defects of share groups in releases of Kafka, each with its issue and where it was fixed.
 
 Versions are those of the issue, of its pull requests and their backports, and of Kafka's own
 classes where tests ask them. No I/O.
