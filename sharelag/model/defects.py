@@ -52,7 +52,8 @@ class Defect:
             What was given is not a version.
         """
         given = version_of(version)
-        if given < version_of(FIRST):
+        is_newer = given[:2] > version_of(NEWEST)[:2]  # than all that is known of defects
+        if given < version_of(FIRST) or (is_newer and not self.fixed):
             return None
         if len(given) == 2:
             first, last = self._has((*given, 0)), self._has((*given, _NO_PATCH))
