@@ -133,7 +133,7 @@ def _dump_begins(text: str) -> bool:
 
 
 def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of a piece, or a row an object and what is wrong with it.
+    """Yield the records of a piece, or one row per object, with its fault.
 
     Most pieces are read at once; of those that cannot be, and where records of Kafka 4.0 have been
     seen, each object is read for itself. Log lines are passed over.
