@@ -173,7 +173,7 @@ def of_row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode() -> dict[str, Any]:
-    """Return the schema of what ``decode`` prints: a record as Kafka's formatters do, or a reject."""
+    """Return the schema of what ``decode`` prints: a record of Kafka's formatters, or a reject."""
     text = {"type": ["string", "null"]}
     place = {
         "topic": text,
