@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -62,12 +63,20 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("exhaustive" if exhaustive else "quick")
     if exhaustive:  # the full numbers take their time
         config.option.timeout = 24 * 3600
+    gc.disable()  # what is imported and collected stays: see pytest_collection_finish
     config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
     config.pluginmanager.register(_Exhaustive(config), "sharelag-exhaustive")
     config.pluginmanager.register(FaultRecorder(), "sharelag-faults")
     config.pluginmanager.register(WaysRecorder(), "sharelag-ways")
     # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_collection_finish() -> None:
+    # Going through all tests and modules again and again is an eighth of what unit tests take.
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
