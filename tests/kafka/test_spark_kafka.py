@@ -22,6 +22,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.engine import reading
 from sharelag.engine.local import QuickReading
+from sharelag.engine.spark import tasks
 from sharelag.engine.spark.reading import SparkReading
 from sharelag.errors import TopicMissingError
 from sharelag.inputs import KafkaInput
@@ -153,6 +154,7 @@ def test_tasks_that_scan_whole_partitions_exchange_nothing(
     broker: KafkaBroker,
     group: str,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offsets = sharelag.offsets(connector, broker.bootstrap_servers)
     whole = _raw(connector, broker).where("offset >= 0")
@@ -167,6 +169,10 @@ def test_tasks_that_scan_whole_partitions_exchange_nothing(
         sharelag.windows(raw).explain()
         assert ("Exchange" in capsys.readouterr().out) == (name != "whole")
         assert _lag(sharelag.lag(raw, offsets).toArrow(), group) == wanted, name
+    most = 2 * connector.sparkContext.defaultParallelism
+    assert whole.rdd.getNumPartitions() > most >= sharelag.windows(whole).rdd.getNumPartitions()
+    monkeypatch.setattr(tasks, "_HELD_BYTES", 0)  # each task packs what it has
+    assert _lag(sharelag.lag(whole, offsets).toArrow(), group) == wanted
 
 
 @pytest.mark.parametrize("source", [EXHAUSTIVE_KAFKA, "sharelag_kafka"])

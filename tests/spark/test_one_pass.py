@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.engine.spark.collecting import collected
+from sharelag.errors import InputError
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
 
@@ -86,6 +87,18 @@ def test_files_that_a_frame_only_scans_are_read_by_tasks_without_an_exchange(
         assert "hashpartitioning(topic" not in plan
     by_tasks, by_spark = ask(raw, ends), ask(raw.where("offset < 1000000"), ends)
     assert sorted(by_tasks.collect(), key=str) == sorted(by_spark.collect(), key=str)
+
+
+def test_end_offsets_of_this_process_are_no_query(raw: DataFrame, ends: DataFrame) -> None:
+    wanted = rows(sharelag.lag(raw, ends), schemas.LAG)
+    known = ends.toArrow()
+    for windows in (raw, sharelag.windows(raw).where("true")):
+        for given in (known, known.to_pandas()):
+            found = sharelag.lag(windows, given)
+            assert "Subquery" not in plan_of(found)
+            assert rows(found, schemas.LAG) == wanted
+    with pytest.raises(InputError, match="offsets"):
+        sharelag.lag(raw, known.drop_columns("end_offset"))
 
 
 def test_a_table_of_the_catalog_has_the_rows_of_when_they_are_read(

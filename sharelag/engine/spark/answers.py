@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.engine.spark import states
 from sharelag.engine.spark.meeting import meet
-from sharelag.engine.spark.packing import FOUND, Batches, pack_table, read_tables
+from sharelag.engine.spark.packing import FOUND, Batches, pack_table, read_tables, to_bytes
 from sharelag.engine.spark.records import column_names, origin_of, records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import fold_ends, latest_ends
-from sharelag.inputs.spark.frames import as_frame
+from sharelag.inputs.spark.frames import as_frame, is_of_spark
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.health import finished_counts, gather, health_arrow
@@ -59,10 +59,10 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     Notes
     -----
     Of windows that `windows` returns, their records are replayed in the same task; all end offsets
-    are sent to each task.
+    are sent to each task. Those of `offsets` of a cluster, and of a table of this process, are
+    part of the task; others are a query.
     """
-    ends = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
-    packed = map_in_arrow(ends, _pack_ends, FOUND).select("rows")
+    ends_of, beside = _send_ends(offsets)
     origin = origin_of(windows)
     if isinstance(origin, states.Replayed):
         windows = origin.records
@@ -71,18 +71,30 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
         names = [name for name in schemas.WINDOWS.names if name != "batches"]
         frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
 
-        def lag_task(batches: Iterable[pa.RecordBatch], ends: pa.Buffer) -> Batches:
-            known = _unpack_ends(ends)
+        def lag_task(batches: Iterable[pa.RecordBatch], *sent: pa.Buffer) -> Batches:
+            known = ends_of(*sent)
             for batch in batches:
                 found = lag_arrow(for_spark(batch, schemas.WINDOWS), known)
                 yield for_spark(found, schemas.LAG)
 
-        return map_in_arrow(frame, lag_task, schemas.LAG, packed)
+        return map_in_arrow(frame, lag_task, schemas.LAG, beside)
 
-    def replay_task(mine: TaskRecords, ends: pa.Buffer) -> Batches:
-        yield lag_arrow(mine.replay().windows, _unpack_ends(ends))
+    def replay_task(mine: TaskRecords, *sent: pa.Buffer) -> Batches:
+        yield lag_arrow(mine.replay().windows, ends_of(*sent))
 
-    return records_of(windows).map(replay_task, schemas.LAG, packed)
+    return records_of(windows).map(replay_task, schemas.LAG, beside)
+
+
+def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | None]:
+    """Return what gives a task the last known ends, and what is sent to it for that."""
+    known = origin_of(offsets)
+    if not is_of_spark(offsets):
+        known = schemas.conform_given(offsets, schemas.OFFSETS, "offsets")
+    if isinstance(known, pa.Table):
+        ends = to_bytes(latest_ends(known))
+        return lambda: read_tables(pa.py_buffer(ends), schemas.OFFSETS), None
+    rows = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
+    return _unpack_ends, map_in_arrow(rows, _pack_ends, FOUND).select("rows")
 
 
 def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Batches:

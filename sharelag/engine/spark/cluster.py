@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.engine.spark.collecting import frame_of
+from sharelag.engine.spark.records import set_origin
 from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
@@ -151,9 +152,13 @@ def offsets(
             "check its spelling and the ACLs"
         )
     chosen = {name: found[name] for name in wanted or found}
-    if as_of is not None:
-        return frame_of(spark, past_offsets(config, chosen, [as_of]))
-    return frame_of(spark, kafka.list_offsets(config, chosen))
+    if as_of is None:
+        ends = kafka.list_offsets(config, chosen)
+    else:
+        ends = past_offsets(config, chosen, [as_of])
+    frame = frame_of(spark, ends)
+    set_origin(frame, ends)
+    return frame
 
 
 def _config(

@@ -106,6 +106,17 @@ def _unmark(marked: pa.Array) -> pa.Array:
     )
 
 
+def complete_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a schema; null is what a batch lacks."""
+    arrays = [
+        batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
 def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str]) -> Batches:
     """Yield records as rows of `PACKED`; the names of the columns of their places are given."""
     held: list[pa.RecordBatch] = []
@@ -159,13 +170,7 @@ def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
             count = batch.num_rows
             for name, value in zip(names, (topic, partition), strict=True):
                 batch = batch.append_column(name, pa.repeat(value, count))
-            arrays = [
-                batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
-                if field.name in batch.schema.names
-                else pa.nulls(count, field.type)
-                for field in wanted
-            ]
-            held.append(pa.RecordBatch.from_arrays(arrays, schema=wanted))
+            held.append(complete_columns(batch, wanted))
             rows += count
             if rows >= _UNPACKED_ROWS:
                 yield one_batch(pa.Table.from_batches(held))

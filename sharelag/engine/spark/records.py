@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.engine.spark.packing import REPLAYED
-from sharelag.engine.spark.tasks import Records, TaskRecords, is_written_by
+from sharelag.engine.spark.raw_rows import is_written_by
+from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.errors import InputError
 from sharelag.inputs.spark.frames import as_frame
 from sharelag.inputs.spark.workers import map_in_arrow

@@ -2,9 +2,10 @@
 
 All records of a share partition are in one partition of the state topic, and all of a group in one
 of the groups' topic. A task that has whole partitions decodes and replays them without asking
-another one. Where records are a DataFrame, the tasks that scan it pack what they read as Arrow's
-bytes, partition by partition, and only these bytes are exchanged: once, and without nested columns,
-which Spark would take apart row by row.
+another one. Tasks have them where they read files themselves, also those that a DataFrame only
+scans, and where they scan Kafka. Of any other DataFrame, the tasks that scan it pack what they read
+as Arrow's bytes, partition by partition, and only these bytes are exchanged: once, and without
+nested columns, which Spark would take apart row by row.
 """
 
 from __future__ import annotations
@@ -12,46 +13,46 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property, partial, reduce
+from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.engine.spark.packing import (
     FOUND,
-    OTHER,
     PACKED,
     PACKED_COLUMNS,
     REPLAYED,
     Batches,
+    complete_columns,
     name_topics,
     pack_records,
     pack_table,
     unpack_records,
 )
+from sharelag.engine.spark.raw_rows import is_of, is_written_by, key_with_topic, of_topics
 from sharelag.errors import InputError
 from sharelag.inputs.files.pieces import Plan, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
 from sharelag.inputs.spark.frames import holds_whole_partitions, scanned_files
+from sharelag.inputs.spark.sessions import tasks_at_once
 from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
 from sharelag.replay import members
 from sharelag.replay.columns import cut_by_share_partition
-from sharelag.replay.moment import Moment, up_to, with_zone
+from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.replay.streaming_replay import Latest, latest_windows
 from sharelag.tables.arrow import for_spark, keys, one_batch
 from sharelag.wire.decode import decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
 
 #: Leaves some rows of a batch of decoded records.
 Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -62,10 +63,10 @@ _PART_ROWS = 250_000
 _MOST_ROWS = 2_000_000
 #: A task keeps what it has unpacked from so many bytes; else it unpacks them at each reading.
 _KEPT_BYTES = 8 << 20
+#: A task that has whole partitions packs nothing of so many bytes.
+_HELD_BYTES = 64 << 20
 #: A task fetches so many records of a cluster, or one partition of its topic.
 _FETCHED_ROWS = 200_000
-#: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
-_GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
 
 
 @dataclass(frozen=True)
@@ -178,12 +179,21 @@ class Records:
 
         if not isinstance(source, DataFrame) or self.packed or not holds_whole_partitions(source):
             return map_in_arrow(self.pack(), whole_task, schema, beside)
-        scan, pack_task = self._scan(source)
+        scan, complete, place = self._scan(source)
 
         def scan_task(raw: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
-            return whole_task(pack_task(raw), *known)
+            # Those of a scan are raw.
+            whole = (complete_columns(complete(batch), schemas.RAW) for batch in raw)
+            rows, held, size = whole, list[pa.RecordBatch](), 0
+            while size <= _HELD_BYTES:
+                if (batch := next(rows, None)) is None:
+                    return work_task(held.__iter__, *known)
+                held.append(batch)
+                size += batch.nbytes
+            return whole_task(pack_records(chain(held, rows), place), *known)
 
-        return map_in_arrow(scan, scan_task, schema, beside)
+        few = tasks_at_once(source.sparkSession)
+        return map_in_arrow(scan.coalesce(2 * few) if few else scan, scan_task, schema, beside)
 
     def map_share_partitions(
         self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
@@ -211,9 +221,10 @@ class Records:
         if isinstance(raw, DataFrame):
             if self.packed:
                 return raw
-            rows = map_in_arrow(*self._scan(raw), PACKED)
+            scan, complete, place = self._scan(raw)
+            rows = map_in_arrow(scan, lambda some: pack_records(map(complete, some), place), PACKED)
         else:
-            choose = partial(_of_topics, topics=self.topics, generation=self.generation)
+            choose = partial(of_topics, topics=self.topics, generation=self.generation)
             pack_task = partial(pack_records, place=PACKED_COLUMNS[:3])
             rows = map_raw(raw, lambda some: pack_task(map(choose, some)), PACKED, PACKED_COLUMNS)
         return rows.repartition("topic", "partition")
@@ -233,20 +244,20 @@ class Records:
             return source  # Spark says what is wrong when the rows are read
         return Files(source.sparkSession, planned)
 
-    def _scan(self, source: DataFrame) -> tuple[DataFrame, Task]:
-        """Return those rows and columns of a DataFrame that are packed, and what packs them."""
+    def _scan(self, source: DataFrame) -> tuple[DataFrame, Choose, tuple[str, ...]]:
+        """Return the rows and columns that are needed of a DataFrame.
+
+        With them come what completes their batches, and the columns of a record's place.
+        """
         kind = self.topics[0]
         if self.decoded:
-            pack = partial(pack_records, place=("topic", "record_partition", "offset"))
-            return source.select(REPLAYED[kind].names), pack
-        chosen = [f"topic = '{kind}'", *(_is_of(one, self.generation) for one in self.topics)]
+            place = ("topic", "record_partition", "offset")
+            return source.select(REPLAYED[kind].names), lambda batch: batch, place
+        chosen = [f"topic = '{kind}'", *(is_of(one, self.generation) for one in self.topics)]
         others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
         source = source.where(" OR ".join(f"({one})" for one in chosen))
-
-        def pack_task(raw: Iterable[pa.RecordBatch]) -> Batches:
-            return pack_records((name_topics(some, kind) for some in raw), PACKED_COLUMNS[:3])
-
-        return source.selectExpr(_key_with_topic(kind), *others), pack_task
+        name = partial(name_topics, topic=kind)
+        return source.selectExpr(key_with_topic(kind), *others), name, PACKED_COLUMNS[:3]
 
 
 class TaskRecords:
@@ -401,63 +412,6 @@ def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callab
             yield batch.select(list(columns))
 
     return parts, fetch
-
-
-# ---- which rows of a DataFrame -------------------------------------------------------------------
-
-
-def is_written_by(moment: Moment, partition: str = "partition") -> Column:
-    """Return the condition that a record was written up to a time, or to offsets."""
-    with_zone(moment)  # Spark would take it for a time of the driver's zone
-    if isinstance(moment, datetime):
-        return F.col("timestamp") <= F.lit(moment)
-    each = [
-        (F.col(partition) == number) & (F.col("offset") <= offset)
-        for number, offset in (moment or {}).items()
-    ]
-    return reduce(Column.__or__, each, F.lit(False))
-
-
-# Conditions of many parts are texts: a column is several messages to Java for each part.
-
-
-def _is_of(topic: str, generation: int | None) -> str:
-    """Return the condition that a raw record may be of a topic that we decode."""
-    is_named = f"endswith(topic, '{topic}')"
-    if topic == GROUP_TOPIC:
-        return f"{is_named} AND substring(key, 1, 2) IN ({_literals(*_GROUP_TYPES)})"
-    sizes = ", ".join(map(str, control_key_sizes(generation)))
-    control = f"length(key) IN ({sizes}) AND substring(key, 1, 4) IN ({_literals(*CONTROL_KEYS)})"
-    # One without a topic is a reject.
-    return f"topic IS NULL OR {is_named} OR ({control} AND NOT startswith(topic, '__'))"
-
-
-def _key_with_topic(usual: str) -> str:
-    """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
-    other, equals, nul, instead = map(_literals, (OTHER, b"=", b"\0", "\ufffd".encode()))
-    # A name ends where the first NUL is; Kafka's topics have none in theirs.
-    name = f"translate(topic, CAST({nul} AS STRING), CAST({instead} AS STRING))"
-    parts = f"CAST({name} AS BINARY)", "key"
-    marked = [f"coalesce(concat({equals}, {part}), X'')" for part in parts]
-    return (
-        f"CASE WHEN topic = '{usual}' AND NOT startswith(key, {other}) THEN key "
-        f"ELSE concat({other}, {marked[0]}, {nul}, {marked[1]}) END AS key"
-    )
-
-
-def _literals(*found: bytes) -> str:
-    return ", ".join(f"X'{one.hex()}'" for one in found)
-
-
-def _of_topics(
-    raw: pa.RecordBatch, topics: Sequence[str], generation: int | None
-) -> pa.RecordBatch:
-    """Return the rows of some topics of files and logs, as `_is_of` does of a DataFrame."""
-    found = [
-        of_state(raw, generation) if topic == STATE_TOPIC else of_topic(raw, topic)
-        for topic in topics
-    ]
-    return one_batch(pa.Table.from_batches(found))
 
 
 def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:

@@ -179,6 +179,13 @@ def require_pyspark() -> None:
         ) from error
 
 
+def tasks_at_once(spark: SparkSession) -> int | None:
+    """Return how many tasks a session runs at once; None where that changes, or nobody tells."""
+    if is_connect(spark) or spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        return None
+    return spark.sparkContext.defaultParallelism
+
+
 def is_connect(spark: SparkSession) -> bool:
     """Whether a session uses Spark Connect, which has no ``sparkContext``."""
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
