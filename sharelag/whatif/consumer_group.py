@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.tables import views
+from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif.compare import contrast
@@ -70,20 +71,7 @@ RUNS = pa.schema(
     ]
 )
 #: One measure.
-ANSWERS = pa.schema(
-    [
-        ("measure", pa.string()),
-        ("unit", pa.string()),
-        ("n", pa.int32()),  # seeds
-        # means; null: some run does not know it, such as when it drained
-        ("consumer_group", pa.float64()),
-        ("share_group", pa.float64()),
-        ("difference", pa.float64()),  # the share group's less the consumer group's, seed by seed
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("better", pa.string()),  # which of both; null: the runs do not say
-    ]
-)
+ANSWERS = trials.ANSWERS.schema
 _MEASURES = {
     "drain_ms": MEASURED["drain_ms"],
     "age_p95_ms": MEASURED["age_p95_ms"],

@@ -22,6 +22,7 @@ import pyarrow as pa
 from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError
 from sharelag.tables import views
+from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
@@ -131,19 +132,7 @@ def _invalid(goal: str, fix: str) -> InputError:
 
 
 #: One number of members that was tried.
-PROBES = pa.schema(
-    [
-        ("members", pa.int32()),
-        ("n", pa.int32()),  # runs in which the measure is known
-        # runs in which it is not, such as the drain time of a run that never drained
-        ("unknown", pa.int32()),
-        ("mean", pa.float64()),  # null where any run is unknown
-        # the mean is not below, with the goal's confidence; null: too few runs, all the same
-        ("low", pa.float64()),
-        ("high", pa.float64()),  # nor is it above, with the same
-        ("met", pa.bool_()),  # null: the runs do not say
-    ]
-)
+PROBES = trials.PROBES.schema
 
 
 @dataclass(frozen=True)

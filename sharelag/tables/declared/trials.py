@@ -2,46 +2,165 @@
 
 from __future__ import annotations
 
-from sharelag.tables.table import Column, declare
+import pyarrow as pa
+
+from sharelag.tables.table import Column, Own, Table, declare
 from sharelag.tables.table import Format as F
+
+_FLOAT, _INT = pa.float64(), pa.int32()
 
 declare(
     Column("scenario", F.TEXT, "what was simulated"),
     Column("about", F.TEXT, "what the scenario shows"),
-    Column("variant", F.TEXT, "variant of the scenario"),
     Column("assignor", F.TEXT, "how partitions are assigned to members"),
-    Column("seed", F.ORDINAL, "random seed of the run"),
-    Column("error", F.TEXT, "why the run failed"),
-    Column("time_ms", F.DURATION, "from the beginning of the run", "TIME"),
-    Column("in_flight", F.OFFSETS, "offsets that members hold"),
     Column("fetching", F.COUNT, "members that fetch the partition"),
-    Column("lag_p50", F.OFFSETS, "median of all share partitions together, over the run"),
-    Column("lag_p95", F.OFFSETS, "95th percentile of all share partitions together, over the run"),
-    Column("lag_max", F.OFFSETS, "largest of all share partitions together, over the run"),
-    Column("age_p95_ms", F.DURATION, "95th percentile of the oldest record's age, over the run",
-           "AGE-P95"),
-    Column("completed", F.OFFSETS, "offsets finished: acknowledged or archived"),
-    Column("redeliveries", F.COUNT, "deliveries beyond the first of their record"),
-    Column("wasted", F.COUNT, "deliveries that finished nothing"),
-    Column("moves", F.COUNT, "partitions taken from members that stayed"),
-    Column("busy_share", F.RATIO, "share of the members' time in which they worked", "BUSY"),
-    Column("member_hours", F.RATIO, "hours of all members together"),
     Column("by", F.TEXT, "what is measured of a run; times of a run that never drained are not "
            "known", "MEASURE"),
-    Column("low", F.RATIO, "lower bound of the mean", "FROM"),
-    Column("high", F.RATIO, "upper bound of the mean", "TO"),
-    Column("median", F.RATIO, "of the runs"),
-    Column("difference", F.RATIO, "mean of variant - baseline, run for run"),
     Column("difference_low", F.RATIO, "lower bound of the difference", "DIFF-FROM"),
     Column("difference_high", F.RATIO, "upper bound of the difference", "DIFF-TO"),
-    Column("ratio", F.RATIO, "geometric mean of variant / baseline, run for run"),
-    Column("met", F.TEXT, "whether the goal is met, at the given confidence"),
     Column("answer", F.TEXT, "the fewest members that meet the goal"),
-    Column("consumer_group", F.RATIO, "mean over the runs as a consumer group"),
-    Column("share_group", F.RATIO, "mean over the same runs as a share group"),
-    Column("better", F.TEXT, "which of the two; null where the runs do not show it"),
-    Column("baseline", F.RATIO, "mean over the runs of the group as it is"),
     Column("tried", F.RATIO, "the same of the variant, with the same seeds"),
     Column("interval", F.TEXT, "of the difference, by Student's t; all variants' together hold "
            "with 95 % confidence"),
+    Column("baseline", F.RATIO, "mean over the runs of the group as it is"),
+    Column("better", F.TEXT, "which of the two; null where the runs do not show it"),
+    Column("met", F.TEXT, "whether the goal is met, at the given confidence"),
+)  # fmt: skip
+
+#: One simulation in one row.
+SUMMARY = Table(
+    "simulated", "a simulation",
+    "scenario assignor",
+    Own("members", "that the scenario names", _INT),
+    Column("seed", F.ORDINAL, "random seed of the run", type=pa.int64()),
+    Column("duration_ms", F.DURATION, "how long was simulated"),
+    Own("drain_ms", "until nothing was left, for the first time after the largest lag; null: never",
+        _FLOAT),
+    Column("lag_p50", F.OFFSETS, "median of all share partitions together, over the run",
+           type=_FLOAT),
+    Column("lag_p95", F.OFFSETS, "95th percentile of all share partitions together, over the run",
+           type=_FLOAT),
+    Column("lag_max", F.OFFSETS, "largest of all share partitions together, over the run"),
+    Column("lag_end", F.OFFSETS, "of all share partitions together, at the end of the run"),
+    Column("age_p50_ms", F.DURATION, "median of the oldest record's age, over the run",
+           "AGE-P50", _FLOAT),
+    Column("age_p95_ms", F.DURATION, "95th percentile of the oldest record's age, over the run",
+           "AGE-P95", _FLOAT),
+    Column("age_max_ms", F.DURATION, "largest age of the oldest record, over the run", "AGE-MAX",
+           _FLOAT),
+    Column("latency_p50_ms", F.DURATION, "median of the records' time from append to finish; null "
+           "where none was finished", "LATENCY-P50", _FLOAT),
+    Column("latency_p95_ms", F.DURATION, "95th percentile of the records' time from append to "
+           "finish; null where none was finished", "LATENCY-P95", _FLOAT),
+    Column("arrived", F.OFFSETS, "offsets that were appended during the run"),
+    Column("completed", F.OFFSETS, "offsets finished: acknowledged or archived"),
+    Column("acknowledged", F.OFFSETS, "offsets that members accepted"),
+    Own("archived", "rejected, at the delivery limit, or without a record"),
+    Own("lost", "deleted before they were finished"),
+    Column("deliveries", F.COUNT, "records that members were given, each time"),
+    Column("redeliveries", F.COUNT, "deliveries beyond the first of their record"),
+    Column("expired", F.COUNT, "deliveries whose lock expired"),
+    Column("wasted", F.COUNT, "deliveries that finished nothing"),
+    Column("wasted_share", F.RATIO, "share of the deliveries that finished nothing; null without "
+           "any"),
+    Column("assignments", F.COUNT, "target assignments that were computed", type=_INT),
+    Column("moves", F.COUNT, "partitions taken from members that stayed", type=_INT),
+    Column("moves_per_minute", F.RATIO, "partitions taken from members that stayed, a minute"),
+    Own("idle_members", "lives without a single record", _INT),
+    Column("fairness", F.RATIO, "Jain's index of the members' shares of time busy: 1 is even; null "
+           "where nobody was"),
+    Column("busy_share", F.RATIO, "share of the members' time in which they worked", "BUSY"),
+    Column("member_hours", F.RATIO, "hours of all members together"),
+)  # fmt: skip
+
+#: What a run of a comparison has further, where requested. The assignor `optimal` goes by what it
+#: predicts, so that others can do better, below 1.
+OVER_OPTIMAL = Table(
+    "over_optimal", "the same run against that with the assignor optimal",
+    Column("drain_over_optimal", F.RATIO, "time until nothing was left / the same of the run with "
+           "the assignor optimal; null where one is not known"),
+    Column("age_p95_over_optimal", F.RATIO, "p95 age / the same of the run with the assignor "
+           "optimal; null where one is not known"),
+)  # fmt: skip
+
+#: One run, whatever variant it is of; its id is that of `sharelag.whatif.grid`: the same scenario,
+#: seed and version of sharelag. Where it failed, the summary is null.
+MADE = Table(
+    "made", "a run",
+    Column("run", F.TEXT, "id of the run"),
+    Column("error", F.TEXT, "why the run failed"),
+    SUMMARY,
+)  # fmt: skip
+RUNS = Table(
+    "runs", "a run of a variant", Column("variant", F.TEXT, "variant of the scenario"), MADE
+)
+
+TIMELINE = Table(
+    "simulated_timeline", "a share partition at one moment of a simulation",
+    Column("time_ms", F.DURATION, "from the beginning of the run", "TIME"),
+    # start offset, end of the window, count and offsets in flight are those in the leader's memory
+    "topic partition log_start_offset start_offset window_end_offset",
+    Own("delivery_complete_count", type=pa.int64()),
+    Column("in_flight", F.OFFSETS, "offsets that members hold"),
+    "end_offset lag age_ms",
+    Own("members", "that fetch it", _INT),
+)  # fmt: skip
+
+MEASURES = Table(
+    "measures", "a variant and a measure of its runs",
+    "variant",
+    Own("measure", "a column of the runs"),
+    Column("n", F.COUNT, "runs in which it is known", type=_INT),
+    Own("unknown", "runs in which it is not, such as the drain time of one that never drained",
+        _INT),
+    Column("failed", F.COUNT, "runs with an error; they count nowhere else", type=_INT),
+    # the mean of the others would be of other luck
+    Own("mean", "null where any run is unknown"),
+    Column("low", F.RATIO, "lower bound of the mean", "FROM"),  # by Student's t; null: one run
+    Column("high", F.RATIO, "upper bound of the mean", "TO"),
+    # known when most runs are, where unknown means later than the end
+    Column("median", F.RATIO, "of the runs"),
+    Column("confidence", F.RATIO, "of the interval"),
+)  # fmt: skip
+
+DIFFERENCES = Table(
+    "differences", "a variant and a measure against the baseline, with the same seeds",
+    "variant",
+    Own("baseline", "variant that it is compared with", pa.string()),
+    Own("measure", "a column of the runs"),
+    Own("n", "pairs in which both are known"),
+    Own("unknown", "pairs in which one or both are not", _INT),
+    Column("difference", F.RATIO, "mean of variant - baseline, run for run"),
+    Own("low", "of the difference; null where the spread of the pairs does not tell"),
+    Own("high", "of the difference; null where the spread of the pairs does not tell"),
+    # null where one of the two is unknown or not above 0
+    Column("ratio", F.RATIO, "geometric mean of variant / baseline, run for run"),
+    Column("ratio_low", F.RATIO, "lower bound of the ratio"),
+    Column("ratio_high", F.RATIO, "upper bound of the ratio"),
+    Own("confidence", "of all variants' intervals of this measure together"),
+    Own("better", "than the baseline; null: the interval does not say", pa.bool_()),
+)  # fmt: skip
+
+#: Bounds are those that the mean is not beyond, with the goal's confidence; null: too few runs, all
+#: the same.
+PROBES = Table(
+    "probes", "a number of members that was tried",
+    Own("members", "that were tried", _INT),
+    "n",
+    Own("unknown", "runs in which it is not, such as the drain time of one that never drained",
+        _INT),
+    Own("mean", "null where any run is unknown"),
+    "low high",
+    Own("met", "null: the runs do not say", pa.bool_()),
+)  # fmt: skip
+
+ANSWERS = Table(
+    "answers", "a measure of a group as a consumer group and as a share group",
+    Own("measure", "of both"),
+    Column("unit", F.TEXT, "of the measure"),
+    Own("n", "seeds"),
+    Column("consumer_group", F.RATIO, "mean over the runs as a consumer group"),
+    Column("share_group", F.RATIO, "mean over the same runs as a share group"),
+    Own("difference", "the share group's less the consumer group's, seed by seed"),
+    "low high better",
 )  # fmt: skip

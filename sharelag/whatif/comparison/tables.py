@@ -6,25 +6,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sharelag.whatif.simulation.tables import SUMMARY
+from sharelag.tables.declared import trials
 
-#: One run, whatever variant it is of.
-MADE = pa.schema(
-    [
-        # the id of `sharelag.whatif.grid`: the same scenario, seed and version of sharelag
-        ("run", pa.string()),
-        ("error", pa.string()),  # why there is no summary; null: the run went through
-        *SUMMARY,  # null where the run failed
-    ]
-)
-#: One run of one variant.
-RUNS = pa.schema([("variant", pa.string()), *MADE])
-#: What a run of `RUNS` has further, where requested: ratios to the run of the same scenario
-#: and seed with the assignor `optimal`. That one goes by what it predicts, so that others can do
-#: better, below 1. Null: unknown.
-OVER_OPTIMAL = pa.schema(
-    [("drain_over_optimal", pa.float64()), ("age_p95_over_optimal", pa.float64())]
-)
+#: One run, whatever variant it is of; one run of one variant; and what it has further, where
+#: requested.
+MADE, RUNS = trials.MADE.schema, trials.RUNS.schema
+OVER_OPTIMAL = trials.OVER_OPTIMAL.schema
 
 
 class Measure(NamedTuple):
@@ -65,44 +52,8 @@ MEASURED: dict[str, Measure] = {
     "age_p95_over_optimal": Measure("lower", ""),
 }
 
-#: One variant and one measure.
-MEASURES = pa.schema(
-    [
-        ("variant", pa.string()),
-        ("measure", pa.string()),  # a key of `MEASURED`
-        ("n", pa.int32()),  # runs in which it is known
-        # runs in which it is not, such as the drain time of a run that never drained
-        ("unknown", pa.int32()),
-        ("failed", pa.int32()),  # runs with an error; they count nowhere else
-        # null where any run is unknown: the mean of the others would be of other luck
-        ("mean", pa.float64()),
-        ("low", pa.float64()),  # of the mean, by Student's t; null for a single run, too
-        ("high", pa.float64()),
-        # known when most runs are, where unknown means later than the end
-        ("median", pa.float64()),
-        ("confidence", pa.float64()),  # of this interval alone
-    ]
-)
-#: One variant and one measure against the baseline: run for run with the same seed.
-DIFFERENCES = pa.schema(
-    [
-        ("variant", pa.string()),
-        ("baseline", pa.string()),
-        ("measure", pa.string()),
-        ("n", pa.int32()),  # pairs in which both are known
-        ("unknown", pa.int32()),  # pairs in which one or both are not
-        ("difference", pa.float64()),  # mean of variant - baseline; null where any pair is unknown
-        # of the difference; null where the spread of the pairs does not tell
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        # geometric mean of variant / baseline; null where one is unknown or not above 0
-        ("ratio", pa.float64()),
-        ("ratio_low", pa.float64()),
-        ("ratio_high", pa.float64()),
-        ("confidence", pa.float64()),  # of all variants' intervals of this measure together
-        ("better", pa.bool_()),  # than the baseline; null: the interval does not say
-    ]
-)
+#: One variant and one measure; the same against the baseline, run for run with the same seed.
+MEASURES, DIFFERENCES = trials.MEASURES.schema, trials.DIFFERENCES.schema
 #: The lag of a whole group in one variant at one time, and the age of its oldest record.
 PROJECTED = pa.schema(
     [

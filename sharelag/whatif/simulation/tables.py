@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sharelag.tables.declared import trials
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
@@ -52,23 +53,7 @@ class Tally:
 
 
 #: One share partition at one moment of a simulation.
-TIMELINE = pa.schema(
-    [
-        ("time_ms", pa.int64()),  # from the begin
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("log_start_offset", pa.int64()),
-        ("start_offset", pa.int64()),  # in the leader's memory, as the next three
-        ("window_end_offset", pa.int64()),  # exclusive
-        ("delivery_complete_count", pa.int64()),
-        ("in_flight", pa.int64()),  # acquired offsets
-        ("end_offset", pa.int64()),
-        ("lag", pa.int64()),  # end - start - count: what is left to finish
-        # since the first unfinished record was appended; 0: nothing is left
-        ("age_ms", pa.int64()),
-        ("members", pa.int32()),  # that fetch it
-    ]
-)
+TIMELINE = trials.TIMELINE.schema
 #: One share partition and one member.
 DELIVERIES = pa.schema(
     [
@@ -225,46 +210,7 @@ def table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
 # ---- a simulation in one row ----
 
 #: One simulation.
-SUMMARY = pa.schema(
-    [
-        ("scenario", pa.string()),
-        ("assignor", pa.string()),
-        ("members", pa.int32()),  # that the scenario names
-        ("seed", pa.int64()),
-        ("duration_ms", pa.int64()),
-        # until nothing was left, for the first time after the largest lag; null: never
-        ("drain_ms", pa.float64()),
-        # over the steps of the timeline, of all share partitions together
-        ("lag_p50", pa.float64()),
-        ("lag_p95", pa.float64()),
-        ("lag_max", pa.int64()),
-        ("lag_end", pa.int64()),
-        ("age_p50_ms", pa.float64()),  # over the steps, of the oldest unfinished record
-        ("age_p95_ms", pa.float64()),
-        ("age_max_ms", pa.float64()),
-        # over the records, from append to finish; null: none was finished
-        ("latency_p50_ms", pa.float64()),
-        ("latency_p95_ms", pa.float64()),
-        ("arrived", pa.int64()),
-        ("completed", pa.int64()),  # offsets finished, acknowledged or archived
-        ("acknowledged", pa.int64()),
-        ("archived", pa.int64()),  # rejected, at the delivery limit, or without a record
-        ("lost", pa.int64()),  # deleted before they were finished
-        ("deliveries", pa.int64()),
-        ("redeliveries", pa.int64()),
-        ("expired", pa.int64()),  # deliveries whose lock expired
-        ("wasted", pa.int64()),  # deliveries that finished nothing
-        ("wasted_share", pa.float64()),  # of the deliveries; null: there were none
-        ("assignments", pa.int32()),
-        ("moves", pa.int32()),  # partitions taken from members that stayed
-        ("moves_per_minute", pa.float64()),
-        ("idle_members", pa.int32()),  # lives without a single record
-        # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
-        ("fairness", pa.float64()),
-        ("busy_share", pa.float64()),  # of the time that members were there
-        ("member_hours", pa.float64()),
-    ]
-)
+SUMMARY = trials.SUMMARY.schema
 
 
 def summary(

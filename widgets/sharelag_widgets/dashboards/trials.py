@@ -58,10 +58,9 @@ OF_MEASURES = {
     "latency": "from append to finish, over the records",
     **meanings_of(["completed"]),
     "lost": "offsets deleted before they were finished",
-    "expired": "deliveries whose lock expired",
-    **meanings_of(["wasted", "moves"]),
+    **meanings_of(["expired", "wasted", "moves"]),
     "idle members": "members without a single record",
-    "fairness": "Jain's index of how long members were busy: 1 is even",
+    **meanings_of(["fairness"]),
     "busy share": "of the time that members were there",
 }
 
