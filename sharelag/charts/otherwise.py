@@ -24,13 +24,10 @@ def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
     drawn = projection_figure(found.curves, theme, since=text.moment(found.past.begin))
     alert = found.alert
     if alert is not None:
-        longest = float(found.past.scenario.duration_ms)
-        _, words = text.time_unit(longest)
-        above = alert.measure == "lag"
-        scale = 1.0
+        above, scale = alert.measure == "lag", 1.0
         if not above:
-            highest = max(one for one in found.curves.column("age_ms").to_pylist() if one is not None)
-            scale, _ = text.time_unit(float(highest))
+            ages = found.curves.column("age_ms").drop_null().to_pylist()
+            scale, _ = text.time_unit(max(ages))
         drawn.add_hline(
             alert.level / scale,
             line={"dash": "dot", "width": 1.5, "color": drawn.layout.font.color},

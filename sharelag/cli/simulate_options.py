@@ -278,18 +278,14 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
 def past_of(options: dict[str, Any]) -> Past:
     """Return the span of the past that was named, of an input's group."""
     from sharelag.cli.ask import open_bench
-    from sharelag.errors import InputError
     from sharelag.whatif.scenario import Service
     from sharelag.workbench.pasts import gather_past
 
     source, mean = source_of(options), options["service"]
     service = None if mean is None else Service(mean / _MS, "exponential")
     with open_bench(source, options) as bench:
-        groups = bench.groups
-        require_rows(bench.choice, bench.as_of, set(groups), source, 0)
-        if len(groups) != 1:
-            raise InputError(f"choose one share group: {', '.join(groups)}")
-        return gather_past(bench, groups[0], options["since"], options["until"], service)
+        require_rows(bench.choice, bench.as_of, set(bench.groups), source, 0)
+        return gather_past(bench, None, options["since"], options["until"], service)
 
 
 def _from_file(name: str) -> Scenario:

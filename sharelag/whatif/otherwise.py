@@ -1,9 +1,9 @@
 """An incident, otherwise: what a span of a group's history would have been with a change.
 
-    past = bench.past("billing", since="2026-11-23T12:00Z", until="2026-11-23T12:30Z")
-    found = otherwise(past, variants(past.scenario, members=12), alert="age>30s")
-    found                # happened, as it was (simulated) and otherwise, in one table
-    found.chart          # and in one chart
+past = bench.past("billing", since="2026-11-23T12:00Z", until="2026-11-23T12:30Z")
+found = otherwise(past, variants(past.scenario, members=12), alert="age>30s")
+found                # happened, as it was (simulated) and otherwise, in one table
+found.chart          # and in one chart
 """
 
 from __future__ import annotations
@@ -60,11 +60,17 @@ class Alert(NamedTuple):
                 raise ValueError
             measure, level = found.groups()
             of_age = measure == "age"
-            return cls(measure, parse_duration(level).total_seconds() * 1000 if of_age else float(level))
+            return cls(
+                measure, parse_duration(level).total_seconds() * 1000 if of_age else float(level)
+            )
         except (ValueError, InputError):
             raise InputError(
                 f"{text!r} is not an alert: give age>30s or lag>1000, of the whole group"
             ) from None
+
+    def share(self, runs: Mapping[str, Any]) -> float:
+        """In which share of the runs it fires, by their highest lag and age."""
+        return float(np.mean(runs[_COLUMNS[self.measure][1]] > self.level))
 
     def __str__(self) -> str:
         level = duration(self.level) if self.measure == "age" else f"{self.level:g}"
@@ -115,7 +121,9 @@ class Otherwise(Displayable):
         simulated = np.interp(times, curve.column("time_ms").to_numpy(), _floats(curve, "lag"))
         off = simulated - lag[known]
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
-        return Explained(mean, mean / highest if highest else None, float(off[-1]), int(known.sum()))
+        return Explained(
+            mean, mean / highest if highest else None, float(off[-1]), int(known.sum())
+        )
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -132,7 +140,9 @@ class Otherwise(Displayable):
         happened = self.past.happened
         lag, age = _floats(happened, "lag"), _floats(happened, "age_ms")
         fired = self.alert.first(happened) if self.alert else None
-        is_known = self.alert and not np.isnan(_floats(happened, _COLUMNS[self.alert.measure][0])).all()
+        is_known = (
+            self.alert and not np.isnan(_floats(happened, _COLUMNS[self.alert.measure][0])).all()
+        )
         rows: list[dict[str, Any]] = [
             {
                 "variant": HAPPENED_NAME,
@@ -152,7 +162,6 @@ class Otherwise(Displayable):
             )
             told = {one: _floats(runs, one) for one in ("lag_end", "lag_max", "age_max_ms")}
             bounds = self._bounds(told["lag_end"])
-            above = self.alert and told[_COLUMNS[self.alert.measure][1]] > self.alert.level
             rows.append(
                 {
                     "variant": name,
@@ -162,7 +171,7 @@ class Otherwise(Displayable):
                     "lag_max": float(told["lag_max"].mean()),
                     "age_max_ms": float(told["age_max_ms"].mean()),
                     "alert_at": self.alert.first(self._curve(name)) if self.alert else None,
-                    "alert_share": float(np.mean(above)) if self.alert else None,
+                    "alert_share": self.alert.share(told) if self.alert else None,
                     "member_hours": float(_floats(runs, "member_hours").mean()),
                 }
             )
@@ -202,7 +211,7 @@ class Otherwise(Displayable):
         return otherwise_figure(self)
 
     def verdict(self) -> str:
-        """Say what would have been otherwise, and how well the simulation explains what happened."""
+        """Say what would have been otherwise, and how well what happened is explained."""
         changes = [row for row in self.rows[2:] if row["variant"] != AS_IT_WAS]
         said = [self._otherwise(row) for row in changes]
         return " ".join(f"{one[0].upper()}{one[1:]}." for one in (*said, self._explained()))
@@ -210,10 +219,9 @@ class Otherwise(Displayable):
     def _otherwise(self, row: Mapping[str, Any]) -> str:
         real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)
         was = "" if real is None else f" (it was {real:,.0f})"
-        bounds = (
-            "" if row["low"] is None else f" [{row['low']:,.0f} to {row['high']:,.0f}]"
-        )
-        words = f"with {row['variant']} the lag at {end} would have been {row['lag_end']:,.0f}{bounds}{was}"
+        bounds = "" if row["low"] is None else f" [{row['low']:,.0f} to {row['high']:,.0f}]"
+        would = f"the lag at {end} would have been {row['lag_end']:,.0f}{bounds}{was}"
+        words = f"with {row['variant']} {would}"
         return f"{words}; {self._alerted(row)}" if self.alert else words
 
     def _alerted(self, row: Mapping[str, Any]) -> str:
@@ -242,8 +250,9 @@ class Otherwise(Displayable):
         """Yield what to know when reading it."""
         seeds = len(set(self.comparison.runs.column("seed").to_pylist()))
         yield (
-            f"{counted(seeds, 'run')} of each; {100 * self.comparison.confidence:g} % of single runs "
-            "end between the bounds, which are wider by how far the simulated as-it-was is off at "
+            f"{counted(seeds, 'run')} of each; "
+            f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "
+            "which are wider by how far the simulated as-it-was is off at "
             "the end"
         )
         yield (
@@ -270,9 +279,7 @@ class Otherwise(Displayable):
         share, at = row["alert_share"], row["alert_at"]
         said["alert_share"] = None if share is None else percent(share)
         said["alert_at"] = "never" if share == 0 else at and _clock(self.past, at)
-        said["member_hours"] = (
-            None if row["member_hours"] is None else f"{row['member_hours']:.3g}"
-        )
+        said["member_hours"] = None if row["member_hours"] is None else f"{row['member_hours']:.3g}"
         return said
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.metrics.age import Ends, end_at, known_ends, time_of
+from sharelag.metrics.age import end_at, known_ends, time_of
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import DeliveryState, Window, milliseconds
 from sharelag.replay.state import window_items
 from sharelag.tables.words import counted, moment
-from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -52,6 +51,8 @@ HAPPENED = pa.schema(
 _MOST_FATES = 5_000
 #: Moments between which arrivals are even, at most.
 _MOST_STEPS = 120
+#: Members whose number differs by less than this part of it did the same work.
+_SAME = 0.02
 #: A window says nothing of where its log ends.
 _NO_END = 1 << 62
 #: A topic name and a partition; with an offset, one record.
@@ -127,6 +128,7 @@ def past_of(
         then,
         past_offsets=schemas.OFFSETS.empty_table(),
         observed=schemas.OBSERVED.empty_table(),
+        logs=_without_stable(then.logs),
     )
     like = as_known.members[0]
     base = scenario_from(
@@ -138,8 +140,10 @@ def past_of(
     )
     assumed = [one for one in as_known.assumed if one not in estimated.assumed]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"]
-    topics, producers = _arrivals(base, as_known, now, begin, end, assumed)
+    topics, producers = _arrivals(base, now, begin, end, assumed)
     members = _members(base, then, now, group, begin, end, assumed)
+    if service is None:
+        members = _worked(members, len(as_known.each_member()), lasts, assumed)
     poison, behaviour = _fates(base, as_known, windows, begin, end, assumed)
     scenario = replace(
         base,
@@ -149,10 +153,16 @@ def past_of(
         poison=poison,
         duration_ms=lasts,
         step_ms=max(lasts // 600, 100),
-        about=f"The share group {group} from {moment(then.as_of)} to {moment(now.as_of)}, as it was",
+        about=f"The share group {group}, from {moment(then.as_of)} to {moment(now.as_of)}",
         assumed=tuple(assumed),
     )
     return Past(scenario, _happened(timeline, now.past_offsets, begin, end))
+
+
+def _without_stable(logs: pa.Table) -> pa.Table:
+    """Leave out the last stable offsets, which are those of now."""
+    place = logs.schema.get_field_index("last_stable_offset")
+    return logs.set_column(place, logs.schema.field(place), pa.nulls(len(logs), pa.int64()))
 
 
 # ---- what happened -------------------------------------------------------------------------------
@@ -167,13 +177,13 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
     age = np.where(lagging & (lag == 0), 0, np.maximum(time - since, 0)).astype(np.float64)
     aged = lagging & ((lag == 0) | (started & dated))
     found = []
-    for moment in np.unique(time[(time >= begin) & (time <= end)]).tolist():
-        at = time == moment
+    for then in np.unique(time[(time >= begin) & (time <= end)]).tolist():
+        at = time == then
         if not lagging[at].all():
             continue
         found.append(
             {
-                "time_ms": moment - begin,
+                "time_ms": then - begin,
                 "lag": float(lag[at].sum()),
                 "age_ms": float(age[at].max()) if aged[at].all() else None,
             }
@@ -189,7 +199,7 @@ def _polled(now: Evidence, group: str, known: Scenario) -> int:
     rows = [row for row in now.observed.to_pylist() if row["group_id"] == group]
     records = sum(row["records"] or 0 for row in rows)
     ended = sum((row["finished"] or 0) + (row["released"] or 0) for row in rows)
-    most = known.members[0].max_poll_records
+    most: int = known.members[0].max_poll_records
     if not records or not ended:
         return most
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
@@ -200,7 +210,7 @@ def _polled(now: Evidence, group: str, known: Scenario) -> int:
 
 
 def _arrivals(
-    base: Scenario, until: Scenario, now: Evidence, begin: int, end: int, assumed: list[str]
+    base: Scenario, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> tuple[tuple[Topic, ...], tuple[Producer, ...]]:
     """Return the topics as they were at the beginning, and what arrived in each partition since.
 
@@ -210,11 +220,7 @@ def _arrivals(
     rows = now.lag.filter(pc.equal(now.lag.column("group_id"), base.group_id))
     ends = known_ends(rows, now.past_offsets, end)
     at_begin, dated = end_at(ends, np.full(rows.num_rows, begin, np.int64))
-    open_from = {
-        (topic.id, number): start.open_from
-        for topic in until.topics
-        for number, start in enumerate(topic.starts)
-    }
+    open_from = _open(base, now)
     starts = {(one.id, number): start for one in base.topics for number, start in _numbered(one)}
     names = {one.id: one for one in base.topics}
     producers: list[Producer] = []
@@ -237,10 +243,15 @@ def _arrivals(
         times = np.concatenate([[begin], times[is_later]]) - begin
         offsets = np.maximum.accumulate(np.concatenate([[first], offsets[is_later]]))
         blocked = open_from.get((id_, number))
+        if blocked is not None and blocked < offsets[-1]:
+            assumed.append(
+                f"the transaction that is open in {names[id_].name}:{number} from offset {blocked} "
+                "on stays open: nothing from there on can be read"
+            )
         starts[id_, number] = replace(
             start,
             end_offset=first,
-            open_from=blocked if blocked is not None and blocked <= first else None,
+            open_from=blocked if blocked is not None and blocked < first else None,
         )
         topic = names[id_]
         weights = tuple(float(place == number) for place in range(topic.partitions))
@@ -263,6 +274,17 @@ def _arrivals(
         for one in base.topics
     )
     return topics, tuple(producers)
+
+
+def _open(base: Scenario, now: Evidence) -> dict[tuple[str, int], int]:
+    """Return where a group that reads only committed records could not read on at the end.
+
+    Last stable offsets may be of a later moment: what is still open then was open before.
+    """
+    if base.settings.isolation_level != "read_committed":
+        return {}
+    rows = now.logs.filter(pc.is_valid(now.logs.column("last_stable_offset"))).to_pylist()
+    return {(row["topic_id"], row["partition"]): row["last_stable_offset"] for row in rows}
 
 
 def _numbered(topic: Topic) -> Iterator[tuple[int, PartitionStart]]:
@@ -382,6 +404,26 @@ def _members(
     return found
 
 
+def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[str]) -> list[Member]:
+    """Correct the work of a record by how many members did it, where not all were there always.
+
+    It was estimated from what the group completed in the whole span and ``counted_as`` members,
+    those that are there at the end.
+    """
+    spans = ((lasts if one.leave_ms is None else one.leave_ms) - one.join_ms for one in members)
+    there = sum(one.count * span for one, span in zip(members, spans, strict=True)) / lasts
+    factor = there / counted_as if counted_as and there else 1.0
+    if abs(factor - 1) < _SAME:
+        return members
+    service = members[0].service
+    service = replace(service, mean_ms=service.mean_ms * factor)
+    assumed.append(
+        f"{service.mean_ms:.3g} ms of work for each record then, since {there:.3g} members were "
+        "there on average"
+    )
+    return [replace(one, service=service) for one in members]
+
+
 # ---- releases, rejects, held locks ---------------------------------------------------------------
 
 
@@ -397,9 +439,9 @@ def _fates(
     known = {topic.id: topic.name for topic in base.topics}
     by_place: dict[_Place, list[tuple[int, Window]]] = {}
     moments, _ = numbers(windows, "as_of")
-    for (key, window), moment in zip(window_items(windows), moments.tolist(), strict=True):
-        if key.topic_id in known and begin <= moment <= end:
-            by_place.setdefault((known[key.topic_id], key.partition), []).append((moment, window))
+    for (key, window), at in zip(window_items(windows), moments.tolist(), strict=True):
+        if key.topic_id in known and begin <= at <= end:
+            by_place.setdefault((known[key.topic_id], key.partition), []).append((at, window))
     failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
     limits = base.settings.limits
     held = _held(by_place, limits.lock_duration_ms, begin, end)
@@ -412,7 +454,7 @@ def _fates(
         fates: dict[_Record, Poison] = {}
         behaviour = until.members[0].behaviour
     else:
-        fates = _as_ended(*ended, base, limits.delivery_count_limit)
+        fates = _as_ended(*ended, base)
         behaviour = Behaviour()
     fates |= {record: _hold(record, span) for record, span in held.items() if record not in fates}
     fates |= failing  # a record that still fails at the end is not finished as it is
@@ -420,19 +462,19 @@ def _fates(
         behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
     longest = max(held.values(), default=0)
     for how, words in (
-        ("release", "given back as often as in the history; released ones and those whose locks "
-         "expired look the same there"),
+        ("release", "given back as often as in the history, be it released or its lock expired"),
+        ("silent", "held until the lock expires as often as in the history"),
         ("reject", "archived when delivered, as in the history"),
         ("hold", f"held, up to {duration(longest)}, by whoever gets it: nobody knows who held it"),
     ):  # fmt: skip
         count = sum(one.how == how for key, one in fates.items() if key not in failing)
         if count:
             assumed.append(f"{counted(count, 'record')} {'is' if count == 1 else 'are'} {words}")
-    for place, one in sorted(failing.items()):
-        assumed.append(
-            f"offset {place[2]} of {place[0]}:{place[1]} fails at every delivery until it is "
-            f"archived at the limit of {limits.delivery_count_limit}, as it still did at the end"
-        )
+    assumed += (
+        f"offset {offset} of {topic}:{number} fails at every delivery until it is "
+        f"archived at the limit of {limits.delivery_count_limit}, as it still did at the end"
+        for topic, number, offset in sorted(failing)
+    )
     assumed.append(
         f"what failed between two of the {len(set(moments.tolist()))} moments at which windows "
         "were looked at is not known"
@@ -440,33 +482,54 @@ def _fates(
     return tuple(one for _, one in sorted(fates.items())), behaviour
 
 
+class _Back(NamedTuple):
+    """How often a record was given back, and since when and until when it is seen so."""
+
+    times: int
+    first_times: int
+    first_ms: int
+    last_ms: int
+
+    @property
+    def pace_ms(self) -> int | None:
+        """How long a delivery took, from the first that is seen on; None: not known."""
+        more = self.times - self.first_times
+        return (self.last_ms - self.first_ms) // more if more else None
+
+
 def _ended(
     by_place: Mapping[_Place, list[tuple[int, Window]]],
-) -> tuple[dict[_Record, int], dict[_Record, int]] | None:
+) -> tuple[dict[_Record, _Back], dict[_Record, int]] | None:
     """Return how often each record was given back, and with which count others were archived.
 
     None: they are too many to follow one by one.
     """
-    back: dict[_Record, int] = {}
+    back: dict[_Record, _Back] = {}
     archived: dict[_Record, int] = {}
     for place, seen in by_place.items():
-        for _, window in seen:
+        for moment_ms, window in seen:
             for batch in window.batches:
                 state, count = batch.delivery_state, batch.delivery_count
                 if state == DeliveryState.ACKNOWLEDGED or count < 1:
                     continue
                 if batch.last_offset - batch.first_offset >= _MOST_FATES:
                     return None
-                noted = archived if state == DeliveryState.ARCHIVED else back
                 for offset in range(batch.first_offset, batch.last_offset + 1):
-                    noted[*place, offset] = max(noted.get((*place, offset), 0), count)
+                    record = (*place, offset)
+                    if state == DeliveryState.ARCHIVED:
+                        archived[record] = count
+                        continue
+                    known = back.get(record, _Back(count, count, moment_ms, moment_ms))
+                    if count > known.times:
+                        known = known._replace(times=count, last_ms=moment_ms)
+                    back[record] = known
                 if len(back) + len(archived) > _MOST_FATES:
                     return None
     return back, archived
 
 
 def _as_ended(
-    back: dict[_Record, int], archived: dict[_Record, int], base: Scenario, limit: int
+    back: dict[_Record, _Back], archived: dict[_Record, int], base: Scenario
 ) -> dict[_Record, Poison]:
     """Return what becomes of records again, less what had become of them when it begins."""
     before: dict[_Record, int] = {}
@@ -480,14 +543,27 @@ def _as_ended(
                         before[record] = batch.delivery_count
                     else:
                         finished.add(record)
+    limits = base.settings.limits
     found = {}
-    for record, count in back.items():
-        again = count - before.get(record, 0)
-        if again > 0 and record not in archived and record not in finished:
-            found[record] = Poison(*record, "release", again)
+    for record, known in back.items():
+        again = known.times - before.get(record, 0)
+        if again > 0 and record not in finished:
+            pace = known.pace_ms
+            # As long as a lock or longer: nobody gave it back, and the lock expired.
+            expires = pace is not None and pace >= limits.lock_duration_ms
+            found[record] = (
+                Poison(*record, "silent", again)
+                if expires
+                else Poison(*record, "release", again, pace)
+            )
     for record, count in archived.items():
-        if record not in finished:
-            found[record] = Poison(*record, "release" if count >= limit else "reject")
+        if record in finished:
+            continue
+        if count >= limits.delivery_count_limit:  # every delivery failed
+            like = found.get(record, Poison(*record, "release"))
+            found[record] = replace(like, attempts=Poison.attempts)
+        else:
+            found[record] = Poison(*record, "reject")
     return found
 
 
@@ -503,7 +579,7 @@ def _held(
     for place, seen in by_place.items():
         since: tuple[int, int, Window] | None = None
         step = (end - begin) / max(len(seen), 1)
-        for moment, window in seen:
+        for at, window in seen:
             head = head_of(window, _NO_END)
             if head is None or any(
                 one.first_offset <= head <= one.last_offset and one.delivery_count
@@ -512,10 +588,10 @@ def _held(
                 since = None
                 continue
             if since is None or since[0] != head:
-                since = (head, moment, window)
-            spent = moment - since[1]
+                since = (head, at, window)
+            spent = at - since[1]
             if spent > max(lock_ms, 2 * step) and window.batches != since[2].batches:
-                is_last = moment == seen[-1][0]
+                is_last = at == seen[-1][0]
                 found[*place, head] = end - begin if is_last else spent
     return found
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-import pyarrow.compute as pc
-
 from sharelag.errors import InputError
 from sharelag.model import milliseconds
 from sharelag.replay.moment import parse_time
-from sharelag.tables.arrow import keys
 from sharelag.whatif.past import Past, past_of
 from sharelag.whatif.scenario import Service
 from sharelag.workbench.opened import Opened
@@ -58,10 +55,12 @@ def gather_past(
             "name an earlier moment to begin with"
         )
     bench = replace(bench, over=end - begin, asks_once=False)
-    name = group or (bench.groups[0] if len(bench.groups) == 1 else None)
+    if group is None and len(bench.groups) != 1:
+        raise InputError(f"choose one share group: {', '.join(bench.groups)}")
+    name = group or bench.groups[0]
     now = bench.evidence(name)
     then = bench.at(begin)
-    if name is not None and name not in then.groups:
+    if name not in then.groups:
         known = [at for at in now.observed.column("begin").to_pylist() if at is not None]
         first = f": it is first known at {min(known).isoformat()}" if known else ""
         raise InputError(f"the group {name} had no state at {begin.isoformat()}{first}")
