@@ -338,7 +338,9 @@ def _otherwise(output: str, options: dict[str, Any]) -> None:
         rows = [found.for_people(row) for row in rows]
     write(lines(rows, output, views.OTHERWISE.columns))
     if options["chart"] is not None:
-        found.chart.write_html(options["chart"], include_plotlyjs=True)
+        from sharelag.charts.otherwise import otherwise_figure
+
+        otherwise_figure(found).write_html(options["chart"], include_plotlyjs=True)
     for sentence in found.conditions():
         tell(terminal(sentence))
     tell(terminal(found.verdict()))

@@ -26,7 +26,8 @@ from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
 from sharelag.reports.inputs import Case
 from sharelag.reports.inputs import read as read
-from sharelag.reports.otherwise import Tried, tried_otherwise
+from sharelag.reports.otherwise import Tried
+from sharelag.reports.otherwise import tried_otherwise as otherwise  # noqa: F401
 from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import report_views, views
 from sharelag.tables.lines import plain_rows
@@ -296,11 +297,6 @@ def compared(made: Proposal) -> Block:
 def clearing(made: Proposal) -> Chart:
     """Show which assignor with how many members clears the lag."""
     return _chart(charts.clearing_figure, made.clearing.cells)
-
-
-def otherwise(case: Case, members: int | Sequence[int] | None, alert: str | None) -> Tried:
-    """Simulate the time of a report with other numbers of members; nothing without any."""
-    return tried_otherwise(case, members, alert)
 
 
 def otherwise_table(tried: Tried) -> Block:

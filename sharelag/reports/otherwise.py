@@ -9,13 +9,19 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports.inputs import Case
 from sharelag.whatif import Otherwise, otherwise, variants
+from sharelag.whatif.otherwise import SEEDS
 from sharelag.workbench.pasts import gather_past
 
 #: What was found, or why nothing can be said.
 Tried: TypeAlias = Otherwise | str
 
 
-def tried_otherwise(case: Case, members: int | Sequence[int] | None, alert: str | None) -> Tried:
+def tried_otherwise(
+    case: Case,
+    members: int | Sequence[int] | None,
+    alert: str | None = None,
+    seeds: int = SEEDS,
+) -> Tried:
     """Simulate the group with the largest lag over the time of a report, as it was and otherwise.
 
     Returns
@@ -33,6 +39,8 @@ def tried_otherwise(case: Case, members: int | Sequence[int] | None, alert: str 
     begin = case.evidence.as_of - case.known_span
     try:
         past = gather_past(case.bench, group, begin)
-        return otherwise(past, variants(past.scenario, members=members), alert=alert)
+        return otherwise(
+            past, variants(past.scenario, members=members), alert=alert, seeds=range(seeds)
+        )
     except InputError as error:
         return f"The past of {group} cannot be simulated: {error}."

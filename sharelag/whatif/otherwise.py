@@ -40,7 +40,7 @@ _COLUMNS = {"age": ("age_ms", "age_max_ms"), "lag": ("lag", "lag_max")}
 
 
 class Alert(NamedTuple):
-    """A rule that fires when a group's age or lag is above a level."""
+    """A rule that fires when the age or the lag of a group is above a level."""
 
     measure: str  # age or lag
     level: float  # milliseconds, or offsets
@@ -202,13 +202,6 @@ class Otherwise(Displayable):
         given |= {name: known.column(name) for name in HAPPENED.names}
         columns = [given.get(name, unknown) for name in PROJECTED.names]
         return pa.concat_tables([pa.table(columns, schema=PROJECTED), self.comparison.projected])
-
-    @property
-    def chart(self) -> Any:
-        """What happened, the simulated as-it-was and the otherwise, as a plotly figure."""
-        from sharelag.charts.otherwise import otherwise_figure
-
-        return otherwise_figure(self)
 
     def verdict(self) -> str:
         """Say what would have been otherwise, and how well what happened is explained."""

@@ -2,7 +2,7 @@
 
 Its records arrive as they did then, members come and go as far as the group's own records tell,
 and what the history of state records shows to have failed fails again: a record that was given
-back three times is given back three times whoever gets it.
+back three times is given back three times by any member.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HAPPENED = pa.schema(
         ("age_ms", pa.float64()),  # of the oldest unfinished record; null where not known
     ]
 )
-#: Records with a fate of their own, at most: of more, shares are simulated.
+#: Records that are followed one by one, at most: of more, shares are simulated.
 _MOST_FATES = 5_000
 #: Moments between which arrivals are even, at most.
 _MOST_STEPS = 120
@@ -203,7 +203,8 @@ def _polled(now: Evidence, group: str, known: Scenario) -> int:
     if not records or not ended:
         return most
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
-    return min(most, max(round(each * ended / records), 1))
+    together: int = max(round(each * ended / records), 1)
+    return min(most, together)
 
 
 # ---- arrivals ------------------------------------------------------------------------------------
@@ -465,7 +466,7 @@ def _fates(
         ("release", "given back as often as in the history, be it released or its lock expired"),
         ("silent", "held until the lock expires as often as in the history"),
         ("reject", "archived when delivered, as in the history"),
-        ("hold", f"held, up to {duration(longest)}, by whoever gets it: nobody knows who held it"),
+        ("hold", f"held, up to {duration(longest)}, by any member: the holder then is not known"),
     ):  # fmt: skip
         count = sum(one.how == how for key, one in fates.items() if key not in failing)
         if count:
