@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.support.packages import Packages
+
+# jsonschema imports it to judge IRIs, which no test has: it makes parsers for 2.5 seconds.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
 settings.register_profile("exhaustive", max_examples=2000, deadline=None)

@@ -16,7 +16,7 @@ BEGIN, END = "<!-- tables: python -m tools.errors_page -->", "<!-- end of tables
 
 
 def tables() -> str:
-    """The part of the page that is made."""
+    """Return the part of the page that is made."""
     return "\n".join(_lines())
 
 
@@ -35,7 +35,7 @@ def _lines() -> Iterator[str]:
 
 
 def written(page: str) -> str:
-    """The page with the tables of today."""
+    """Return the page with the tables of today."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"

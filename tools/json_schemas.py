@@ -72,7 +72,7 @@ _WINDOW = {
 
 
 def rows() -> dict[str, dict[str, Any]]:
-    """The properties of one row, by the name of the output."""
+    """Return the properties of one row, by the name of the output."""
     windows = properties(schemas.WINDOWS)
     batches = {"type": "array", "items": _BATCH}
     windows |= {name: windows[name] | kind for name, kind in _WINDOW.items()}
@@ -118,7 +118,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 def _simulated() -> dict[str, dict[str, Any]]:
-    """The properties of a row of each answer of ``simulate``."""
+    """Return the properties of a row of each answer of ``simulate``."""
     variant, text = pa.field("variant", pa.string()), pa.string()
     differences = [
         DIFFERENCES.field(name).with_name(shown)
@@ -151,7 +151,7 @@ def _simulated() -> dict[str, dict[str, Any]]:
 
 
 def _reports() -> dict[str, dict[str, Any]]:
-    """The properties of a row of ``report list``."""
+    """Return the properties of a row of ``report list``."""
     kinds: dict[object, dict[str, Any]] = {
         "str": {"type": "string"},
         "str | None": {"type": ["string", "null"]},
@@ -163,17 +163,17 @@ def _reports() -> dict[str, dict[str, Any]]:
 
 
 def properties(schema: pa.Schema) -> dict[str, Any]:
-    """The columns of a table as properties of an object."""
+    """Return the columns of a table as properties of an object."""
     return {field.name: _described(field.name) | _null_or(_kind(field.type)) for field in schema}
 
 
 def of_row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a row with these columns."""
+    """Return the schema of a row with these columns."""
     return _head(name) | _object(columns)
 
 
 def decode() -> dict[str, Any]:
-    """The schema of what ``decode`` prints: a record as Kafka's formatters do, or a reject."""
+    """Return the schema of what ``decode`` prints: a record of Kafka's formatters, or a reject."""
     text = {"type": ["string", "null"]}
     place = {
         "topic": text,

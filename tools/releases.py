@@ -146,7 +146,7 @@ def message(jar: zipfile.ZipFile, name: str) -> dict[str, Any]:
 
 
 def _texts(compiled: bytes) -> list[str]:
-    """The text constants that a class has, from its constant pool (JVMS, 4.4)."""
+    """Return the text constants of a class, from its constant pool (JVMS, 4.4)."""
     texts, used = {}, []
     for number, tag, content in _constants(compiled):
         if tag == _UTF8:

@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def each(cell: Cell) -> list[str]:
-    """The cells of a subject that is one text in each release."""
+    """Return the cells of a subject that is one text in each release."""
     return [cell(release) or NONE for release in RELEASES]
 
 
@@ -141,7 +141,7 @@ def settings(whose: str) -> Callable[[Release], list[str]]:
 
 
 def _setting_rows() -> Iterator[str]:
-    """A row for each setting: since when, its default with what is valid, and what these became."""
+    """Return one row per setting: since when, its default, what is valid, what both became."""
     for whose, word in _WHOSE.items():
         names = settings(whose)
         for name in sorted({name for release in RELEASES for name in names(release)}):
@@ -163,7 +163,7 @@ def _value(printed: Any) -> str:
 
 
 def _not_yet(release: Release) -> str:
-    """The actions that the command knows and does not have."""
+    """Return the actions that the command knows and does not have."""
     said = " ".join(release.texts("ShareGroupCommand"))
     return _listed(re.findall(r"(--[a-z-]+) option is not yet implemented", said))
 
@@ -347,7 +347,7 @@ def _sections() -> dict[str, tuple[Row, ...]]:
 
 
 def tables() -> str:
-    """The part of the page that is made."""
+    """Return the part of the page that is made."""
     return "\n".join(_lines())
 
 
@@ -366,7 +366,7 @@ def _lines() -> Iterator[str]:
 
 
 def written(page: str) -> str:
-    """The page with the tables of today."""
+    """Return the page with the tables of today."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"

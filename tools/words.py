@@ -118,7 +118,7 @@ def _strings() -> Iterator[Text]:
 
 
 def _docstrings() -> Iterator[Text]:
-    """What the reference and `help` show of the code, its comments, and stories of recordings."""
+    """Return texts of the code: the reference, `help`, its comments, and stories of recordings."""
     for path in [*_code(), *sorted(ROOT.glob("tools/record/stories*.py"))]:
         place, text = path.relative_to(ROOT), path.read_text("utf-8")
         for node in ast.walk(ast.parse(text)):

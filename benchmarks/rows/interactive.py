@@ -48,7 +48,7 @@ from sharelag.cli import output
 sys.argv[1:] = ["lag", "--capture", *sys.argv[1:]]
 cli.main()
 """
-_WITH_PANDAS = "output._WithoutExtras.find_spec = lambda *_: None"
+_WITH_PANDAS = "output.Without.find_spec = lambda *_: None"
 #: What people have time for, in seconds: until the first table, for a click, for simulations.
 _PATIENCE, _CLICK, _WHAT_IF = 15.0, 1.0, 10.0
 #: ... until the verdict of a dashboard stands, and until all of it is there.

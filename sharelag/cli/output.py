@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
@@ -43,26 +43,28 @@ def start(engine: str, source: Any) -> str:
 
 def start_local() -> None:
     """Spare a command of this process what it does not need."""
-    without = _WithoutExtras()
+    # pyarrow imports pandas for the first array it makes: a third of a quick command's CPU time
+    # (row I7 of the benchmarks); Spark does need it. numba imports scipy and cffi for functions
+    # that no kernel calls: a fifth of the CPU time where kernels are compiled.
+    without = Without({"pandas": None, "scipy": "numba", "cffi": "numba"})
     sys.meta_path.insert(0, without)
     click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
 
 
-class _WithoutExtras(MetaPathFinder):
+class Without(MetaPathFinder):
     """Lets packages seem not installed that others import at once, and do without.
 
-    pyarrow imports pandas for the first array it makes: a third of a quick command's CPU time (row
-    I7 of the benchmarks); Spark does need it. numba imports scipy and cffi for functions that no
-    kernel calls: a fifth of the CPU time where kernels are compiled.
+    ``hidden`` says by whom a package is not found; None: by anybody.
     """
 
-    #: By whom a package is not found; None: by anybody.
-    _HIDDEN: ClassVar[dict[str, str | None]] = {"pandas": None, "scipy": "numba", "cffi": "numba"}
+    def __init__(self, hidden: Mapping[str, str | None]) -> None:
+        self._hidden = hidden
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname not in self._HIDDEN:
+        """Refuse such a package; others are found as ever."""
+        if fullname not in self._hidden:
             return
-        if self._HIDDEN[fullname] in (None, _importer().partition(".")[0]):
+        if self._hidden[fullname] in (None, _importer().partition(".")[0]):
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 

@@ -66,7 +66,7 @@ class Queue:
 
     @property
     def paths(self) -> list[RawFile] | None:
-        """Parquet files; None where there are none."""
+        """Parquet files; None without any."""
         return self.given if isinstance(self.given, list) else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -145,7 +145,7 @@ def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
 
 
 def holder_lines(lag: Arrow, holders: pa.Table) -> list[str]:
-    """Return ``orders:0: 680-699 acquired by member M since ...``, a line a share partition."""
+    """Return ``orders:0: 680-699 acquired by member M since ...``, one line per share partition."""
     places = lag.select(["group_id", "topic", "topic_id", "partition"])
     return lines_of_places(places.to_pylist(), held_by(holders))
 

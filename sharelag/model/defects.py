@@ -1,4 +1,4 @@
-"""Defects of share groups in releases of Kafka, each with its issue and where it was mended.
+"""Defects of share groups in releases of Kafka, each with its issue and where it was fixed.
 
 Versions are those of the issue, of its pull requests and their backports, and of Kafka's own
 classes where tests ask them. No I/O.
@@ -52,7 +52,8 @@ class Defect:
             What was given is not a version.
         """
         given = version_of(version)
-        if given < version_of(FIRST):
+        is_newer = given[:2] > version_of(NEWEST)[:2]  # than all that is known of defects
+        if given < version_of(FIRST) or (is_newer and not self.fixed):
             return None
         if len(given) == 2:
             first, last = self._has((*given, 0)), self._has((*given, _NO_PATCH))

@@ -19,7 +19,7 @@ from sharelag.inputs import CaptureInput
 from sharelag.inputs.open import named_input, require_there
 from sharelag.inputs.texts import read_text
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.checks.judge import CHECKED, check_reading
+from sharelag.monitoring.checks.judge import CHECKED, check_reading, completeness
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
@@ -36,7 +36,8 @@ class Case:
 
     bench: Workbench
     evidence: Evidence
-    checked: pa.Table = field(default_factory=CHECKED.empty_table)  # the outcome of rules, if any
+    #: The outcome of rules, if any, and what the records lack.
+    checked: pa.Table = field(default_factory=CHECKED.empty_table)
     previous: Mapping[str, Any] | None = None  # the previous verdict
 
     @property
@@ -134,9 +135,10 @@ def read(
         raise InputError(
             f"nothing to report on: {why} (sharelag capture --follow keeps what Kafka prunes)"
         )
-    judged = CHECKED.empty_table()
     if rules:
         judged = check_reading(bench.reading, read_rules(Path(rules))).table
+    else:
+        judged = pa.Table.from_pylist(completeness(bench.reading), schema=CHECKED)
     return Case(bench, evidence, judged, _previous(previous))
 
 

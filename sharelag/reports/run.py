@@ -37,7 +37,7 @@ class Report:
     run: Run
     folder: Path
     verdict: Mapping[str, Any] | None
-    in_part: bool = False  # not made, since only a part of the input can be read
+    in_part: bool = False  # only a part of the input can be read, or is there
 
     @property
     def html(self) -> Path:
@@ -126,7 +126,8 @@ def report(
         # Locked, or a process that read the ledger earlier could write its index later.
         with store.shared(folder_of):
             write_index(folder_of)
-    return Report(made, place, ran.verdict, ran.in_part)
+    is_whole = (ran.verdict or {}).get("complete", True)
+    return Report(made, place, ran.verdict, ran.in_part or not is_whole)
 
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:

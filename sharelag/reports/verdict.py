@@ -55,8 +55,9 @@ def verdict(case: Case) -> dict[str, Any]:
         ``begin`` and ``source``;
         ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, the main
         finding in a sentence (None: no problem); ``rules``, the outcome of rules that concern no
-        group; ``unknown``, sentences; ``changes``, None for the first report. Names are Kafka's:
-        escape them wherever they are shown.
+        group; ``unknown``, sentences; ``complete``, whether the records lack nothing;
+        ``changes``, None for the first report. Names are Kafka's: escape them wherever they are
+        shown.
     """
     broken = _broken(case)
     groups = judged_groups(case.evidence, broken=broken)
@@ -75,6 +76,7 @@ def verdict(case: Case) -> dict[str, Any]:
         "groups": groups,
         "rules": rules,
         "unknown": unknown(case, sum(group["unknown_ages"] for group in groups)),
+        "complete": not case.bench.base_of(case.evidence).lacks,
     }
     was = _before(case)
     return judged | {"changes": None if was is None else changes(case, was, judged)}

@@ -117,7 +117,7 @@ def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, .
     stateless : int
         Share partitions without a state that their groups have initialized.
     elsewhere : str
-        State partitions of which there is no record, in words.
+        State partitions without a record, in words.
     """
     said = []
     if places:

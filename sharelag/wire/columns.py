@@ -67,7 +67,7 @@ class StateColumns:
     batch_at: NDArray[np.int32]
     """Where the state batches of each record begin; one more than there are records."""
     batches: dict[str, NDArray[Any]]
-    """``first_offset last_offset delivery_state delivery_count``, a row a state batch."""
+    """``first_offset last_offset delivery_state delivery_count``, one row per state batch."""
     unknown_tags: pa.Array | None
     """The column of `sharelag.schemas.RECORDS`; None where no record has any."""
     rejects: pa.RecordBatch

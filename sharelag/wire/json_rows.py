@@ -56,7 +56,7 @@ def _halves(
 
 
 def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
-    """Return a row an object; None where one of them is not what the schema says."""
+    """Return one row per object; None where one of them is not what the schema says."""
     ends = pa.array([0, len(objects)], pa.int32())
     joined = pc.binary_join(pa.ListArray.from_arrays(ends, objects), "\n")[0]
     text = joined.as_buffer()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark.sql.classic.dataframe as classic
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -61,7 +61,7 @@ def plan_of(frame: DataFrame) -> str:
 def test_raw_records_are_scanned_once_and_exchanged_once_as_bytes(
     name: str, raw: DataFrame, ends: DataFrame
 ) -> None:
-    plan = plan_of(ASKED[name](raw, ends))
+    plan = plan_of(ASKED[name](raw.where("offset < 1000000"), ends))
     scans = [part for part in re.split(r"\n\n+", plan) if "Scan parquet" in part]
     (of_raw,) = (scan for scan in scans if "key" in scan)
     (read,) = re.findall(r"ReadSchema: struct<(.*?)>\n?", of_raw)
@@ -73,6 +73,51 @@ def test_raw_records_are_scanned_once_and_exchanged_once_as_bytes(
     assert re.sub(r"#\d+", "", columns) == "topic, partition, first_offsetL, rows"
     assert "InMemoryTableScan" not in plan
     assert "Sort" not in plan
+
+
+@pytest.mark.parametrize("name", few_of(ASKED, ["lag of windows", "members", "health"]))
+def test_files_that_a_frame_only_scans_are_read_by_tasks_without_an_exchange(
+    name: str, raw: DataFrame, ends: DataFrame
+) -> None:
+    ask = ASKED[name]
+    for given in (raw, raw.select(*sorted(raw.columns)).alias("records")):
+        plan = plan_of(ask(given, ends))
+        assert not any("key" in scan for scan in plan.split("\n\n") if "Scan parquet" in scan)
+        assert "hashpartitioning(topic" not in plan
+    by_tasks, by_spark = ask(raw, ends), ask(raw.where("offset < 1000000"), ends)
+    assert sorted(by_tasks.collect(), key=str) == sorted(by_spark.collect(), key=str)
+
+
+def test_a_table_of_the_catalog_has_the_rows_of_when_they_are_read(
+    raw: DataFrame, spark: SparkSession
+) -> None:
+    """Spark lists the files of a path when the DataFrame is made, those of a table later on."""
+    early = raw.where("offset < 300")
+    early.write.mode("overwrite").saveAsTable("growing_records")
+    try:
+        windows = sharelag.windows(spark.table("growing_records"))
+        assert rows(windows, schemas.WINDOWS) == rows(sharelag.windows(early), schemas.WINDOWS)
+        raw.where("offset >= 300").write.mode("append").saveAsTable("growing_records")
+        assert rows(windows, schemas.WINDOWS) == rows(sharelag.windows(raw), schemas.WINDOWS)
+    finally:
+        spark.sql("DROP TABLE growing_records")
+
+
+def test_files_are_those_that_the_frame_listed(
+    raw: DataFrame, tmp_path: Path, spark: SparkSession
+) -> None:
+    """As in Spark, what is written beside them later is not seen, what is gone an error."""
+    folder = tmp_path / "records"
+    raw.where("offset < 300").coalesce(1).write.parquet(str(folder))
+    read = spark.read.parquet(str(folder))
+    windows, before = sharelag.windows(read), rows(sharelag.windows(read), schemas.WINDOWS)
+    raw.where("offset >= 300").write.mode("append").parquet(str(folder))
+    assert rows(windows, schemas.WINDOWS) == before
+    assert rows(sharelag.windows(read), schemas.WINDOWS) == before
+    assert rows(sharelag.windows(spark.read.parquet(str(folder))), schemas.WINDOWS) != before
+    raw.where("offset < 9").write.mode("overwrite").parquet(str(folder))
+    with pytest.raises(PySparkException, match=r"FileNotFound|FILE_NOT_EXIST"):
+        windows.toArrow()
 
 
 def test_a_moment_is_not_read_beyond(raw: DataFrame) -> None:

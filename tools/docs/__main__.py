@@ -24,7 +24,7 @@ SITE = ROOT / "build" / "site"
 
 
 def config(nav: list[Any]) -> dict[str, Any]:
-    """The configuration of mkdocs."""
+    """Return the configuration of mkdocs."""
     found: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "mkdocs.yml").read_text())
     python = found["plugins"][1]["mkdocstrings"]["handlers"]["python"]
     python["paths"] = [str(ROOT), str(ROOT / "widgets")]

@@ -90,7 +90,7 @@ def _module(name: str, about: str) -> str:
 
 
 def _documented(one: Any, name: str) -> Iterator[str]:
-    """What mkdocstrings makes of a docstring, under a public name."""
+    """Return what mkdocstrings makes of a docstring, under a public name."""
     yield f"::: {one.__module__}.{one.__qualname__}"
     yield "    options:"
     yield f"      heading: '{name}'"
@@ -107,7 +107,7 @@ def _commands() -> str:
 
 
 def _first(text: str) -> str:
-    """The first sentence of a help text, safe in a cell."""
+    """Return the first sentence of a help text, safe in a cell."""
     return _cell(re.split(r"(?<=\.)\s", " ".join(text.split("\n\n")[0].split()))[0])
 
 

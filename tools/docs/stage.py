@@ -147,7 +147,7 @@ def _navigation(found: dict[str, str]) -> list[Any]:
 
 
 def _notebook(path: Path) -> str:
-    """A notebook as Markdown: its words and its code; what it shows is in the picture below."""
+    """Return a notebook as Markdown: words and code; the picture below has what it shows."""
     parts = []
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         text = "".join(cell["source"])

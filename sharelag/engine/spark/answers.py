@@ -197,7 +197,7 @@ def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
         `sharelag.schemas.LAG` and `OBSERVED`.
     known : Evidence
         What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
-        ``groups`` and ``settings``; a row a topic partition, group or setting, which every task
+        ``groups`` and ``settings``; one row per topic partition, group or setting, which every task
         gets.
 
     Returns

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -34,10 +34,12 @@ from sharelag.engine.spark.packing import (
     pack_table,
     unpack_records,
 )
-from sharelag.inputs.files.pieces import Plan, read_pieces
+from sharelag.errors import InputError
+from sharelag.inputs.files.pieces import Plan, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
-from sharelag.inputs.spark.frames import holds_whole_partitions
+from sharelag.inputs.spark.files import are_in_reach
+from sharelag.inputs.spark.frames import holds_whole_partitions, scanned_files
 from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
 from sharelag.replay import members
@@ -150,7 +152,7 @@ class Records:
         beside : pyspark.sql.DataFrame, optional
             As for `sharelag.inputs.spark.workers.map_in_arrow`.
         """
-        source, kind = self.source, self.topics[0] if self.decoded else ""
+        source, kind = self._place, self.topics[0] if self.decoded else ""
         chosen = self.generation, self.until, self.choose, self.kafka_version
 
         def work_task(read: Callable[[], Batches], *known: pa.Buffer) -> Batches:
@@ -205,7 +207,7 @@ class Records:
 
     def pack(self) -> DataFrame:
         """Return the records as Arrow's bytes, all of a partition of Kafka's in one of Spark's."""
-        raw = self.source
+        raw = self._place
         if isinstance(raw, DataFrame):
             if self.packed:
                 return raw
@@ -215,6 +217,21 @@ class Records:
             pack_task = partial(pack_records, place=PACKED_COLUMNS[:3])
             rows = map_raw(raw, lambda some: pack_task(map(choose, some)), PACKED, PACKED_COLUMNS)
         return rows.repartition("topic", "partition")
+
+    @cached_property
+    def _place(self) -> DataFrame | Files | Logs:
+        """The source; of a DataFrame that only scans files, the files for tasks to read."""
+        source = self.source
+        if not isinstance(source, DataFrame) or self.packed or self.decoded:
+            return source
+        files = scanned_files(source, later=True)
+        if not files or not are_in_reach(source.sparkSession, files):
+            return source
+        try:
+            planned = plan(files, self.topics[0] if len(self.topics) == 1 else None)
+        except (InputError, FileNotFoundError):
+            return source  # Spark says what is wrong when the rows are read
+        return Files(source.sparkSession, planned)
 
     def _scan(self, source: DataFrame) -> tuple[DataFrame, Task]:
         """Return those rows and columns of a DataFrame that are packed, and what packs them."""

@@ -133,7 +133,7 @@ def _dump_begins(text: str) -> bool:
 
 
 def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of a piece, or a row an object and what is wrong with it.
+    """Yield the records of a piece, or one row per object, with its fault.
 
     Most pieces are read at once; of those that cannot be, and where records of Kafka 4.0 have been
     seen, each object is read for itself. Log lines are passed over.
@@ -231,7 +231,7 @@ def _row(found: Any, count: int, printed: Printed) -> _Row:
 
 
 def _read_dump(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of some lines, or a row a line; other lines are about batches."""
+    """Yield the records of some lines, or one row per line; other lines are about batches."""
     place: _Row = {"topic": STATE_TOPIC, "partition": 0}
     printed = Printed()
     lines: list[str] = []
@@ -257,7 +257,7 @@ def _read_dump(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
 def _of_lines(
     lines: list[str], place: _Row, printed: Printed
 ) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of lines of one segment, or a row a line and what is wrong with it."""
+    """Yield the records of lines of one segment, or one row per line, with its fault."""
     batch = None if printed.has_kafka_4_0 or not lines else regular_lines(lines, **place)
     if batch is not None:
         yield batch

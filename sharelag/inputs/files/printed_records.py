@@ -333,7 +333,7 @@ def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array
 
 
 def _parse_objects(text: str) -> pa.RecordBatch | None:
-    """Return a row an object; None where they are not all of the shape."""
+    """Return one row per object; None where they are not all of the shape."""
     if not text.startswith("{"):
         return None
     octets = text.encode()

@@ -75,7 +75,7 @@ class TextLog:
 
     @property
     def files(self) -> list[Path]:
-        """The files, sorted; InputError where there are none."""
+        """The files, sorted; InputError without any."""
         found = [self.path] if self.path.is_file() else files_below(self.path)
         if not found:
             what, advice = self._MISSING

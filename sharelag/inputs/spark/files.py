@@ -46,7 +46,7 @@ def raw_frame(
     """
     given = of_paths(files)
     paths = [file.path for file in given]
-    if not _are_in_reach(spark, given):
+    if not are_in_reach(spark, given):
         # A path may lead to another file system, such as that of a service's volumes.
         is_seen = not any(file.known for file in given) and bool(_seen(spark, paths))
         return _by_spark(spark, paths, schema) if is_seen else _send(spark, given, schema)
@@ -133,10 +133,11 @@ def files_in_reach(
     """
     listed = getattr(source, "parquet_files", None)
     files: Sequence[str | RawFile] | None = None if listed is None else listed(topic)
-    return files if files and _are_in_reach(spark, of_paths(files)) else None
+    return files if files and are_in_reach(spark, of_paths(files)) else None
 
 
-def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
+def are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
+    """Whether Spark's tasks see the same files as this process."""
     paths = [file.path for file in files]
     master = spark.conf.get("spark.master", "") or ""
     if not paths or (not is_connect(spark) and master.startswith("local")):

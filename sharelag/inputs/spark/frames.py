@@ -185,7 +185,7 @@ class FrameInput(RecordsOnly):
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
         """Files that the DataFrame is a mere scan of; None: it is more, or not of such files."""
-        return None if is_connect(self.raw.sparkSession) else _scanned_files(self.raw)
+        return scanned_files(self.raw)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """Return the last known end of each partition of these topics, up to a moment."""
@@ -230,14 +230,18 @@ class FrameInput(RecordsOnly):
         return f"a DataFrame of raw records{without}"
 
 
-def _scanned_files(frame: Any) -> list[RawFile] | None:
+def scanned_files(frame: Any, later: bool = False) -> list[RawFile] | None:
     """Return the Parquet files of this machine that a DataFrame shows as they are.
 
     Rows in Spark's cache, chosen rows, computed columns, names of folders as columns and tables of
-    which files hold more than the current rows are left to Spark.
+    which files hold more than the current rows are left to Spark. So are, with ``later``, files
+    that Spark may list anew before they are read: those of a table of its catalog, after an insert.
+    Else it lists them once, when the DataFrame is made.
     """
     from py4j.protocol import Py4JError
 
+    if is_connect(frame.sparkSession):
+        return None
     whole = frame._jdf.queryExecution().withCachedData()
     plan = _below(whole, _CHOOSING - {"Filter"})
     try:
@@ -250,6 +254,7 @@ def _scanned_files(frame: Any) -> list[RawFile] | None:
             and relation.partitionSchema().isEmpty()
             and set(schemas.RAW.names) <= set(relation.dataSchema().fieldNames())
             and whole.outputSet().subsetOf(plan.outputSet())
+            and not (later and plan.catalogTable().isDefined())
         )
     except Py4JError:  # another kind of plan, which has no such parts
         return None

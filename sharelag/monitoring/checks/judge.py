@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.durations import duration
-from sharelag.engine import OVER, Reading
+from sharelag.engine import OVER, Brief, Reading
 from sharelag.engine.engines import lacks_of, reading
 from sharelag.errors import unknown_group
 from sharelag.inputs import Input
@@ -215,13 +215,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         else:
             found = series(rule, moments)
         rows += _rows(rule, found, known)
-    # What is missing may be what breaks a rule.
-    brief = begun.brief if _need_lag_alone(rules) else None
-    rows += [
-        dict.fromkeys(CHECKED.names)
-        | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
-        for one in lacks_of(begun, brief)
-    ]
+    rows += completeness(begun, begun.brief if _need_lag_alone(rules) else None)
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
@@ -230,6 +224,18 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     return Checked(
         pa.Table.from_pylist(rows, schema=CHECKED), worst(counted), evidence.as_of, evidence
     )
+
+
+def completeness(begun: Reading, brief: Brief | None = None) -> list[dict[str, Any]]:
+    """Return a row of `CHECKED` for each thing that the records lack: it may break any rule.
+
+    Parameters are those of `sharelag.engine.engines.lacks_of`.
+    """
+    return [
+        dict.fromkeys(CHECKED.names)
+        | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
+        for one in lacks_of(begun, brief)
+    ]
 
 
 def _need_lag_alone(rules: Rules) -> bool:

@@ -248,7 +248,7 @@ def before_context(objects: pa.Array) -> pa.Array:
 
 
 def _each(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
-    """Make of lines a row a request; return also the line of each."""
+    """Turn lines into one row per request; return also the line of each."""
     lists = pc.split_pattern(texts, MARK)
     said, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
     sizes = pc.binary_length(said).to_numpy() + len(MARK)

@@ -29,7 +29,6 @@ EXCEPTIONS = {
     ("drawn.py", "sharelag.whatif.simulation.streams.generator"): "draws the scenarios of a study",
     ("rows/interactive.py", "sharelag.cli"): _SHORTCUT,
     ("rows/interactive.py", "sharelag.cli.output"): _SHORTCUT,
-    ("rows/interactive.py", "._WithoutExtras"): _SHORTCUT,
     ("rows/scale.py", "sharelag.cli.main"): "the command itself, in one process of which memory is",
     ("rows/cluster.py", "sharelag.cli.main"): "the command itself",
     ("sessions.py", "._gateway"): "pyspark's, which alone knows the process of its JVM",

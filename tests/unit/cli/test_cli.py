@@ -321,6 +321,14 @@ print(asyncio.run(answer()), "asyncio.events" in sys.modules)
     assert answer.stdout.split() == ["True", "False", "42", "True"]
 
 
+def test_notebooks_are_read_without_the_parsers_that_none_of_them_needs(tmp_path: Path) -> None:
+    command = ["-X", "importtime", "-m", "sharelag", "report", "list", "--out", str(tmp_path)]
+    answer = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in answer.stderr.splitlines()}
+    assert imported >= {"nbformat", "jsonschema"}
+    assert "lark" not in imported
+
+
 def test_decode_as_csv_is_one_table(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture), "-o", "csv")
     table = list(csv.DictReader(io.StringIO(answer.stdout)))

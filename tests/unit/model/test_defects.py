@@ -30,7 +30,7 @@ AFFECTED: dict[str, dict[bool | None, str]] = {
     "KAFKA-20034": {True: "4.2.1 4.2"},
     "apache/kafka#23112": {True: "4.3.1", False: "4.1.1 4.4.0 5.0", None: "4.0 4.0.1"},
     "apache/kafka#23190": {True: "4.4.0"},
-    "KAFKA-20910": {True: "4.4.0 4.4"},
+    "KAFKA-20910": {True: "4.4.0 4.4", None: "4.5.0 4.5"},
 }
 
 

@@ -9,19 +9,24 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from nbformat.v4 import new_output
 
 import sharelag
+from sharelag import schemas
 from sharelag.engine.engines import gather
 from sharelag.inputs.recorded import folder_of
-from sharelag.reports import cells
+from sharelag.reports import cells, report
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
 from sharelag.reports.capacity import propose
+from sharelag.reports.execute import Executed
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.forecasts import forecast
 from sharelag.workbench.judged import judged_groups, unknown_lags
 from tests.support.chapters import CAPTURE
@@ -43,6 +48,33 @@ def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
     found = verdict(read(capture=str(tmp_path), engine="local"))
     ages = {name: group["age_ms"] for name, group in groups(found).items()}
     assert ages == dict.fromkeys(ages) | {"refunds": 0}  # to which nothing was ever sent
+
+
+def test_records_that_lack_some_are_never_fine(tmp_path: Path) -> None:
+    """A report says of the same records what `lag` and `check` say, and ends like them."""
+    records = pq.read_table(folder_of("healthy") / "records").cast(schemas.RAW)
+    state = records.filter(pc.equal(records.column("topic"), STATE_TOPIC))
+    kept = pc.invert(pc.is_in(state.column("offset"), pa.array([5, 6], pa.int64())))
+    for name, some in {"whole": state, "part": state.filter(kept)}.items():
+        pq.write_table(some, tmp_path / f"{name}.parquet")
+    found = {
+        name: verdict(read(raw=str(tmp_path / f"{name}.parquet"), engine="local"))
+        for name in ("whole", "part")
+    }
+    assert [found[name]["complete"] for name in found] == [True, False]
+    missing = [rule for rule in found["part"]["rules"] if rule["rule"] == "completeness"]
+    assert [rule["level"] for rule in missing] == ["unknown"]
+    assert "whose records are missing" in found["part"]["headline"]
+    assert not found["whole"]["rules"]
+
+    def ran(path: Path, out: Path, *_: Any) -> Executed:
+        done = nbformat.read(path, as_version=4)
+        done.cells[-1].outputs = [new_output("display_data", {VERDICT_MIME: found["part"]})]
+        nbformat.write(done, out)
+        return Executed(done, None)
+
+    made = report("daily", {"capture": "demo"}, out=tmp_path / "out", figures=False, run=ran)
+    assert (made.in_part, made.run.error) == (True, None)
 
 
 def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:

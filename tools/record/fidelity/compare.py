@@ -138,7 +138,7 @@ def _medians(runs: Sequence[Run]) -> tuple[float, float, float]:
 
 
 def _median_curve(runs: Sequence[Run], steps: int) -> NDArray[np.float64]:
-    """The median at each step; a curve that has ended stays where it was."""
+    """Return the median at each step; a curve that has ended stays where it was."""
     padded = [
         np.pad(np.array(run.lag, np.float64), (0, steps - len(run.lag)), mode="edge")
         for run in runs
