@@ -108,21 +108,10 @@ DECISION = view(
 OTHERWISE = view(
     "variant lag_end low high lag_max age_max_ms alert_at alert_share member_hours",
     meanings={
-        "lag_end": "at the last moment; simulated, the mean of all runs",
         "low": "a single run does not end below",
         "high": "a single run does not end above",
-        "lag_max": "highest at any moment that is looked at",
-        "age_max_ms": "highest age of the oldest unfinished record",
-        "alert_at": "when the alert first fired; simulated, that of the mean",
-        "alert_share": "share of the runs in which the alert fired",
     },
-    lag_end="LAG-AT-END",
-    low="FROM",
-    high="TO",
     lag_max="HIGHEST-LAG",
-    age_max_ms="OLDEST",
-    alert_at="ALERT-AT",
-    alert_share="ALERTED",
 )
 PROBES = view(
     "variant members mean low high met answer",

@@ -20,6 +20,11 @@ declare(
     Column("lag_max", F.OFFSETS, "largest of all share partitions together, over the run"),
     Column("age_p95_ms", F.DURATION, "95th percentile of the oldest record's age, over the run",
            "AGE-P95"),
+    Column("lag_end", F.OFFSETS, "of all share partitions together, at the last moment; "
+           "simulated, the mean of all runs", "LAG-AT-END"),
+    Column("age_max_ms", F.DURATION, "highest age of the oldest unfinished record", "OLDEST"),
+    Column("alert_at", F.DURATION, "when the alert first fired; simulated, that of the mean"),
+    Column("alert_share", F.RATIO, "share of the runs in which the alert fired", "ALERTED"),
     Column("completed", F.OFFSETS, "offsets finished: acknowledged or archived"),
     Column("redeliveries", F.COUNT, "deliveries beyond the first of their record"),
     Column("wasted", F.COUNT, "deliveries that finished nothing"),
