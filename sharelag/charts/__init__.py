@@ -18,6 +18,7 @@ from sharelag.charts.lag import window_span_records as window_span_records
 from sharelag.charts.members import assigned_figure, broker_load_figure
 from sharelag.charts.members import assigned_records as assigned_records
 from sharelag.charts.members import broker_load_records as broker_load_records
+from sharelag.charts.otherwise import otherwise_figure
 from sharelag.charts.over_time import lag_over_time_figure, rates_over_time_figure
 from sharelag.charts.over_time import lag_over_time_records as lag_over_time_records
 from sharelag.charts.over_time import rates_over_time_records as rates_over_time_records
@@ -55,6 +56,7 @@ __all__ = [
     "group_story_figure",
     "lag_over_time_figure",
     "lorenz_figure",
+    "otherwise_figure",
     "projection_figure",
     "rates_figure",
     "rates_over_time_figure",

@@ -150,7 +150,9 @@ _CLOSE = 0.12
 _FROM_ZERO = 0.4
 
 
-def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
+def projection_figure(
+    records: pa.Table, theme: Theme = "light", since: str = "the beginning"
+) -> Figure:
     """Draw lag above and the age of the oldest record below, one line per variant.
 
     Axes are fitted to what differs; a dot marks where the lag is gone.
@@ -160,6 +162,8 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     records : pyarrow.Table
         `sharelag.whatif.compare.PROJECTED`.
     theme : {"light", "dark"}
+    since : str
+        What the time is counted from, in words.
     """
     schemas.require(records, PROJECTED, "projection")
     unit = (
@@ -213,7 +217,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     )
     widest = max(len(text.name(name, _LABEL)) for name in drawn)
     layout["xaxis"] = {
-        "title": {"text": f"time from the beginning ({words})"},
+        "title": {"text": f"time from {since} ({words})"},
         "range": [0, longest / scale],
         "anchor": "y2",
     }

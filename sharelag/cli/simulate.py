@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import log2
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ from sharelag.cli.simulate_options import (
     TRIALS,
     VARIANTS,
     given_seeds,
+    past_of,
     scenario_of,
     seeds_of,
     variants_of,
@@ -43,6 +45,28 @@ _MOST_A_RUN, _MOST = 20e6, 100e6
     help="Print the lag of each share partition over time instead of a summary.",
 )
 @click.option(
+    "--since",
+    metavar="WHEN",
+    help="Simulate the past from this time on (or this long before its end: 1h), as it was and "
+    "with --members, --assignor and --setting.",
+)
+@click.option(
+    "--until",
+    metavar="WHEN",
+    help="The end of that past.  [default: the end of the input]",
+)
+@click.option(
+    "--alert",
+    metavar="RULE",
+    help="Whether this alert would have fired in that past, such as 'age>30s' or 'lag>1000'.",
+)
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.html",
+    help="Also write the chart of that past to this file.",
+)
+@click.option(
     "--show-scenario",
     is_flag=True,
     help="Print the scenario as JSON, for --scenario FILE.json, and run nothing.",
@@ -54,6 +78,9 @@ def simulate(output: str, **options: Any) -> None:
     tried in every combination, with the same seeds. With --compare, a row of each variant says
     what decides; without a VERDICT the runs do not tell it from the first one. Intervals, such
     as DIFF-FROM and DIFF-TO of a difference, hold with 95 % confidence together.
+
+    With --since, it starts from the state then, with the records that really came: a row says
+    what happened, one how the simulation has it, and the others what would have been otherwise.
     """
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
@@ -64,6 +91,9 @@ def simulate(output: str, **options: Any) -> None:
         _list(output, "assignor" if "list" in options["assignor"] else "scenario")
         return
     require_names(options)
+    if options["since"] is not None:
+        _otherwise(output, options)
+        return
     scenario = scenario_of(options)
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
@@ -281,6 +311,39 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     tell(words)
     for sentence in trials.too_few(rows, len(seeds), options["confidence"]):
         tell(sentence)
+
+
+def _otherwise(output: str, options: dict[str, Any]) -> None:
+    """Print what happened, the same simulated, and what would have been otherwise."""
+    from sharelag.cli.progress_bar import simulation_bar
+    from sharelag.tables.lines import lines
+    from sharelag.tables.words import terminal
+    from sharelag.whatif.otherwise import AS_IT_WAS, Alert, otherwise
+
+    alert = None if options["alert"] is None else Alert.parse(options["alert"])
+    past = past_of(options)
+    tried = variants_of(past.scenario, options)
+    _require_an_end(past.scenario, {AS_IT_WAS: past.scenario, **tried}, options)
+    with simulation_bar() as progress:
+        found = otherwise(
+            past,
+            tried,
+            alert=alert,
+            seeds=seeds_of(options),
+            confidence=options["confidence"],
+            progress=progress,
+        )
+    rows = found.rows
+    if output == "human":
+        rows = [found.for_people(row) for row in rows]
+    write(lines(rows, output, views.OTHERWISE.columns))
+    if options["chart"] is not None:
+        from sharelag.charts.otherwise import otherwise_figure
+
+        otherwise_figure(found).write_html(options["chart"], include_plotlyjs=True)
+    for sentence in found.conditions():
+        tell(terminal(sentence))
+    tell(terminal(found.verdict()))
 
 
 def _list(output: str, what: str) -> None:

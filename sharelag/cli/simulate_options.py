@@ -16,6 +16,7 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
+    from sharelag.whatif.past import Past
     from sharelag.whatif.scenario import Scenario
 
 #: How many seeds answer a question for which one is not enough.
@@ -210,7 +211,7 @@ def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
     """Return the seeds that were named, or as many as the question takes of so many variants."""
     from sharelag.whatif.comparison.intervals import enough_seeds
 
-    many = options["against"] or options["fewest_members"] or options["sweep"]
+    many = any(options[name] for name in ("against", "fewest_members", "sweep", "since"))
     quick = enough_seeds(variants, options["confidence"]) if options["compare"] else 1
     return given_seeds(options) or list(range(SEEDS if many else quick))
 
@@ -272,6 +273,19 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
             scenario, settings=replace(scenario.settings, rebalance_interval_ms=every)
         )
     return scenario
+
+
+def past_of(options: dict[str, Any]) -> Past:
+    """Return the span of the past that was named, of an input's group."""
+    from sharelag.cli.ask import open_bench
+    from sharelag.whatif.scenario import Service
+    from sharelag.workbench.pasts import gather_past
+
+    source, mean = source_of(options), options["service"]
+    service = None if mean is None else Service(mean / _MS, "exponential")
+    with open_bench(source, options) as bench:
+        require_rows(bench.choice, bench.as_of, set(bench.groups), source, 0)
+        return gather_past(bench, None, options["since"], options["until"], service)
 
 
 def _from_file(name: str) -> Scenario:

@@ -23,9 +23,17 @@ _OF = {
     "measure": ("compare",),
     "optimal": ("compare",),
     "between": ("fewest_members",),
-    "confidence": ("compare", "against", "fewest_members"),
+    "confidence": ("compare", "against", "fewest_members", "since"),
+    "until": ("since",),
+    "alert": ("since",),
+    "chart": ("since",),
 }
-_QUESTIONS = ("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario")
+#: What a span of the past has itself.
+_NOT_PAST = ("scenario", "duration", "autoscale", "service_ms", "over", "rebalance_every", "sweep")
+_QUESTIONS = (
+    *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
+    "since",
+)
 
 
 def require_one_question(options: dict[str, Any]) -> None:
@@ -104,6 +112,10 @@ def _require_one(options: dict[str, Any]) -> None:
         )
     if options["what_clears"] and (set_ := given_options(("setting", "autoscale"))):
         raise click.UsageError(f"--what-clears tries assignors and members: remove {flags(set_)}.")
+    if options["since"] and (of_others := given_options(_NOT_PAST)):
+        raise click.UsageError(
+            f"--since simulates the past of an input until --until: remove {flags(of_others)}."
+        )
     if options["fewest_members"] and options["autoscale"]:
         raise click.UsageError(
             "--fewest-members and --autoscale both vary the number of members: choose one."

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import charts
+from sharelag.charts.otherwise import otherwise_figure
 from sharelag.durations import duration, parse_duration
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
@@ -25,8 +26,10 @@ from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
 from sharelag.reports.inputs import Case
 from sharelag.reports.inputs import read as read
+from sharelag.reports.otherwise import Tried
+from sharelag.reports.otherwise import tried_otherwise as otherwise  # noqa: F401
 from sharelag.reports.verdict import verdict as verdict
-from sharelag.tables import report_views
+from sharelag.tables import report_views, views
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, terminal
 from sharelag.whatif.comparison.rows import decision_for_people
@@ -294,6 +297,22 @@ def compared(made: Proposal) -> Block:
 def clearing(made: Proposal) -> Chart:
     """Show which assignor with how many members clears the lag."""
     return _chart(charts.clearing_figure, made.clearing.cells)
+
+
+def otherwise_table(tried: Tried) -> Block:
+    """Show what happened, the same simulated and what would have been otherwise."""
+    if isinstance(tried, str):
+        return block("sentence", tried, words=tried)
+    caption = " ".join((tried.verdict(), *(f"{one}." for one in tried.conditions())))
+    rows = [tried.for_people(row) for row in tried.rows]
+    return table(rows, views.OTHERWISE.columns, caption, "Nothing was simulated.")
+
+
+def otherwise_chart(tried: Tried) -> Chart | None:
+    """Chart what happened, the same simulated and what would have been otherwise."""
+    if isinstance(tried, str):
+        return None
+    return Chart(otherwise_figure(tried, "light"), otherwise_figure(tried, "dark"))
 
 
 def assumptions(made: Proposal) -> Block:

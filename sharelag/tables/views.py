@@ -104,6 +104,15 @@ DECISION = view(
     drain_ms="DRAIN",
     age_p95_difference="AGAINST-FIRST",
 )
+#: A span of the past: what happened, the same simulated, and what would have been otherwise.
+OTHERWISE = view(
+    "variant lag_end low high lag_max age_max_ms alert_at alert_share member_hours",
+    meanings={
+        "low": "a single run does not end below",
+        "high": "a single run does not end above",
+    },
+    lag_max="HIGHEST-LAG",
+)
 PROBES = view(
     "variant members mean low high met answer",
     meanings=_MEAN | {"members": "that were tried"},

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from sharelag.whatif.fixed import what_if, with_assignment
     from sharelag.whatif.gallery import named, names
     from sharelag.whatif.grid import variants
+    from sharelag.whatif.otherwise import Alert, Otherwise, otherwise
+    from sharelag.whatif.past import Past
     from sharelag.whatif.scenario import Costs, Fault, Poison, Scenario
     from sharelag.whatif.scenario_json import from_json, to_json
     from sharelag.whatif.search import Found, Goal, fewest_members
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSIGNORS",
+    "Alert",
     "AssignorCheck",
     "Behaviour",
     "Burst",
@@ -65,7 +68,9 @@ __all__ = [
     "Limits",
     "Member",
     "Moving",
+    "Otherwise",
     "PartitionStart",
+    "Past",
     "Pods",
     "Poison",
     "Policy",
@@ -89,6 +94,7 @@ __all__ = [
     "from_json",
     "named",
     "names",
+    "otherwise",
     "projected",
     "register",
     "should_move",
@@ -115,6 +121,8 @@ _HOMES = {
     "consumers": "Behaviour Limits Member Service Settings",
     "fixed": "what_if with_assignment",
     "gallery": "named names",
+    "otherwise": "Alert Otherwise otherwise",
+    "past": "Past",
     "scenario": "Costs Fault Poison Scenario",
     "scenario_json": "from_json to_json",
     "search": "Found Goal fewest_members",

@@ -21,6 +21,7 @@ from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.one_group import delivery_limit, worst_first
 from sharelag.workbench.opened import Opened
+from sharelag.workbench.pasts import gather_past
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
@@ -29,7 +30,8 @@ from sharelag.workbench.result import Result
 from sharelag.workbench.views import Dashboard, Strip, load_view
 
 if TYPE_CHECKING:
-    from sharelag.whatif.scenario import Scenario
+    from sharelag.whatif.past import Past
+    from sharelag.whatif.scenario import Scenario, Service
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -603,6 +605,32 @@ class Workbench(Opened):
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
         """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
+
+    def past(
+        self,
+        group: str | None = None,
+        *,
+        since: str | datetime,
+        until: str | datetime | None = None,
+        service: Service | None = None,
+    ) -> Past:
+        """Return a span of a group's history, to be simulated as it was and otherwise.
+
+        ``sharelag.whatif.otherwise(past, variants(past.scenario, members=12))`` says what would
+        have been.
+
+        Parameters
+        ----------
+        group : str, optional
+            May be left out when there is one only.
+        since : str or datetime
+            The first moment: a time with its zone, or a span before the last one such as ``1h``.
+        until : str or datetime, optional
+            The last moment; that of the workbench when not given.
+        service : Service, optional
+            Of the members; estimated from what they completed in the span when not given.
+        """
+        return gather_past(self, group, since, until, service)
 
     # ---- how it shows itself ---------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ declare(
     Column("about", F.TEXT, "what the scenario shows"),
     Column("assignor", F.TEXT, "how partitions are assigned to members"),
     Column("fetching", F.COUNT, "members that fetch the partition"),
+    Column("alert_at", F.DURATION, "when the alert first fired; simulated, that of the mean"),
+    Column("alert_share", F.RATIO, "share of the runs in which the alert fired", "ALERTED"),
     Column("by", F.TEXT, "what is measured of a run; times of a run that never drained are not "
            "known", "MEASURE"),
     Column("difference_low", F.RATIO, "lower bound of the difference", "DIFF-FROM"),

@@ -1,0 +1,332 @@
+"""An incident, otherwise: what a span of a group's history would have been with a change.
+
+past = bench.past("billing", since="2026-11-23T12:00Z", until="2026-11-23T12:30Z")
+found = otherwise(past, variants(past.scenario, members=12), alert="age>30s")
+found                # happened, as it was (simulated) and otherwise, in one table
+found.chart          # and in one chart
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.durations import duration, parse_duration
+from sharelag.errors import InputError
+from sharelag.tables import views
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
+from sharelag.tables.words import counted, moment, percent
+from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
+from sharelag.whatif.comparison.intervals import Interval
+from sharelag.whatif.past import HAPPENED, Past
+from sharelag.whatif.presented import presented
+from sharelag.whatif.scenario import Scenario
+
+#: What happened, and the span simulated without a change, by name.
+HAPPENED_NAME, AS_IT_WAS = "what happened", "as it was, simulated"
+#: Runs of each variant.
+SEEDS = 20
+_ALERT = re.compile(r"\s*(age|lag)\s*>\s*(\S.*)")
+#: By the measure of an alert: its column over time, and the highest of it in a run.
+_COLUMNS = {"age": ("age_ms", "age_max_ms"), "lag": ("lag", "lag_max")}
+
+
+class Alert(NamedTuple):
+    """A rule that fires when the age or the lag of a group is above a level."""
+
+    measure: str  # age or lag
+    level: float  # milliseconds, or offsets
+
+    @classmethod
+    def parse(cls, text: str) -> Alert:
+        """Read ``age>30s`` or ``lag>1000``.
+
+        Raises
+        ------
+        InputError
+            It is not written so.
+        """
+        found = _ALERT.fullmatch(text)
+        try:
+            if found is None:
+                raise ValueError
+            measure, level = found.groups()
+            of_age = measure == "age"
+            return cls(
+                measure, parse_duration(level).total_seconds() * 1000 if of_age else float(level)
+            )
+        except (ValueError, InputError):
+            raise InputError(
+                f"{text!r} is not an alert: give age>30s or lag>1000, of the whole group"
+            ) from None
+
+    def share(self, runs: Mapping[str, Any]) -> float:
+        """In which share of the runs it fires, by their highest lag and age."""
+        return float(np.mean(runs[_COLUMNS[self.measure][1]] > self.level))
+
+    def __str__(self) -> str:
+        level = duration(self.level) if self.measure == "age" else f"{self.level:g}"
+        return f"{self.measure} > {level}"
+
+    def first(self, over_time: pa.Table) -> float | None:
+        """When it first holds in a table with ``time_ms``; None: never, as far as is known."""
+        values = _floats(over_time, _COLUMNS[self.measure][0])
+        above = np.flatnonzero(values > self.level)  # NaN is not
+        return float(over_time.column("time_ms")[int(above[0])].as_py()) if len(above) else None
+
+
+class Explained(NamedTuple):
+    """How well the simulated as-it-was explains what happened; None where it is not known."""
+
+    mean: float | None  # absolute error of the lag, over the moments at which it is known
+    share: float | None  # of the highest lag that is known
+    last: float | None  # simulated less real lag at the last known moment
+    moments: int
+
+
+@dataclass(frozen=True)
+class Otherwise(Displayable):
+    """What happened, the same simulated, and what would have happened otherwise.
+
+    Attributes
+    ----------
+    past
+    comparison
+        Of the runs; the baseline is the span as it was.
+    alert
+        The rule that is looked at, if one was given.
+    """
+
+    past: Past
+    comparison: Comparison
+    alert: Alert | None = None
+
+    @cached_property
+    def explained(self) -> Explained:
+        """How far the simulated as-it-was is from what happened."""
+        happened, curve = self.past.happened, self._curve(AS_IT_WAS)
+        lag = _floats(happened, "lag")
+        known = ~np.isnan(lag)
+        if not known.any():
+            return Explained(None, None, None, 0)
+        times = happened.column("time_ms").to_numpy()[known]
+        simulated = np.interp(times, curve.column("time_ms").to_numpy(), _floats(curve, "lag"))
+        off = simulated - lag[known]
+        mean, highest = float(np.abs(off).mean()), float(lag[known].max())
+        return Explained(
+            mean, mean / highest if highest else None, float(off[-1]), int(known.sum())
+        )
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One row each: what happened, the same simulated, and every change.
+
+        Returns
+        -------
+        list of dict
+            ``variant``; ``lag_end`` with its bounds ``low`` and ``high``; ``lag_max``,
+            ``age_max_ms``; ``alert_at`` (when the alert first fired, in ms since the beginning),
+            ``alert_share`` (of the runs in which it fired); ``member_hours``. None is not known, or
+            never for ``alert_at``.
+        """
+        happened = self.past.happened
+        lag, age = _floats(happened, "lag"), _floats(happened, "age_ms")
+        fired = self.alert.first(happened) if self.alert else None
+        is_known = (
+            self.alert and not np.isnan(_floats(happened, _COLUMNS[self.alert.measure][0])).all()
+        )
+        rows: list[dict[str, Any]] = [
+            {
+                "variant": HAPPENED_NAME,
+                "lag_end": None if not len(lag) or np.isnan(lag[-1]) else float(lag[-1]),
+                "low": None,
+                "high": None,
+                "lag_max": _highest(lag),
+                "age_max_ms": _highest(age),
+                "alert_at": fired,
+                "alert_share": float(fired is not None) if is_known else None,
+                "member_hours": None,
+            }
+        ]
+        for name in dict.fromkeys(self.comparison.runs.column("variant").to_pylist()):
+            runs = self.comparison.runs.filter(
+                pc.equal(self.comparison.runs.column("variant"), name)
+            )
+            told = {one: _floats(runs, one) for one in ("lag_end", "lag_max", "age_max_ms")}
+            bounds = self._bounds(told["lag_end"])
+            rows.append(
+                {
+                    "variant": name,
+                    "lag_end": bounds.mean,
+                    "low": bounds.low,
+                    "high": bounds.high,
+                    "lag_max": float(told["lag_max"].mean()),
+                    "age_max_ms": float(told["age_max_ms"].mean()),
+                    "alert_at": self.alert.first(self._curve(name)) if self.alert else None,
+                    "alert_share": self.alert.share(told) if self.alert else None,
+                    "member_hours": float(_floats(runs, "member_hours").mean()),
+                }
+            )
+        return rows
+
+    def _bounds(self, values: Any) -> Interval:
+        """Bounds of one more run, wider by how far the as-it-was is off at the end."""
+        mean, last = float(values.mean()), self.explained.last
+        if len(values) < 2 or last is None:
+            return Interval(mean)
+        from scipy import stats
+
+        level = self.comparison.confidence
+        half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1)
+        half = float(half) * (1 + 1 / len(values)) ** 0.5 + abs(last)
+        return Interval(mean, max(mean - half, 0.0), mean + half)
+
+    def _curve(self, name: str) -> pa.Table:
+        projected = self.comparison.projected
+        return projected.filter(pc.equal(projected.column("variant"), name))
+
+    @property
+    def curves(self) -> pa.Table:
+        """What happened and every variant over time, as `sharelag.whatif.compare.PROJECTED`."""
+        known = self.past.happened.filter(self.past.happened.column("lag").is_valid())
+        unknown = pa.nulls(len(known), pa.float64())
+        given = {"variant": pa.array([HAPPENED_NAME] * len(known), pa.string())}
+        given |= {name: known.column(name) for name in HAPPENED.names}
+        columns = [given.get(name, unknown) for name in PROJECTED.names]
+        return pa.concat_tables([pa.table(columns, schema=PROJECTED), self.comparison.projected])
+
+    def verdict(self) -> str:
+        """Say what would have been otherwise, and how well what happened is explained."""
+        changes = [row for row in self.rows[2:] if row["variant"] != AS_IT_WAS]
+        said = [self._otherwise(row) for row in changes]
+        return " ".join(f"{one[0].upper()}{one[1:]}." for one in (*said, self._explained()))
+
+    def _otherwise(self, row: Mapping[str, Any]) -> str:
+        real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)
+        was = "" if real is None else f" (it was {real:,.0f})"
+        bounds = "" if row["low"] is None else f" [{row['low']:,.0f} to {row['high']:,.0f}]"
+        would = f"the lag at {end} would have been {row['lag_end']:,.0f}{bounds}{was}"
+        words = f"with {row['variant']} {would}"
+        return f"{words}; {self._alerted(row)}" if self.alert else words
+
+    def _alerted(self, row: Mapping[str, Any]) -> str:
+        fired, share = self.rows[0]["alert_at"], row["alert_share"]
+        count = len(set(self.comparison.runs.column("seed").to_pylist()))
+        luck = f"in {round(share * count)} of {counted(count, 'run')}"
+        real = "did not fire" if fired is None else f"fired at {_clock(self.past, fired)}"
+        if self.rows[0]["alert_share"] is None:
+            real = "may have fired or not"
+        when = "" if row["alert_at"] is None else f" at {_clock(self.past, row['alert_at'])}"
+        would = "would not" if share == 0 else "might" if share < 1 else "would"
+        return f"the alert {self.alert}, which {real}, {would} have fired{when} ({luck})"
+
+    def _explained(self) -> str:
+        found = self.explained
+        if found.mean is None:
+            return "how well the simulation explains the span is unknown: the lag then is not known"
+        share = "" if found.share is None else f", {percent(found.share)} of the highest"
+        way = "above" if (found.last or 0) > 0 else "below"
+        return (
+            f"simulated as it was, the lag is {found.mean:,.1f} offsets off on average{share}, and "
+            f"at the end {abs(found.last or 0):,.0f} {way} what it was"
+        )
+
+    def conditions(self) -> Iterator[str]:
+        """Yield what to know when reading it."""
+        seeds = len(set(self.comparison.runs.column("seed").to_pylist()))
+        yield (
+            f"{counted(seeds, 'run')} of each; "
+            f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "
+            "which are wider by how far the simulated as-it-was is off at "
+            "the end"
+        )
+        yield (
+            f"the lag is known at {counted(self.explained.moments, 'moment')} of the span, and "
+            "between them nothing is said of it"
+        )
+        if seeds < 2:
+            yield "one run cannot show chance, so there are no bounds"
+        yield from (f"assumed: {one}" for one in self.past.scenario.assumed)
+
+    def presented(self) -> Presentation:
+        """Return the table that people are shown of it."""
+        found = [self.for_people(row) for row in self.rows]
+        notes = (self.verdict(), *self.conditions())
+        when = f"from {moment(self.past.begin)} to {moment(self.past.end)}"
+        return presented(f"{self.past.scenario.group_id} {when}", found, views.OTHERWISE, notes)
+
+    def for_people(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row in words."""
+        said: dict[str, Any] = dict(row)
+        for name in ("lag_end", "low", "high", "lag_max"):
+            said[name] = None if row[name] is None else f"{row[name]:,.0f}"
+        said["age_max_ms"] = None if row["age_max_ms"] is None else duration(row["age_max_ms"])
+        share, at = row["alert_share"], row["alert_at"]
+        said["alert_share"] = None if share is None else percent(share)
+        said["alert_at"] = "never" if share == 0 else at and _clock(self.past, at)
+        said["member_hours"] = None if row["member_hours"] is None else f"{row['member_hours']:.3g}"
+        return said
+
+
+def otherwise(
+    past: Past,
+    tried: Mapping[str, Scenario],
+    *,
+    alert: str | Alert | None = None,
+    seeds: Iterable[int] = range(SEEDS),
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+) -> Otherwise:
+    """Simulate a span of a group's history as it was and with changes.
+
+    Parameters
+    ----------
+    past : Past
+        As `sharelag.workbench.Workbench.past` gathers it.
+    tried : mapping of str to Scenario
+        Changes of ``past.scenario`` by name, as `sharelag.whatif.variants` makes them.
+    alert : str, optional
+        A rule such as ``age>30s`` or ``lag>1000`` of the whole group: would it have fired?
+    seeds : iterable of int
+        Each decides of the work in each record; what arrives is the same in all runs.
+    confidence : float
+        Of the bounds.
+    progress : callable, optional
+        Called with ``(done, all)``, in runs.
+
+    Raises
+    ------
+    InputError
+        The alert cannot be read, or there is no seed.
+    """
+    rule = Alert.parse(alert) if isinstance(alert, str) else alert
+    changes = {name: one for name, one in tried.items() if one != past.scenario}
+    comparison = compare(
+        {AS_IT_WAS: past.scenario} | changes,
+        seeds=seeds,
+        baseline=AS_IT_WAS,
+        confidence=confidence,
+        progress=progress,
+    )
+    return Otherwise(past, comparison, rule)
+
+
+def _floats(table: pa.Table, name: str) -> Any:
+    return table.column(name).to_numpy().astype(np.float64)
+
+
+def _highest(values: Any) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else None
+
+
+def _clock(past: Past, time_ms: float) -> str:
+    return moment(past.at(time_ms))[11:19]

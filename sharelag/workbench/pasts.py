@@ -1,0 +1,76 @@
+"""A span of a group's history, gathered from a workbench to be simulated as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sharelag.errors import InputError
+from sharelag.model import milliseconds
+from sharelag.replay.moment import parse_time
+from sharelag.whatif.past import Past, past_of
+from sharelag.whatif.scenario import Service
+from sharelag.workbench.opened import Opened
+from sharelag.workbench.questions.history import begin_of
+
+#: Moments of the span at which lag and windows are looked at.
+MOMENTS = 120
+_KEY = ["group_id", "topic_id", "partition"]
+
+
+def gather_past(
+    bench: Opened,
+    group: str | None,
+    since: str | datetime,
+    until: str | datetime | None = None,
+    service: Service | None = None,
+) -> Past:
+    """Gather what happened to a group between two moments; see `sharelag.whatif.past`.
+
+    Parameters
+    ----------
+    bench : Opened
+    group : str, optional
+        May be left out when there is one only.
+    since : str or datetime
+        The first moment: a time with its zone, or a span before the last one such as ``1h``.
+    until : str or datetime, optional
+        The last moment; that of the workbench when not given.
+    service : Service, optional
+        Of the members; estimated from what they completed in the span when not given.
+
+    Raises
+    ------
+    InputError
+        There is no such group, it had no state at the first moment, or the moments are not in
+        order.
+    """
+    if until is not None:
+        bench = bench.at(parse_time(until) if isinstance(until, str) else until)
+    end = bench.reading.now
+    begin = begin_of(since, end)
+    if begin is None or begin >= end:
+        raise InputError(
+            f"the span ends at {end.isoformat()}, which is not after {since}: "
+            "name an earlier moment to begin with"
+        )
+    bench = replace(bench, over=end - begin, asks_once=False)
+    if group is None and len(bench.groups) != 1:
+        raise InputError(f"choose one share group: {', '.join(bench.groups)}")
+    name = group or bench.groups[0]
+    now = bench.evidence(name)
+    then = bench.at(begin)
+    if name not in then.groups:
+        known = [at for at in now.observed.column("begin").to_pylist() if at is not None]
+        first = f": it is first known at {min(known).isoformat()}" if known else ""
+        raise InputError(f"the group {name} had no state at {begin.isoformat()}{first}")
+    before = then.evidence(name)
+    step = (end - begin) / MOMENTS
+    timeline = bench.ask(
+        "timeline", group=name, every=max(step, timedelta(milliseconds=10)), since=begin
+    ).table
+    there = now.lag.select(_KEY)
+    first_ms, last_ms = milliseconds(begin), milliseconds(end)
+    moments = sorted({first_ms + (last_ms - first_ms) * n // MOMENTS for n in range(MOMENTS + 1)})
+    windows = bench.reading.windows_at(there, moments)
+    return past_of(before, now, name, timeline, windows, service)

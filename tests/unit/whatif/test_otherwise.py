@@ -1,0 +1,148 @@
+"""A span of a group's history: simulated as it was, and what it would have been otherwise."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from click.testing import CliRunner
+
+import sharelag
+from sharelag.cli.simulate import simulate as command
+from sharelag.errors import InputError
+from sharelag.reports import cells
+from sharelag.reports.blocks import Block, Chart
+from sharelag.reports.inputs import read
+from sharelag.whatif import Otherwise, Past, otherwise, simulate, variants
+from sharelag.whatif.otherwise import AS_IT_WAS, HAPPENED_NAME
+from tests.support.chapters import CAPTURE
+
+SCENARIOS = CAPTURE.parent / "scenarios"
+
+
+@cache
+def past(story: str, since: str) -> Past:
+    return sharelag.open(SCENARIOS / story, engine="local", bars=False).past(since=since)
+
+
+@cache
+def slow() -> Otherwise:
+    """Two members that cannot keep up; with eight the same records are no trouble."""
+    found = past("slow", "10s")
+    return otherwise(found, variants(found.scenario, members=8), alert="age>5s", seeds=range(5))
+
+
+def test_more_members_would_have_cleared_a_lag_that_grew() -> None:
+    happened, as_it_was, otherwise_ = slow().rows
+    assert [happened["variant"], as_it_was["variant"]] == [HAPPENED_NAME, AS_IT_WAS]
+    assert happened["lag_end"] == 248
+    assert as_it_was["low"] <= happened["lag_end"] <= as_it_was["high"]
+    assert otherwise_["high"] < 60 < as_it_was["low"]
+    assert (happened["alert_share"], as_it_was["alert_share"], otherwise_["alert_share"]) == (
+        1,
+        1,
+        0,
+    )
+    said = slow().verdict()
+    assert said.startswith("With 8 members the lag at 08:24:04 would have been ")
+    assert "(it was 248); the alert age > 5s, which fired at 08:2" in said.replace("5 s", "5s")
+    assert "would not have fired (in 0 of 5 runs)" in said
+
+
+def test_it_says_how_well_the_simulation_explains_what_happened() -> None:
+    found = slow().explained
+    assert found.mean is not None
+    assert found.share is not None
+    assert found.share < 0.1
+    assert "% of the highest, and at the end" in slow().verdict()
+    curve = slow().curves
+    assert set(curve.column("variant").to_pylist()) == {HAPPENED_NAME, AS_IT_WAS, "8 members"}
+
+
+def test_the_records_come_that_came() -> None:
+    found = past("slow", "10s")
+    end = [row["end_offset"] for row in _bench("slow").lag().table.to_pylist()]
+    run = simulate(found.scenario)
+    last = run.timeline.filter(pc.equal(run.timeline.column("time_ms"), found.scenario.duration_ms))
+    assert last.column("end_offset").to_pylist() == end
+    assert simulate(found.scenario, 1).summary["arrived"] == run.summary["arrived"]
+
+
+def test_a_poison_record_is_not_finished_as_it_is() -> None:
+    found = past("poison", "3s")
+    stuck = [one for one in found.scenario.poison if one.offset == 104 and one.partition == 1]
+    assert [one.how for one in stuck] == ["release"]
+    assert stuck[0].attempts > found.scenario.settings.limits.delivery_count_limit
+    assert any(
+        "offset 104 of poison-orders:1 fails at every delivery" in one
+        for one in found.scenario.assumed
+    )
+    archived = simulate(found.scenario).summary["archived"][0].as_py()
+    with_more = simulate(found.scenario.with_members(9)).summary["archived"][0].as_py()
+    assert archived == with_more == 1, "more members do not cure it: it ends at the limit"
+
+
+def test_an_open_transaction_blocks_the_past_as_it_did() -> None:
+    found = past("open_transaction", "4s")
+    starts = [start for topic in found.scenario.topics for start in topic.starts]
+    blocked = sum(start.open_from is not None for start in starts)
+    later = sum(one.transaction_batches > 0 for one in found.scenario.producers)
+    assert blocked + later, "it began before the span, or within it"
+    run = otherwise(found, variants(found.scenario, members=9), seeds=range(2))
+    assert run.rows[2]["lag_end"] >= 0.9 * run.rows[0]["lag_end"], "members do not help"
+
+
+def test_the_command_and_the_report_say_the_same(tmp_path: Path) -> None:
+    chart = tmp_path / "otherwise.html"
+    asked = ["--capture", str(SCENARIOS / "slow"), "--since", "10s", "--members", "8"]
+    how = ["--seeds", "5", "--alert", "age>5s", "--chart", str(chart), "-o", "json"]
+    answer = CliRunner().invoke(command, [*asked, *how])
+    assert answer.exit_code == 0, answer.output
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert rows == slow().rows
+    assert slow().verdict() in answer.stderr
+    assert "what happened" in chart.read_text()
+    case = read(capture=str(SCENARIOS / "slow"), since="10s", engine="local")
+    tried = cells.otherwise(case, 8, "age>5s", seeds=2)
+    shown = cells.otherwise_table(tried)
+    assert isinstance(shown, Block)
+    assert "8 members" in shown.html
+    assert isinstance(cells.otherwise_chart(tried), Chart)
+    without = cells.otherwise_table(cells.otherwise(case, None))
+    assert "-p members 12" in without.html
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--alert", "age>30s"], "--alert needs --since"),
+        (["--since", "10s", "--compare"], "cannot be combined"),
+        (["--since", "10s", "--duration", "1m"], "remove --duration"),
+        (["--since", "10s", "--alert", "age=30s"], "give age>30s or lag>1000"),
+        (["--since", "1h"], "the group slow had no state at"),
+    ],
+)
+def test_what_cannot_be_asked_says_why(arguments: list[str], said: str) -> None:
+    answer = CliRunner().invoke(command, ["--capture", str(SCENARIOS / "slow"), *arguments])
+    assert answer.exit_code != 0
+    assert said in answer.output + str(answer.exception)
+
+
+def test_unknown_is_said_and_not_assumed() -> None:
+    found = past("slow", "10s")
+    with pytest.raises(InputError, match="not after"):
+        _bench("slow").past(since="2026-11-21T09:00:00Z")
+    known = found.happened.column("lag").to_numpy()
+    assert not np.isnan(known).any()
+    said = " ".join(slow().conditions())
+    assert "the lag is known at" in said
+    assert "between them nothing is said of it" in said
+    assert "moments at which windows were looked at is not known" in said
+
+
+def _bench(story: str) -> sharelag.Workbench:
+    return sharelag.open(SCENARIOS / story, engine="local", bars=False)
