@@ -12,6 +12,7 @@ import click
 
 from sharelag.cli.options import ANSWER, CHOICE, INPUT, command
 from sharelag.cli.output import write
+from sharelag.cli.partial import PARTIAL
 from sharelag.cli.simulate_options import (
     SCENARIO,
     TRIALS,
@@ -71,7 +72,7 @@ _MOST_A_RUN, _MOST = 20e6, 100e6
     is_flag=True,
     help="Print the scenario as JSON, for --scenario FILE.json, and run nothing.",
 )
-def simulate(output: str, **options: Any) -> None:
+def simulate(output: str, **options: Any) -> int:
     """Simulate a share group with other assignors, members or settings.
 
     The simulation starts from the current state of the group. Options given several times are
@@ -81,6 +82,7 @@ def simulate(output: str, **options: Any) -> None:
 
     With --since, it starts from the state then, with the records that really came: a row says
     what happened, one how the simulation has it, and the others what would have been otherwise.
+    Exits with 3 where the simulation does not explain what happened.
     """
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
@@ -89,11 +91,10 @@ def simulate(output: str, **options: Any) -> None:
     require_one_question(options)
     if options["scenario"] == "list" or "list" in options["assignor"]:
         _list(output, "assignor" if "list" in options["assignor"] else "scenario")
-        return
+        return 0
     require_names(options)
     if options["since"] is not None:
-        _otherwise(output, options)
-        return
+        return _otherwise(output, options)
     scenario = scenario_of(options)
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
@@ -119,6 +120,7 @@ def simulate(output: str, **options: Any) -> None:
         tell(f"assumed: {terminal(sentence)}")
     if verdict:
         tell(terminal(verdict))
+    return 0
 
 
 def _require_an_end(
@@ -313,8 +315,11 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
         tell(sentence)
 
 
-def _otherwise(output: str, options: dict[str, Any]) -> None:
-    """Print what happened, the same simulated, and what would have been otherwise."""
+def _otherwise(output: str, options: dict[str, Any]) -> int:
+    """Print what happened, the same simulated, and what would have been otherwise.
+
+    Returns the exit code, which says whether the simulation explains what happened.
+    """
     from sharelag.cli.progress_bar import simulation_bar
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
@@ -344,6 +349,7 @@ def _otherwise(output: str, options: dict[str, Any]) -> None:
     for sentence in found.conditions():
         tell(terminal(sentence))
     tell(terminal(found.verdict()))
+    return 0 if found.explained.is_close else PARTIAL
 
 
 def _list(output: str, what: str) -> None:

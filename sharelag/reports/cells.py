@@ -26,10 +26,9 @@ from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
 from sharelag.reports.inputs import Case
 from sharelag.reports.inputs import read as read
-from sharelag.reports.otherwise import Tried
-from sharelag.reports.otherwise import tried_otherwise as otherwise  # noqa: F401
+from sharelag.reports.otherwise import Tried, tried_otherwise
 from sharelag.reports.verdict import verdict as verdict
-from sharelag.tables import report_views, views
+from sharelag.tables import report_views
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, terminal
 from sharelag.whatif.comparison.rows import decision_for_people
@@ -299,13 +298,23 @@ def clearing(made: Proposal) -> Chart:
     return _chart(charts.clearing_figure, made.clearing.cells)
 
 
+otherwise = tried_otherwise
+
+
 def otherwise_table(tried: Tried) -> Block:
     """Show what happened, the same simulated and what would have been otherwise."""
     if isinstance(tried, str):
         return block("sentence", tried, words=tried)
-    caption = " ".join((tried.verdict(), *(f"{one}." for one in tried.conditions())))
     rows = [tried.for_people(row) for row in tried.rows]
-    return table(rows, views.OTHERWISE.columns, caption, "Nothing was simulated.")
+    return table(rows, report_views.OTHERWISE.columns, tried.verdict(), "Nothing was simulated.")
+
+
+def otherwise_conditions(tried: Tried) -> Block | None:
+    """Show what to know when reading it, and what is assumed."""
+    if isinstance(tried, str):
+        return None
+    said = [f"{one[0].upper()}{one[1:]}." for one in tried.conditions()]
+    return block("unknown", "\n".join(said), sentences=said)
 
 
 def otherwise_chart(tried: Tried) -> Chart | None:

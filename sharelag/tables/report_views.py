@@ -57,3 +57,15 @@ DECISION = in_words(
     age_p95_difference="Against the first row",
     lag_p95="Lag p95",
 )
+OTHERWISE = in_words(
+    " ".join(views.OTHERWISE.names),
+    variant="Variant",
+    lag_end="Lag at the end",
+    low="From",
+    high="To",
+    lag_max="Highest lag",
+    age_max_ms="Oldest record",
+    alert_at="Alert at",
+    alert_share="Alerted",
+    member_hours="Member-hours",
+)

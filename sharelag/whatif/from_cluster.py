@@ -245,8 +245,10 @@ def _topics(
     for (name, id_), starts in sorted(by_topic.items()):
         count = max(starts) + 1
         if len(starts) < count:
+            without = count - len(starts)
             assumed.append(
-                f"{count - len(starts)} partitions of {name} have no state: nothing arrives there"
+                f"{counted(without, 'partition')} of {name} {'has' if without == 1 else 'have'} no "
+                "state: nothing arrives there"
             )
         of_topic = tuple(racks.get((id_, number), ()) for number in range(count))
         retention = logs.get((id_, min(starts)), {}).get("retention_ms")

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import duration, parse_duration
-from sharelag.errors import InputError
+from sharelag.errors import InputError, listed
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -34,6 +34,9 @@ from sharelag.whatif.scenario import Scenario
 HAPPENED_NAME, AS_IT_WAS = "what happened", "as it was, simulated"
 #: Runs of each variant.
 SEEDS = 20
+#: A simulation of the span as it was that is off by more than this part of the highest lag, on
+#: average, does not explain what happened, and so not what would have happened.
+FAR_OFF = 0.25
 _ALERT = re.compile(r"\s*(age|lag)\s*>\s*(\S.*)")
 #: By the measure of an alert: its column over time, and the highest of it in a run.
 _COLUMNS = {"age": ("age_ms", "age_max_ms"), "lag": ("lag", "lag_max")}
@@ -91,6 +94,11 @@ class Explained(NamedTuple):
     last: float | None  # simulated less real lag at the last known moment
     moments: int
 
+    @property
+    def is_close(self) -> bool:
+        """Whether what the simulation says of a change can be relied on."""
+        return self.share is None or self.share <= FAR_OFF
+
 
 @dataclass(frozen=True)
 class Otherwise(Displayable):
@@ -135,7 +143,8 @@ class Otherwise(Displayable):
             ``variant``; ``lag_end`` with its bounds ``low`` and ``high``; ``lag_max``,
             ``age_max_ms``; ``alert_at`` (when the alert first fired, in ms since the beginning),
             ``alert_share`` (of the runs in which it fired); ``member_hours``. None is not known, or
-            never for ``alert_at``.
+            never for ``alert_at``; of changes all but the last are None where the simulation does
+            not explain what happened (`FAR_OFF`).
         """
         happened = self.past.happened
         lag, age = _floats(happened, "lag"), _floats(happened, "age_ms")
@@ -175,7 +184,19 @@ class Otherwise(Displayable):
                     "member_hours": float(_floats(runs, "member_hours").mean()),
                 }
             )
+            if name != AS_IT_WAS and not self.explained.is_close:
+                known = {one: rows[-1][one] for one in ("variant", "member_hours")}
+                rows[-1] = dict.fromkeys(rows[-1]) | known
         return rows
+
+    @cached_property
+    def is_fired_at_latest(self) -> bool:
+        """Whether the alert may have fired before the moment at which it is known to have."""
+        if self.alert is None or (fired := self.alert.first(self.past.happened)) is None:
+            return False
+        values = _floats(self.past.happened, _COLUMNS[self.alert.measure][0])
+        before = self.past.happened.column("time_ms").to_numpy() < fired
+        return bool(np.isnan(values[before]).any())
 
     def _bounds(self, values: Any) -> Interval:
         """Bounds of one more run, wider by how far the as-it-was is off at the end."""
@@ -206,8 +227,15 @@ class Otherwise(Displayable):
     def verdict(self) -> str:
         """Say what would have been otherwise, and how well what happened is explained."""
         changes = [row for row in self.rows[2:] if row["variant"] != AS_IT_WAS]
-        said = [self._otherwise(row) for row in changes]
-        return " ".join(f"{one[0].upper()}{one[1:]}." for one in (*said, self._explained()))
+        if self.explained.is_close:
+            said = [*(self._otherwise(row) for row in changes), self._explained()]
+        else:
+            what = listed([row["variant"] for row in changes])
+            said = [
+                f"{self._explained()}, so it does not explain what happened",
+                *([f"what {what} would have changed is not known"] if changes else []),
+            ]
+        return " ".join(f"{one[0].upper()}{one[1:]}." for one in said)
 
     def _otherwise(self, row: Mapping[str, Any]) -> str:
         real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)
@@ -221,7 +249,8 @@ class Otherwise(Displayable):
         fired, share = self.rows[0]["alert_at"], row["alert_share"]
         count = len(set(self.comparison.runs.column("seed").to_pylist()))
         luck = f"in {round(share * count)} of {counted(count, 'run')}"
-        real = "did not fire" if fired is None else f"fired at {_clock(self.past, fired)}"
+        latest = " at the latest" if self.is_fired_at_latest else ""
+        real = "did not fire" if fired is None else f"fired at {_clock(self.past, fired)}{latest}"
         if self.rows[0]["alert_share"] is None:
             real = "may have fired or not"
         when = "" if row["alert_at"] is None else f" at {_clock(self.past, row['alert_at'])}"
@@ -271,7 +300,10 @@ class Otherwise(Displayable):
         said["age_max_ms"] = None if row["age_max_ms"] is None else duration(row["age_max_ms"])
         share, at = row["alert_share"], row["alert_at"]
         said["alert_share"] = None if share is None else percent(share)
-        said["alert_at"] = "never" if share == 0 else at and _clock(self.past, at)
+        fired = None if at is None else _clock(self.past, at)
+        if fired and row["variant"] == HAPPENED_NAME and self.is_fired_at_latest:
+            fired += " at the latest"
+        said["alert_at"] = "never" if share == 0 else fired
         said["member_hours"] = None if row["member_hours"] is None else f"{row['member_hours']:.3g}"
         return said
 

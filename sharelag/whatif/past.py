@@ -24,6 +24,7 @@ from sharelag.metrics.columns import numbers
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import DeliveryState, Window, milliseconds
 from sharelag.replay.state import window_items
+from sharelag.tables.arrow import as_table
 from sharelag.tables.words import counted, moment
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import (
@@ -121,6 +122,8 @@ def past_of(
     lasts = end - begin
     if lasts < 1:
         raise InputError("the span ends before it begins: name an earlier moment, or a later end")
+    later: list[str] = []
+    then = _with_later(then, now, group, windows, later)
     as_known = scenario_from(now, group, service=service)
     estimated = scenario_from(now, group, service=as_known.members[0].service)
     # Rates until then are not those of the span, and of what failed its own records tell.
@@ -139,7 +142,7 @@ def past_of(
         max_poll_records=_polled(now, group, as_known),
     )
     assumed = [one for one in as_known.assumed if one not in estimated.assumed]
-    assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"]
+    assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
     topics, producers = _arrivals(base, now, begin, end, assumed)
     members = _members(base, then, now, group, begin, end, assumed)
     if service is None:
@@ -157,6 +160,54 @@ def past_of(
         assumed=tuple(assumed),
     )
     return Past(scenario, _happened(timeline, now.past_offsets, begin, end))
+
+
+def _with_later(
+    then: Evidence, now: Evidence, group: str, windows: pa.Table, assumed: list[str]
+) -> Evidence:
+    """Add the share partitions whose state begins within the span, as it was first seen.
+
+    What arrived in their logs before is known as it is of all others.
+    """
+    of_group = pc.equal(windows.column("group_id"), group)
+    seen = windows.filter(of_group).sort_by("as_of")
+    first: dict[tuple[str, int], int] = {}
+    for row, place in enumerate(_places(seen)):
+        first.setdefault(place, row)
+    there = set(_places(then.lag))
+    found = [
+        (row, first[place])
+        for row, place in enumerate(_places(now.lag))
+        if place not in there and place in first
+    ]
+    if not found:
+        return then
+    starts = seen.take([at for _, at in found]).select(schemas.WINDOWS.names)
+    lag = now.lag.take([row for row, _ in found])
+    known = {
+        "end_offset": starts.column("start_offset"),  # until the ends then are looked up
+        "lag": pa.array([0] * len(found), pa.int64()),
+        "window_unknown": pa.array([0] * len(found), pa.int64()),
+    }
+    for name, values in known.items():
+        place = lag.schema.get_field_index(name)
+        lag = lag.set_column(
+            place, lag.schema.field(place), values.cast(lag.schema.field(place).type)
+        )
+    assumed.append(
+        f"{counted(len(found), 'share partition')} whose state begins within the span "
+        f"{'is' if len(found) == 1 else 'are'} there from its beginning, as first seen"
+    )
+    return replace(
+        then,
+        lag=pa.concat_tables([as_table(then.lag), lag.cast(then.lag.schema)]),
+        windows=pa.concat_tables([as_table(then.windows), starts.cast(then.windows.schema)]),
+    )
+
+
+def _places(rows: Any) -> list[tuple[str, int]]:
+    columns = (rows.column(name).to_pylist() for name in ("topic_id", "partition"))
+    return list(zip(*columns, strict=True))
 
 
 def _without_stable(logs: pa.Table) -> pa.Table:
@@ -264,7 +315,7 @@ def _arrivals(
         )
     if left:
         assumed.append(
-            f"{counted(left, 'partition')} without state when the span begins "
+            f"{counted(left, 'share partition')} without state in the span "
             f"{'is' if left == 1 else 'are'} left out"
         )
     assumed.append(

@@ -63,6 +63,45 @@ def test_it_says_how_well_the_simulation_explains_what_happened() -> None:
     assert set(curve.column("variant").to_pylist()) == {HAPPENED_NAME, AS_IT_WAS, "8 members"}
 
 
+def test_share_partitions_that_begin_within_the_span_are_there() -> None:
+    """The hot partition of the demo has no state yet when this span begins."""
+    found = sharelag.open("demo", engine="local", bars=False).past(
+        "fulfilment", since="2026-11-23T11:50:06Z"
+    )
+    assert any(
+        "share partitions whose state begins within the span" in one
+        for one in found.scenario.assumed
+    )
+    run = otherwise(found, variants(found.scenario, members=9), seeds=range(2))
+    assert run.explained.is_close
+    happened, as_it_was, with_nine = run.rows
+    assert abs(as_it_was["lag_end"] / happened["lag_end"] - 1) < 0.05
+    assert with_nine["high"] < happened["lag_end"]
+    # Ages are not known at all moments: before the first that is known it may have fired already.
+    alarmed = otherwise(found, {}, alert="age>30s", seeds=range(2))
+    assert alarmed.is_fired_at_latest
+    assert "at the latest" in alarmed.for_people(alarmed.rows[0])["alert_at"]
+
+
+def test_what_is_not_explained_is_not_told_otherwise() -> None:
+    """The lag of a few records is chance, which the simulation does not know."""
+    found = sharelag.open("demo", engine="local", bars=False).past("billing", since="35m")
+    run = otherwise(found, variants(found.scenario, members=9), seeds=range(2))
+    assert not run.explained.is_close
+    changed = run.rows[2]
+    assert {name for name, value in changed.items() if value is not None} == {
+        "variant",
+        "member_hours",
+    }
+    said = run.verdict()
+    assert "so it does not explain what happened" in said
+    assert said.endswith("What 9 members would have changed is not known.")
+    asked = ["--capture", "demo", "--group", "billing", "--since", "35m", "--members", "9"]
+    answer = CliRunner().invoke(command, [*asked, "--seeds", "2"], standalone_mode=False)
+    assert answer.return_value == 3
+    assert said in answer.stderr
+
+
 def test_the_records_come_that_came() -> None:
     found = past("slow", "10s")
     end = [row["end_offset"] for row in _bench("slow").lag().table.to_pylist()]
