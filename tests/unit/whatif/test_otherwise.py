@@ -66,7 +66,7 @@ def test_it_says_how_well_the_simulation_explains_what_happened() -> None:
 def test_share_partitions_that_begin_within_the_span_are_there() -> None:
     """The hot partition of the demo has no state yet when this span begins."""
     found = sharelag.open("demo", engine="local", bars=False).past(
-        "fulfilment", since="2026-11-23T11:50:06Z"
+        "fulfilment", since="2026-11-23T11:50:06.500Z"
     )
     assert any(
         "share partitions whose state begins within the span" in one
