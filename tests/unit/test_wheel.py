@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from jupyterlab_server.settings_utils import get_settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,3 +74,17 @@ def test_its_demo_runs_in_an_empty_folder(installed: Path, tmp_path: Path) -> No
     result = run(installed / "sharelag", "demo", "--out", "x", folder=tmp_path)
     assert "hot_partition" in result
     assert (tmp_path / "x" / "reports" / "daily" / "latest" / "report.html").is_file()
+
+
+@pytest.mark.exhaustive
+def test_jupyterlab_beside_it_saves_what_widgets_show(installed: Path) -> None:
+    """By the extension's own schema: a default that people can still change."""
+    overrides = installed.parent / "share" / "jupyter" / "lab" / "settings"
+    found, _ = get_settings(
+        str(overrides),
+        "",
+        str(installed.parent / "no-settings"),
+        schema_name="@jupyter-widgets/jupyterlab-manager:plugin",
+        labextensions_path=[str(Path(sys.prefix) / "share" / "jupyter" / "labextensions")],
+    )
+    assert found["schema"]["properties"]["saveState"]["default"] is True
