@@ -29,7 +29,6 @@ from sharelag_widgets.dashboards import (
     WhatIfLab,
     WindowExplorer,
 )
-from sharelag_widgets.dashboards.past import RANGES
 from tests.support.synthetic import capture_of
 
 #: Any of them, and what one does on it, step by step.
@@ -127,7 +126,7 @@ def another_group(board: Dashboard) -> Iterator[Callable[[], object]]:
 
 def another_moment(board: Dashboard) -> Iterator[Callable[[], object]]:
     """Go back in time, as a drag over the chart does; no moment twice."""
-    end = board.bench.evidence().as_of
+    end = board.bench.lag().as_of
     for seconds in range(7, 1800, 11):
         yield partial(setattr, board.selection, "moment", end - timedelta(seconds=seconds))
 
@@ -136,7 +135,7 @@ def another_range(board: Dashboard) -> Iterator[Callable[[], object]]:
     """Choose each range of each group."""
     for group in board.bench.groups:
         board.group = group
-        for seconds in RANGES.values():
+        for _, seconds in board.range.options:
             yield partial(setattr, board.range, "value", seconds)
 
 

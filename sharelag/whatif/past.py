@@ -167,7 +167,7 @@ def _with_later(
 ) -> Evidence:
     """Add the share partitions whose state begins within the span, as it was first seen.
 
-    What arrived in their logs before is known as it is of all others.
+    The ends of their logs before that are looked up like all others.
     """
     of_group = pc.equal(windows.column("group_id"), group)
     seen = windows.filter(of_group).sort_by("as_of")
