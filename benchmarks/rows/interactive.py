@@ -59,7 +59,7 @@ _VERDICT, _COMPLETE = 5.0, 10.0
 #: Groups, share partitions of each, and records of each of these: 400,000 records.
 _MANY = (200, 50, 40)
 _MOMENT = (
-    "The table of groups is of that moment, so all 400,000 records are decoded and replayed again "
+    "The table of groups shows that moment, so all 400,000 records are decoded and replayed again "
     "(2.4 s of 4), and causes are judged for 200 groups (0.7 s). Next: records that are decoded "
     "once for all moments, and the rest of the table after the group that is looked at."
 )
