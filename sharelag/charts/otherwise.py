@@ -21,16 +21,6 @@ def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
     found : Otherwise
     theme : {"light", "dark"}
     """
-    drawn = projection_figure(found.curves, theme, since=text.moment(found.past.begin))
     alert = found.alert
-    if alert is not None:
-        above, scale = alert.measure == "lag", 1.0
-        if not above:
-            ages = found.curves.column("age_ms").drop_null().to_pylist()
-            scale, _ = text.time_unit(max(ages))
-        drawn.add_hline(
-            alert.level / scale,
-            line={"dash": "dot", "width": 1.5, "color": drawn.layout.font.color},
-            yref="y" if above else "y2",
-        )
-    return drawn
+    levels = {} if alert is None else {alert.column: alert.level}
+    return projection_figure(found.curves, theme, text.moment(found.past.begin), levels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,7 +152,10 @@ _FROM_ZERO = 0.4
 
 
 def projection_figure(
-    records: pa.Table, theme: Theme = "light", since: str = "the beginning"
+    records: pa.Table,
+    theme: Theme = "light",
+    since: str = "the beginning",
+    levels: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw lag above and the age of the oldest record below, one line per variant.
 
@@ -164,6 +168,8 @@ def projection_figure(
     theme : {"light", "dark"}
     since : str
         What the time is counted from, in words.
+    levels : mapping of str to float, optional
+        Levels to mark: of ``lag`` in offsets, of ``age_ms`` in milliseconds.
     """
     schemas.require(records, PROJECTED, "projection")
     unit = (
@@ -184,7 +190,7 @@ def projection_figure(
         "y2": (_AGE, old_scale, f"oldest record ({old_words})", f"%{{y:.3g}} {old_words} old"),
     }
     traces = _drained(drawn, scale, longest, theme)
-    layout: dict[str, Any] = {"annotations": []}
+    layout: dict[str, Any] = {"annotations": [], "shapes": []}
     for place, (columns, unit_ms, title, hover) in panels.items():
         ends: dict[str, float] = {}
         values: list[Any] = []
@@ -201,6 +207,8 @@ def projection_figure(
             title, range=[low, high], domain=_ABOVE if place == "y" else _BELOW, rangemode="normal"
         )
         layout["annotations"] += _labels(ends, place, low, high, theme)
+        if (level := (levels or {}).get(columns[0])) is not None:
+            layout["shapes"].append(_level(level / unit_ms, place, theme))
     final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
     if len(final) > _TOLD:  # of many the first, and the one with the least
         told = (next(iter(final)), min(final, key=lambda name: final[name]))
@@ -223,6 +231,13 @@ def projection_figure(
     }
     layout["margin"] = {"r": 24 + round(widest * _CHARACTER)}
     return figure(traces, story, theme, _PANELS, False, hovermode="x unified", **layout)
+
+
+def _level(value: float, place: str, theme: Theme) -> dict[str, Any]:
+    """Return a dotted line across a panel."""
+    look = {"dash": "dot", "width": 1.5, "color": PAPER[theme]["ink"]}
+    across = {"xref": "paper", "x0": 0, "x1": 1}
+    return {"type": "line", "line": look, **across, "yref": place, "y0": value, "y1": value}
 
 
 def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:

@@ -26,11 +26,12 @@ from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
 from sharelag.reports.inputs import Case
 from sharelag.reports.inputs import read as read
-from sharelag.reports.otherwise import Tried, tried_otherwise
+from sharelag.reports.otherwise import Tried
+from sharelag.reports.otherwise import otherwise as otherwise
 from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import report_views
 from sharelag.tables.lines import plain_rows
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import counted, sentence, terminal
 from sharelag.whatif.comparison.rows import decision_for_people
 from sharelag.workbench.one_group import delivery_limit, of_group
 from sharelag.workbench.views import load_view
@@ -298,9 +299,6 @@ def clearing(made: Proposal) -> Chart:
     return _chart(charts.clearing_figure, made.clearing.cells)
 
 
-otherwise = tried_otherwise
-
-
 def otherwise_table(tried: Tried) -> Block:
     """Show what happened, the same simulated and what would have been otherwise."""
     if isinstance(tried, str):
@@ -313,7 +311,7 @@ def otherwise_conditions(tried: Tried) -> Block | None:
     """Show what to know when reading it, and what is assumed."""
     if isinstance(tried, str):
         return None
-    said = [f"{one[0].upper()}{one[1:]}." for one in tried.conditions()]
+    said = [sentence(one) for one in tried.conditions()]
     return block("unknown", "\n".join(said), sentences=said)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from sharelag import whatif
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports.inputs import Case
-from sharelag.whatif import Otherwise, otherwise, variants
+from sharelag.whatif import Otherwise
 from sharelag.whatif.otherwise import SEEDS
 from sharelag.workbench.pasts import gather_past
 
@@ -16,7 +17,7 @@ from sharelag.workbench.pasts import gather_past
 Tried: TypeAlias = Otherwise | str
 
 
-def tried_otherwise(
+def otherwise(
     case: Case,
     members: int | Sequence[int] | None,
     alert: str | None = None,
@@ -39,8 +40,7 @@ def tried_otherwise(
     begin = case.evidence.as_of - case.known_span
     try:
         past = gather_past(case.bench, group, begin)
-        return otherwise(
-            past, variants(past.scenario, members=members), alert=alert, seeds=range(seeds)
-        )
+        tried = whatif.variants(past.scenario, members=members)
+        return whatif.otherwise(past, tried, alert=alert, seeds=range(seeds))
     except InputError as error:
         return f"The past of {group} cannot be simulated: {error}."

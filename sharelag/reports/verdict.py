@@ -24,7 +24,9 @@ from sharelag.replay.moment import parse_time
 from sharelag.reports.inputs import Case
 from sharelag.tables import gaps
 from sharelag.tables.level import CHECKED, worst
+from sharelag.tables.words import sentence
 from sharelag.workbench.judged import headline, judged_groups, rule_of
+from sharelag.workbench.result import Result
 
 FORMAT = 1
 
@@ -64,6 +66,7 @@ def verdict(case: Case) -> dict[str, Any]:
     rules = [rule_of(one) for one in broken.get(None, [])]
     levels = [group["level"] for group in groups] or ["unknown"]
     level = worst([*levels, *(rule["level"] for rule in rules)])
+    base = case.bench.base_of(case.evidence)
     judged: dict[str, Any] = {
         "format": FORMAT,
         "level": level,
@@ -75,23 +78,23 @@ def verdict(case: Case) -> dict[str, Any]:
         "engine": case.evidence.engine,
         "groups": groups,
         "rules": rules,
-        "unknown": unknown(case, sum(group["unknown_ages"] for group in groups)),
-        "complete": not case.bench.base_of(case.evidence).lacks,
+        "unknown": _unknown(case, base, sum(group["unknown_ages"] for group in groups)),
+        "complete": not base.lacks,
     }
     was = _before(case)
     return judged | {"changes": None if was is None else changes(case, was, judged)}
 
 
-def unknown(case: Case, ages: int) -> list[str]:
+def _unknown(case: Case, base: Result, ages: int) -> list[str]:
     """List what the report cannot know, in sentences; ``ages`` is how many ages are unknown."""
     lag, past = case.evidence.lag, case.evidence.past_offsets
     said = (
         *gaps.of_lag(lag),
         *gaps.of_rows(ages, len(lag), "the age", [gaps.NO_AGE]),
         *(() if past.num_rows else (gaps.NO_PAST_ENDS,)),
-        *case.bench.base_of(case.evidence).unknown,
+        *base.unknown,
     )
-    return [f"{one[0].upper()}{one[1:]}." for one in said]
+    return [sentence(one) for one in said]
 
 
 def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:

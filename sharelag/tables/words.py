@@ -60,6 +60,11 @@ def in_runs(numbers: Iterable[int], name: str) -> str:
     return f"{name}{'s' * (len(ordered) > 1)} {', '.join(words)}"
 
 
+def sentence(words: str) -> str:
+    """Return words as a sentence: ``Nothing is known.``."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
     """Return the lag of many share partitions, and of how many it is not known.
 

@@ -23,7 +23,7 @@ from sharelag.errors import InputError, listed
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, moment, percent
+from sharelag.tables.words import counted, moment, percent, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
 from sharelag.whatif.comparison.intervals import Interval
 from sharelag.whatif.past import HAPPENED, Past
@@ -71,6 +71,11 @@ class Alert(NamedTuple):
                 f"{text!r} is not an alert: give age>30s or lag>1000, of the whole group"
             ) from None
 
+    @property
+    def column(self) -> str:
+        """The column over time that it looks at."""
+        return _COLUMNS[self.measure][0]
+
     def share(self, runs: Mapping[str, Any]) -> float:
         """In which share of the runs it fires, by their highest lag and age."""
         return float(np.mean(runs[_COLUMNS[self.measure][1]] > self.level))
@@ -81,7 +86,7 @@ class Alert(NamedTuple):
 
     def first(self, over_time: pa.Table) -> float | None:
         """When it first holds in a table with ``time_ms``; None: never, as far as is known."""
-        values = _floats(over_time, _COLUMNS[self.measure][0])
+        values = _floats(over_time, self.column)
         above = np.flatnonzero(values > self.level)  # NaN is not
         return float(over_time.column("time_ms")[int(above[0])].as_py()) if len(above) else None
 
@@ -149,9 +154,7 @@ class Otherwise(Displayable):
         happened = self.past.happened
         lag, age = _floats(happened, "lag"), _floats(happened, "age_ms")
         fired = self.alert.first(happened) if self.alert else None
-        is_known = (
-            self.alert and not np.isnan(_floats(happened, _COLUMNS[self.alert.measure][0])).all()
-        )
+        is_known = self.alert and not np.isnan(_floats(happened, self.alert.column)).all()
         rows: list[dict[str, Any]] = [
             {
                 "variant": HAPPENED_NAME,
@@ -194,7 +197,7 @@ class Otherwise(Displayable):
         """Whether the alert may have fired before the moment at which it is known to have."""
         if self.alert is None or (fired := self.alert.first(self.past.happened)) is None:
             return False
-        values = _floats(self.past.happened, _COLUMNS[self.alert.measure][0])
+        values = _floats(self.past.happened, self.alert.column)
         before = self.past.happened.column("time_ms").to_numpy() < fired
         return bool(np.isnan(values[before]).any())
 
@@ -235,7 +238,7 @@ class Otherwise(Displayable):
                 f"{self._explained()}, so it does not explain what happened",
                 *([f"what {what} would have changed is not known"] if changes else []),
             ]
-        return " ".join(f"{one[0].upper()}{one[1:]}." for one in said)
+        return " ".join(map(sentence, said))
 
     def _otherwise(self, row: Mapping[str, Any]) -> str:
         real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)

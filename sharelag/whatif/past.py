@@ -7,7 +7,7 @@ back three times is given back three times by any member.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -31,7 +31,6 @@ from sharelag.whatif.scenario import (
     Behaviour,
     Burst,
     Member,
-    PartitionStart,
     Poison,
     Producer,
     Scenario,
@@ -273,7 +272,9 @@ def _arrivals(
     ends = known_ends(rows, now.past_offsets, end)
     at_begin, dated = end_at(ends, np.full(rows.num_rows, begin, np.int64))
     open_from = _open(base, now)
-    starts = {(one.id, number): start for one in base.topics for number, start in _numbered(one)}
+    starts = {
+        (one.id, number): start for one in base.topics for number, start in enumerate(one.starts)
+    }
     names = {one.id: one for one in base.topics}
     producers: list[Producer] = []
     late, left = 0, 0
@@ -337,10 +338,6 @@ def _open(base: Scenario, now: Evidence) -> dict[tuple[str, int], int]:
         return {}
     rows = now.logs.filter(pc.is_valid(now.logs.column("last_stable_offset"))).to_pylist()
     return {(row["topic_id"], row["partition"]): row["last_stable_offset"] for row in rows}
-
-
-def _numbered(topic: Topic) -> Iterator[tuple[int, PartitionStart]]:
-    return iter(enumerate(topic.starts))
 
 
 def _thinned(times: Any, offsets: Any) -> tuple[Any, Any]:

@@ -629,6 +629,12 @@ class Workbench(Opened):
             The last moment; that of the workbench when not given.
         service : Service, optional
             Of the members; estimated from what they completed in the span when not given.
+
+        Raises
+        ------
+        InputError
+            There is no such group, it had no state at the first moment, or the moments are not in
+            order.
         """
         return gather_past(self, group, since, until, service)
 

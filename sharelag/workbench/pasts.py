@@ -27,23 +27,7 @@ def gather_past(
 ) -> Past:
     """Gather what happened to a group between two moments; see `sharelag.whatif.past`.
 
-    Parameters
-    ----------
-    bench : Opened
-    group : str, optional
-        May be left out when there is one only.
-    since : str or datetime
-        The first moment: a time with its zone, or a span before the last one such as ``1h``.
-    until : str or datetime, optional
-        The last moment; that of the workbench when not given.
-    service : Service, optional
-        Of the members; estimated from what they completed in the span when not given.
-
-    Raises
-    ------
-    InputError
-        There is no such group, it had no state at the first moment, or the moments are not in
-        order.
+    Parameters are those of `sharelag.workbench.Workbench.past`; a group may be None.
     """
     if until is not None:
         bench = bench.at(parse_time(until) if isinstance(until, str) else until)
