@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -44,7 +45,6 @@ from sharelag.whatif.comparison.intervals import (
     projections,
     ratio_interval,
 )
-from sharelag.whatif.comparison.mechanism import mechanisms
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import (
     DIFFERENCES,
@@ -266,6 +266,41 @@ class Comparison(Displayable):
     projected: pa.Table = field(default_factory=PROJECTED.empty_table)
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
 
+    @cached_property
+    def names(self) -> list[str]:
+        """The variants, in the order of the runs."""
+        return list(dict.fromkeys(self.runs.column("variant").to_pylist()))
+
+    @cached_property
+    def seeds(self) -> int:
+        """How many seeds there are."""
+        return len(set(self.runs.column("seed").to_pylist()))
+
+    @cached_property
+    def horizon_ms(self) -> int | None:
+        """How long was simulated; None where runs that were made elsewhere do not tell."""
+        if "duration_ms" not in self.runs.column_names:
+            return None
+        return next(iter(self.runs.column("duration_ms").drop_null().to_pylist()), None)
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """What is known of a variant by a measure, with its difference to the baseline."""
+        against = {(row["variant"], row["measure"]): row for row in self.differences.to_pylist()}
+        found = {}
+        for row in self.measures.to_pylist():
+            other = against.get((row["variant"], row["measure"]), {})
+            found[row["variant"], row["measure"]] = {
+                **{name: row[name] for name in ("measure", "variant", "n", "unknown", "failed")},
+                **{name: row[name] for name in (*words.MEAN, "median")},
+                "baseline": self.baseline,
+                "difference": other.get("difference"),
+                "difference_low": other.get("low"),
+                "difference_high": other.get("high"),
+                **{name: other.get(name) for name in (*words.RATIOS, "better")},
+            }
+        return found
+
     def presented(self) -> Presentation:
         """Return the table that decides, with the verdict before what else to know."""
         found = [words.decision_for_people(row) for row in self.decision()]
@@ -295,7 +330,8 @@ class Comparison(Displayable):
         InputError
             The measure is not among those compared, or no direction of it is better.
         """
-        return _first_of_all(self._wins(measure))
+        wins = self._wins(measure)
+        return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
 
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
@@ -311,24 +347,23 @@ class Comparison(Displayable):
         """
         if measure in MEASURED and MEASURED[measure].better is None:
             return Best((), False, (), None)
-        wins = self._wins(measure)
-        winner = _first_of_all(wins)
-        ahead = {
-            row["variant"]: row["difference"]
-            for row in self.differences.to_pylist()
-            if row["measure"] == measure and row["better"]
-        }
-        names = [winner] if winner else self._from_the_best(measure, list(ahead))
-        tied = [name for name in names if name not in wins[names[0]]]
-        usual = next(
-            row["mean"]
-            for row in self.measures.to_pylist()
-            if (row["variant"], row["measure"]) == (self.baseline, measure)
-        )
-        gains = [abs(ahead[name]) for name in tied if ahead.get(name) is not None]
-        is_known = len(gains) == len(tied) and usual
-        share = max(gains, default=0.0) / abs(usual) if is_known else None
-        return Best(tuple(tied), winner is not None, tuple(gains) if is_known else (), share)
+        wins, winner = self._wins(measure), self.winner(measure)
+        cells = {name: self.cells[name, measure] for name in self.names}
+        ahead = [name for name in self.names if cells[name]["better"]]
+        names = [winner] if winner else self._from_the_best(measure, ahead)
+        tied = tuple(name for name in names if name not in wins[names[0]])
+        gains = [cells[name]["difference"] for name in tied]
+        usual = cells[self.baseline]["mean"]
+        if not usual or None in gains:
+            return Best(tied, winner is not None, (), None)
+        gains = [abs(gain) for gain in gains]
+        share = max(gains, default=0.0) / abs(usual)
+        return Best(tied, winner is not None, tuple(gains), share)
+
+    @cached_property
+    def decisive(self) -> dict[str, Best]:
+        """The best by each measure that decides, as far as it was compared."""
+        return {name: self.best(name) for name in words.DECISIVE if name in self.runs.column_names}
 
     def _from_the_best(self, measure: str, names: list[str]) -> list[str]:
         """Sort variants by a measure: by the runs that do not know it, then by the mean."""
@@ -344,8 +379,7 @@ class Comparison(Displayable):
 
     def _wins(self, measure: str) -> dict[str, list[str]]:
         """Return the variants that each is better than; the confidence holds for all pairs."""
-        told = self.measures.column("measure").to_pylist()
-        if measure not in told or MEASURED[measure].better is None:
+        if (self.baseline, measure) not in self.cells or MEASURED[measure].better is None:
             columns = self.runs.column_names
             choices = [name for name, one in MEASURED.items() if one.better and name in columns]
             raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
@@ -365,30 +399,16 @@ class Comparison(Displayable):
 
         Measures that some run does not know come after the others.
         """
-        against = {(row["measure"], row["variant"]): row for row in self.differences.to_pylist()}
-        told = self.measures.to_pylist()
-        rows = [row for row in told if not measures or row["measure"] in measures]
-        dark = {row["measure"] for row in rows if row["unknown"]}
-        winners = {
-            measure: None if MEASURED[measure].better is None else self.winner(measure)
-            for measure in dict.fromkeys(row["measure"] for row in rows)
-        }
-        for row in sorted(rows, key=lambda row: row["measure"] in dark):
-            measure, variant = row["measure"], row["variant"]
-            other = against.get((measure, variant), {})
-            yield {
-                "measure": measure,
-                "variant": variant,
-                **{name: row[name] for name in ("n", "unknown", "failed", *words.MEAN, "median")},
-                "baseline": self.baseline,
-                "difference": other.get("difference"),
-                "difference_low": other.get("low"),
-                "difference_high": other.get("high"),
-                **{name: other.get(name) for name in sorted(words.RATIOS)},
-                "better": other.get("better"),
-                "winner": winners[measure] == variant,
-                "confidence": self.confidence,
-            }
+        chosen: dict[str, list[dict[str, Any]]] = {}
+        for (_, measure), cell in self.cells.items():
+            if not measures or measure in measures:
+                chosen.setdefault(measure, []).append(cell)
+        dark = {name for name, rows in chosen.items() if any(row["unknown"] for row in rows)}
+        for measure in sorted(chosen, key=dark.__contains__):
+            winner = None if MEASURED[measure].better is None else self.winner(measure)
+            for cell in chosen[measure]:
+                wins = cell["variant"] == winner
+                yield {**cell, "winner": wins, "confidence": self.confidence}
 
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
@@ -401,13 +421,12 @@ class Comparison(Displayable):
     def reasons(self, variant: str | None = None) -> Iterator[str]:
         """Yield why a variant, by default the best, differs from the baseline.
 
-        See `sharelag.whatif.comparison.mechanism`; nothing where the runs do not show it.
+        Nothing where the runs do not show it.
         """
         if variant is None:
-            decisive = [name for name in words.DECISIVE if name in self.runs.column_names]
-            best = (name for measure in decisive for name in self.best(measure).names)
+            best = (name for one in self.decisive.values() for name in one.names)
             variant = next(best, self.baseline)
-        yield from mechanisms(self, variant)
+        yield from words.reasons(self, variant)
 
     def sentences(self) -> Iterator[str]:
         """Yield why the best differs, and what to know when reading it."""
@@ -416,24 +435,17 @@ class Comparison(Displayable):
 
     def conditions(self) -> Iterator[str]:
         """Yield what was run, by which intervals, what was assumed, and which runs failed."""
-        variants = len(set(self.runs.column("variant").to_pylist()))
-        seeds = len(set(self.runs.column("seed").to_pylist()))
         yield (
-            f"{counted(variants, 'variant')}, {counted(seeds, 'seed')}, "
+            f"{counted(len(self.names), 'variant')}, {counted(self.seeds, 'seed')}, "
             f"compared seed by seed with {self.baseline}; "
             f"{100 * self.confidence:g} % confidence intervals, corrected for the number of "
             "variants but not of measures: among many measures, one may differ by chance"
         )
-        yield from words.too_few(
-            self.differences.to_pylist(), seeds, each_level(self.confidence, variants - 1)
-        )
-        names = self.runs.column_names
-        if "error" in names and (errors := self.runs.column("error").drop_null().to_pylist()):
-            yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
-
-
-def _first_of_all(wins: Mapping[str, list[str]]) -> str | None:
-    return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
+        level = each_level(self.confidence, len(self.names) - 1)
+        yield from words.too_few(self.differences.to_pylist(), self.seeds, level)
+        if "error" in self.runs.column_names:
+            if errors := self.runs.column("error").drop_null().to_pylist():
+                yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
 
 
 def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:

@@ -4,21 +4,26 @@ Two measures decide a verdict: the 95th percentile of the age of the oldest reco
 until the lag is gone. It names the one that shows a difference, or both, and where they disagree it
 says so. Variants that are better than the baseline and do not differ among themselves tie. A gain
 that is certain may still be too small to act on: below `MATTERS` the verdict says so.
+
+Why a variant does better is known of three mechanisms: members finish less than arrives, a poll
+takes longer than a lock, and members have nothing to do while others are behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.tables.words import number
+from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.estimates import Assumption
+from sharelag.whatif.horizon import rates
 from sharelag.whatif.scenario import Scenario
+
+if TYPE_CHECKING:
+    from sharelag.whatif.compare import Comparison
 
 #: What people are shown of a comparison when they choose no measures.
 SHOWN = (
@@ -46,7 +51,7 @@ MOVING = (
 )
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
-RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
+RATIOS = ("ratio", "ratio_high", "ratio_low")
 MEAN = ("mean", "low", "high")
 DIFFERENCE = ("difference", "difference_low", "difference_high")
 AMOUNTS = (*MEAN, "median", *DIFFERENCE)
@@ -144,6 +149,10 @@ DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
 DECIDING = ("drain_ms", "age_p95_ms", "lag_p95", "redeliveries", "member_hours")
 #: Variants of which a sentence has the figures; the table has those of all.
 _MOST = 4
+#: A difference of the share of time that members are busy, below which it explains nothing.
+_BUSIER = 0.05
+#: A poll that takes this part of a lock on average often takes all of it.
+_LONG_POLL = 0.5
 #: A gain below this share of what the baseline has changes nothing that people would notice.
 MATTERS = 0.1
 
@@ -162,34 +171,7 @@ class Best(NamedTuple):
         return self.share is not None and 0 < self.share < MATTERS
 
 
-class Compared(Protocol):
-    """What a sentence needs of a `sharelag.whatif.compare.Comparison`."""
-
-    @property
-    def runs(self) -> pa.Table:
-        """One row per run."""
-
-    @property
-    def measures(self) -> pa.Table:
-        """One row per variant and measure."""
-
-    @property
-    def differences(self) -> pa.Table:
-        """One row per variant and measure, against the baseline."""
-
-    @property
-    def baseline(self) -> str:
-        """The variant that others are compared with."""
-
-    @property
-    def scenarios(self) -> Mapping[str, Scenario]:
-        """What was compared, as far as it is at hand."""
-
-    def best(self, measure: str) -> Best:
-        """Return the variants that are best by a measure."""
-
-
-def verdict(found: Compared) -> str:
+def verdict(found: Comparison) -> str:
     """Return the sentence on a comparison, without a full stop.
 
     Nothing is said of which variant is better where nobody knows how long a record takes, and that
@@ -198,8 +180,7 @@ def verdict(found: Compared) -> str:
     scenario = found.scenarios.get(found.baseline)
     if scenario is not None and (unknown := unknown_work(scenario)):
         return unknown
-    by_measure = {name: found.best(name) for name in DECISIVE if name in found.runs.column_names}
-    best = list(dict.fromkeys(one.names for one in by_measure.values() if one.names))
+    best = list(dict.fromkeys(one.names for one in found.decisive.values() if one.names))
     held = "" if scenario is None else blocked(scenario)
     told = _in_order(found, best)
     # Who alone is named before the colon is not named again after it.
@@ -214,26 +195,22 @@ def verdict(found: Compared) -> str:
         return f"{held}: members do not help there, nor do assignors or locks; {figures}"
     if held:
         figures += f"; {found.baseline} is {held}"
-    return f"{_who(found, by_measure, told)}{_horizon(found)}: {figures}"
+    over = "" if found.horizon_ms is None else f" over {duration(found.horizon_ms)}"
+    return f"{_who(found, told)}{over}: {figures}"
 
 
-def decision(found: Compared) -> Iterator[dict[str, Any]]:
+def decision(found: Comparison) -> Iterator[dict[str, Any]]:
     """Yield one row per variant with what decides, the baseline first: see `DECISION` of the views.
 
     The verdict of a row says what the sentence of the comparison says of the variant.
     """
-    measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
-    differs = {(row["variant"], row["measure"]): row for row in found.differences.to_pylist()}
-    best = {name: found.best(name) for name in DECISIVE if name in found.runs.column_names}
-    names = dict.fromkeys((found.baseline, *found.runs.column("variant").to_pylist()))
-    for name in names:
-        of = {measure: measured.get((name, measure), {}) for measure in MEASURED}
-        drain, age = of["drain_ms"], differs.get((name, "age_p95_ms"), {})
+    for name in dict.fromkeys((found.baseline, *found.names)):
+        of = {measure: found.cells.get((name, measure), {}) for measure in MEASURED}
+        drain = of["drain_ms"]
         runs = drain.get("n", 0) + drain.get("unknown", 0)
         standings: dict[str, list[str]] = {}
-        for measure, one in best.items():
-            better = differs.get((name, measure), {}).get("better")
-            if how := _place(name, one, better):
+        for measure, one in found.decisive.items():
+            if how := _place(name, one, of[measure]["better"]):
                 standings.setdefault(how, []).append(DECISIVE[measure])
         said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
         said += ["baseline"] if name == found.baseline else []
@@ -242,8 +219,8 @@ def decision(found: Compared) -> Iterator[dict[str, Any]]:
             "variant": name,
             **{measure: of[measure].get("mean") for measure in DECIDING},
             "drained": f"{drain['n']} of {runs}" if runs else None,
-            "horizon_ms": _simulated_ms(found),
-            "age_p95_difference": _with_half(age),
+            "horizon_ms": found.horizon_ms,
+            "age_p95_difference": _with_half(of["age_p95_ms"]),
             "verdict": "; ".join(said) or None,
         }
 
@@ -258,7 +235,7 @@ def _place(name: str, best: Best, better: bool | None) -> str:
 
 def _with_half(row: Mapping[str, Any]) -> str | None:
     """Return the difference of a time and half of its interval; None where one is not known."""
-    difference, low, high = (row.get(name) for name in ("difference", "low", "high"))
+    difference, low, high = (row.get(name) for name in DIFFERENCE)
     if difference is None or low is None or high is None:
         return None
     if difference == low == high == 0:
@@ -283,9 +260,8 @@ def unknown_work(scenario: Scenario) -> str:
     """
     for one in scenario.assumed:
         if isinstance(one, Assumption) and one.code == "service":
-            why = str(one).removeprefix(one.what).removeprefix(", since ")
             return (
-                f"not known: {why}, so nobody knows how long a record takes; give it as "
+                f"not known: {one.why}, so nobody knows how long a record takes; give it as "
                 "--service 20ms, or service=Service(20) in Python"
             )
     return ""
@@ -309,9 +285,9 @@ def blocked(scenario: Scenario) -> str:
     return f"blocked by a transaction that is open in {places}{more} ({offsets} offsets so far)"
 
 
-def _who(found: Compared, by_measure: dict[str, Best], told: list[tuple[str, ...]]) -> str:
+def _who(found: Comparison, told: list[tuple[str, ...]]) -> str:
     """Say who is best by which of the measures that decide."""
-    is_pair = len(set(found.runs.column("variant").to_pylist())) == 2
+    by_measure, is_pair = found.decisive, len(found.names) == 2
     by_best: dict[tuple[str, ...], list[str]] = {}
     for measure, one in by_measure.items():
         by_best.setdefault(one.names, []).append(measure)
@@ -359,7 +335,7 @@ def span(measure: str, values: Iterable[float]) -> str:
     return " to ".join(map(str, said))
 
 
-def _gain(best: Best, measure: str, found: Compared) -> str:
+def _gain(best: Best, measure: str, found: Comparison) -> str:
     """Say by how much variants that tie are better, and where a gain is too small to act on."""
     said = []
     if len(best.names) > 1 and best.gains:
@@ -369,49 +345,69 @@ def _gain(best: Best, measure: str, found: Compared) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _horizon(found: Compared) -> str:
-    """Return the simulated time, on which the age of a growing lag depends."""
-    span_ms = _simulated_ms(found)
-    return "" if span_ms is None else f" over {duration(span_ms)}"
-
-
-def _simulated_ms(found: Compared) -> int | None:
-    """Return how long was simulated; None where runs that were made elsewhere do not tell."""
-    if "duration_ms" not in found.runs.column_names:
-        return None
-    return next(iter(found.runs.column("duration_ms").drop_null().to_pylist()), None)
-
-
-def _in_order(found: Compared, best: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _in_order(found: Comparison, best: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return whose figures it has: the best, others as far as they fit, the baseline."""
-    names = list(dict.fromkeys(found.runs.column("variant").to_pylist()))
     named = {name for names in best for name in names}
-    told = names if len(names) <= _MOST else []
+    told = found.names if len(found.names) <= _MOST else []
     others = [(name,) for name in told if name not in named and name != found.baseline]
     return list(dict.fromkeys([*best, *others, (found.baseline,)]))
 
 
-def _course(found: Compared, names: tuple[str, ...]) -> str:
+def _course(found: Comparison, names: tuple[str, ...]) -> str:
     """Say how the lag of variants went, on average; of several from the least to the most."""
-    runs = [row for row in found.runs.to_pylist() if row["variant"] in names]
-    runs = [row for row in runs if row.get("error") is None]
-    if not runs:
+    drains, ages = (
+        [cell for name in names if (cell := found.cells.get((name, measure)))]
+        for measure in ("drain_ms", "age_p95_ms")
+    )
+    drained = sum(cell["n"] for cell in drains)
+    runs = drained + sum(cell["unknown"] for cell in drains)
+    if drains and not runs:
         return "all of its runs failed"
-    drained = [row for row in runs if row.get("drain_ms") is not None]
-    if len(drained) == len(runs):
-        said = f"drained in {_means(drained, 'drain_ms')}"
+    if drains and drained == runs:
+        said = f"drained in {span('drain_ms', [cell['mean'] for cell in drains])}"
     else:
-        often = f" in {len(runs) - len(drained)} of {len(runs)} runs" if drained else ""
-        length = runs[0].get("duration_ms")  # runs that were made elsewhere may not tell
-        said = f"not drained within {'the run' if length is None else duration(length)}{often}"
-    old = _means(runs, "age_p95_ms")
-    return said + (f", p95 age {old}" if old else "")
+        often = f" in {runs - drained} of {runs} runs" if drained else ""
+        within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
+        said = f"not drained within {within}{often}"
+    known = [cell["mean"] for cell in ages if cell["mean"] is not None]
+    return f"{said}, p95 age {span('age_p95_ms', known)}" if known else said
 
 
-def _means(runs: list[dict[str, Any]], measure: str) -> str:
-    """Return the mean of a measure by variant in words; empty where no run knows it."""
-    values: dict[str, list[float]] = {}
-    for row in runs:
-        if row.get(measure) is not None:
-            values.setdefault(row["variant"], []).append(row[measure])
-    return span(measure, (sum(some) / len(some) for some in values.values()))
+def reasons(found: Comparison, name: str) -> Iterator[str]:
+    """Yield why a variant differs from the baseline, as far as the runs show it, without a stop."""
+    usual, changed = found.scenarios.get(found.baseline), found.scenarios.get(name)
+    if usual is None or changed is None or name == found.baseline:
+        return
+
+    def both(measure: str) -> tuple[float, float] | None:
+        """Return the means of baseline and variant where the runs tell them apart."""
+        cell = found.cells.get((name, measure), {})
+        low, high = cell.get("difference_low"), cell.get("difference_high")
+        if low is None or high is None or low <= 0 <= high:
+            return None
+        return found.cells[found.baseline, measure]["mean"], cell["mean"]
+
+    known, more = rates(usual), rates(changed)
+    few, many = len(usual.each_member()), len(changed.each_member())
+    if known.each and few * known.each <= known.arriving < many * more.each:
+        yield (
+            f"{known.arriving:.3g} records/s arrive, of which {counted(few, 'member')} can finish "
+            f"{few * known.each:.3g} and {counted(many, 'member')} {many * more.each:.3g}"
+        )
+    locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
+    polls = [(one.max_poll_records * one.service.mean_ms, one) for one in usual.each_member()]
+    longest, member = max(polls, key=lambda one: one[0], default=(0.0, None))
+    expired = both("expired")
+    if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
+        yield (
+            f"a poll of {counted(member.max_poll_records, 'record')} x "
+            f"{number(member.service.mean_ms)} ms takes {duration(longest)}: with locks of "
+            f"{duration(locks[0])} {number(expired[0])} deliveries expire, with "
+            f"{duration(locks[1])} {number(expired[1])}"
+        )
+    busy = both("busy_share")
+    if busy and usual.assignor != changed.assignor and busy[1] - busy[0] > _BUSIER:
+        yield (
+            f"with {usual.assignor} members are busy {percent(busy[0])} of the time, with "
+            f"{changed.assignor} {percent(busy[1])}: it lets more of them work where the lag is"
+        )
