@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.compare import Comparison, compare, compared, projected
     from sharelag.whatif.comparison.intervals import cost_against_age
     from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
-    from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings
+    from sharelag.whatif.consumer_simulation import ConsumerSettings
     from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
     from sharelag.whatif.fixed import what_if, with_assignment
     from sharelag.whatif.gallery import named, names
@@ -117,7 +117,7 @@ _HOMES = {
     "grid": "variants",
     "comparison.intervals": "cost_against_age",
     "consumer_group": "Moving consumer_group_twin should_move",
-    "consumer_groups.coordinator": "ConsumerSettings",
+    "consumer_simulation": "ConsumerSettings",
     "consumers": "Behaviour Limits Member Service Settings",
     "fixed": "what_if with_assignment",
     "gallery": "named names",

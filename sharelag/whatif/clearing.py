@@ -89,7 +89,7 @@ class Clearing(Displayable):
             return unknown
         if words.blocked(usual):
             return found.verdict()
-        now = f"{found.baseline} ({usual.assignor}, {_members(len(usual.each_member()))})"
+        now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
         within = f"within {duration(self.horizon_ms)}"
         answers = self.answers
         if not answers:
@@ -103,8 +103,8 @@ class Clearing(Displayable):
         drains = words.span("drain_ms", [row["drain_ms"] for row in answers])
         ages = words.span("age_p95_ms", [row["age_p95_ms"] for row in answers])
         said = (
-            f"{names} with {_members(fewest)} clear{'s' * (len(answers) == 1)} the lag: drained in "
-            f"{drains}, p95 age {ages}"
+            f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag: "
+            f"drained in {drains}, p95 age {ages}"
         )
         if any(row["variant"] == found.baseline for row in answers):
             return f"{said}; that is {now}"
@@ -113,7 +113,9 @@ class Clearing(Displayable):
         said += f"; {now}: {went}{'' if base['drain_ms'] else f' {within}'}"
         said += f", p95 age {duration(base['age_p95_ms'])}" if base["age_p95_ms"] else ""
         fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
-        return f"{said}; no assignor does with {_members(fewer)}" if fewer is not None else said
+        if fewer is None:
+            return said
+        return f"{said}; no assignor does with {counted(fewer, 'member')}"
 
     def reasons(self) -> list[str]:
         """Return why the answer clears the lag and the group as it is does not."""
@@ -187,7 +189,7 @@ def what_clears(
     chosen = list(range(enough) if seeds is None else seeds)
     least = len(counts) if given else _LEAST
     parts: list[Comparison] = []
-    places: list[tuple[str, int, str]] = []
+    places: list[_Tried] = []
     runs = 0
     for count in counts:
         tried = {} if parts else {baseline: usual}
@@ -196,15 +198,24 @@ def what_clears(
             for variant, one in variants(usual, assignors=[name], **few).items():
                 same = baseline if one == usual else variant
                 tried.setdefault(same, one)
-                places.append((name, count, same))
+                places.append(_Tried(name, count, same))
         width = len(names) * len(chosen)
         report = further(progress, runs, (least - len(parts) - 1) * width)
         parts.append(compare(tried, seeds=chosen, progress=report))
         runs += len(parts[-1].runs)
-        if len(parts) >= least and not given and _cleared(parts):
+        is_cleared = any(_clears(part, name) for part in parts for name in part.names)
+        if len(parts) >= least and not given and is_cleared:
             break
     found = join(parts)
     return Clearing(_cells(found, places, horizon_ms), found, horizon_ms)
+
+
+class _Tried(NamedTuple):
+    """A cell: an assignor with a number of members, and what the comparison calls it."""
+
+    assignor: str
+    members: int
+    variant: str
 
 
 class Search(NamedTuple):
@@ -257,10 +268,6 @@ def costs_in_words(row: dict[str, Any]) -> list[str]:
     return said + ([] if hours is None else [f"{number(hours)} h"])
 
 
-def _members(count: int) -> str:
-    return counted(count, "member")
-
-
 def _more(scenario: Scenario, now: int, long_ms: int) -> list[int]:
     """Return larger numbers of members: by halves of what there are, or as the rates demand."""
     known, step = rates(scenario), max(ceil(now / 2), 1)
@@ -272,47 +279,38 @@ def _more(scenario: Scenario, now: int, long_ms: int) -> list[int]:
     return list(dict.fromkeys(min(count, most) for count in counts))
 
 
-def _cleared(parts: Sequence[Comparison]) -> bool:
-    """Whether all runs of any variant drained."""
-    rows = (row for part in parts for row in part.measures.to_pylist())
-    return any(row["measure"] == "drain_ms" and row["n"] and not row["unknown"] for row in rows)
+def _clears(found: Comparison, variant: str) -> bool:
+    """Whether all runs of a variant drained."""
+    drain = found.cells[variant, "drain_ms"]
+    return drain["n"] > 0 and not drain["unknown"]
 
 
-def _cells(found: Comparison, places: Sequence[tuple[str, int, str]], horizon_ms: int) -> pa.Table:
-    measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
-    rows = []
-    for assignor, count, variant in places:
-        drain = measured[variant, "drain_ms"]
+def _cells(found: Comparison, tried: Sequence[_Tried], horizon_ms: int) -> pa.Table:
+    answers, rows = _answers(found, tried), []
+    for one in tried:
+        cell = {name: found.cells[one.variant, name] for name in words.DECIDING}
+        drain = cell["drain_ms"]
         rows.append(
             {
-                "assignor": assignor,
-                "members": count,
-                "variant": variant,
-                "drain_ms": drain["mean"],
+                **one._asdict(),
                 "drained": drain["n"],
                 "runs": drain["n"] + drain["unknown"],
                 "horizon_ms": horizon_ms,
-                "age_p95_ms": measured[variant, "age_p95_ms"]["mean"],
-                "member_hours": measured[variant, "member_hours"]["mean"],
-                "clears": bool(drain["n"]) and not drain["unknown"],
+                "clears": _clears(found, one.variant),
+                "answer": one.variant in answers,
+                **{name: cell[name]["mean"] for name in words.DECIDING if name in CELLS.names},
             }
         )
-    answers = _answers(found, rows)
-    return pa.Table.from_pylist(
-        [row | {"answer": row["variant"] in answers} for row in rows], schema=CELLS
-    )
+    return pa.Table.from_pylist(rows, schema=CELLS)
 
 
-def _answers(found: Comparison, rows: Sequence[dict[str, Any]]) -> set[str]:
+def _answers(found: Comparison, tried: Sequence[_Tried]) -> set[str]:
     """Return the variants that clear the lag with the fewest members, none of them later."""
-    usual = found.scenarios[found.baseline]
-    if words.unknown_work(usual):
+    clearing = [one for one in tried if _clears(found, one.variant)]
+    if not clearing or words.unknown_work(found.scenarios[found.baseline]):
         return set()
-    clearing = [row for row in rows if row["clears"]]
-    fewest = min((row["members"] for row in clearing), default=None)
-    names = [row["variant"] for row in clearing if row["members"] == fewest]
-    if not names:
-        return set()
+    fewest = min(one.members for one in clearing)
+    names = [one.variant for one in clearing if one.members == fewest]
     mine = pc.is_in(found.runs.column("variant"), pa.array([found.baseline, *names]))
     best = compared(found.runs.filter(mine), found.baseline, found.confidence).best("drain_ms")
     if best.names:

@@ -443,9 +443,9 @@ class Comparison(Displayable):
         )
         level = each_level(self.confidence, len(self.names) - 1)
         yield from words.too_few(self.differences.to_pylist(), self.seeds, level)
-        if "error" in self.runs.column_names:
-            if errors := self.runs.column("error").drop_null().to_pylist():
-                yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
+        names = self.runs.column_names
+        if "error" in names and (errors := self.runs.column("error").drop_null().to_pylist()):
+            yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
 
 
 def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:

@@ -19,7 +19,7 @@ that the share group had finished beyond its start offset are not work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,22 +34,15 @@ from sharelag.tables.presentation import Presentation
 from sharelag.whatif.compare import contrast
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.tables import MEASURED, Measure
-from sharelag.whatif.consumer_groups.consumer import Consumer, World
-from sharelag.whatif.consumer_groups.coordinator import ConsumerSettings, Coordinator, Joined
-from sharelag.whatif.consumer_groups.work import Partition, started
+from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation, ConsumerSettings
 from sharelag.whatif.grid import Progress
 from sharelag.whatif.presented import presented
-from sharelag.whatif.scenario import Fault, Member, Scenario
-from sharelag.whatif.simulate import SimulationResult, simulate
-from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.life import Birth
-from sharelag.whatif.simulation.loop import Loop, SimulationTables
-from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.streams import Longs
-from sharelag.whatif.simulation.tables import SUMMARY, Tally
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.loop import SimulationTables
+from sharelag.whatif.simulation.tables import SUMMARY
 
 __all__ = [
-    "ConsumerGroupResult",
     "ConsumerSettings",
     "Moving",
     "consumer_group_twin",
@@ -114,7 +107,7 @@ class Moving(Displayable):
 
 def consumer_group_twin(
     scenario: Scenario, seed: int = 0, settings: ConsumerSettings | None = None
-) -> ConsumerGroupResult:
+) -> SimulationTables:
     """Run a scenario once, as a consumer group.
 
     Parameters
@@ -130,10 +123,12 @@ def consumer_group_twin(
 
     Returns
     -------
-    ConsumerGroupResult
-        With the tables of a `SimulationResult`.
+    SimulationTables
+        The tables of a `SimulationResult`. In the timeline ``start_offset`` is where the work has
+        got to, ``window_end_offset`` how far records were delivered; the committed offset, which
+        Kafka's lag goes by, is up to ``auto.commit.interval.ms`` older.
     """
-    return ConsumerGroupSimulation(scenario, seed, settings or ConsumerSettings()).result()
+    return ConsumerGroupSimulation(scenario, seed, settings or ConsumerSettings()).end()
 
 
 def should_move(
@@ -187,7 +182,7 @@ def should_move(
     return Moving(runs, pa.Table.from_pylist(answers, schema=ANSWERS))
 
 
-def _row(variant: str, result: ConsumerGroupResult | SimulationResult) -> dict[str, object]:
+def _row(variant: str, result: SimulationTables) -> dict[str, object]:
     (row,) = result.summary.to_pylist()
     return {
         **row,
@@ -223,122 +218,3 @@ def _out_of_order(finished: pa.Table) -> float | None:
     is_early = reached < np.maximum.accumulate(reached)
     size = last - first + 1
     return float(size[is_early].sum() / size.sum())
-
-
-# ---- one simulation, with the logs, work, chance and faults of the share group ----
-
-
-class Watch:
-    """Looks at a consumer group, and remembers the committed offsets of the look before.
-
-    A partition is stuck when its committed offset has not moved since then, as
-    ``excludePersistentLag`` has it.
-    """
-
-    def __init__(
-        self, scenario: Scenario, clock: Clock, partitions: Sequence[Partition], tally: Tally
-    ) -> None:
-        self._clock, self._partitions, self._tally = clock, partitions, tally
-        self._begins = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
-        self._stood: list[int | None] = [None] * len(partitions)
-        self._persists, self._looked_at = [False] * len(partitions), -1
-
-    def observe(self, without_stuck: bool) -> Observed:
-        """Return the group now; its lag without that of stuck partitions, if wanted."""
-        now = self._clock.now
-        committed = [one.committed for one in self._partitions]
-        lags = [
-            None if at is None else max(one.log.end(now) - at, 0)
-            for one, at in zip(self._partitions, committed, strict=True)
-        ]
-        if now > self._looked_at:
-            stood = zip(self._stood, committed, strict=True)
-            self._persists = [at is not None and at == before for before, at in stood]
-            self._stood, self._looked_at = committed, now
-        if without_stuck:
-            persists = zip(lags, self._persists, strict=True)
-            lags = [0 if is_stuck else lag for lag, is_stuck in persists]
-        waiting = (one for one in self._partitions if one.lag > 0)
-        ages = (max(now - one.log.appended(one.done), 0) // MS for one in waiting)
-        ends = sum(one.log.known_end for one in self._partitions)
-        finished = sum(last - first + 1 for _, first, last, _ in self._tally.finished)
-        return Observed(lags, max(ages, default=0), ends - self._begins, finished)
-
-
-#: What the summary has for an assignor.
-ASSIGNOR = "consumer-group (uniform)"
-
-
-@dataclass(frozen=True)
-class ConsumerGroupResult(SimulationTables):
-    """Tables of a simulated consumer group, as of `sharelag.whatif.simulate.SimulationResult`.
-
-    In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far
-    records were delivered; the committed offset, which Kafka's lag goes by, is up to
-    ``auto.commit.interval.ms`` older.
-    """
-
-
-class ConsumerGroupSimulation(Loop[Consumer]):
-    """One simulation of a consumer group."""
-
-    def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
-        super().__init__(scenario, seed)
-        starts = [start for topic in scenario.topics for start in topic.starts]
-        earliest = scenario.settings.auto_offset_reset == "earliest"
-        self.partitions = [
-            started(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
-        ]
-        self.coordinator = Coordinator(self.clock, len(self.names), settings)
-        topics = {
-            topic.name: [
-                (place, begin * MS)
-                for place, begin in enumerate(topic.there_from(), self.first[topic.name])
-            ]
-            for topic in scenario.topics
-        }
-        about = (scenario, seed, self.clock, self._spawn, settings, self.coordinator)
-        found = (self.partitions, topics, self.outcomes, self.tally, self._note_drained)
-        self.world = World(*about, *found)
-        self._begin()
-
-    def result(self) -> ConsumerGroupResult:
-        """Run to the end of the scenario."""
-        return ConsumerGroupResult(**vars(self.end()))
-
-    def _joined(self, member: Member) -> Joined:
-        topics = (self.world.topics[topic] for topic in member.topics)
-        return Joined(frozenset(place for of in topics for place, begin in of if not begin), 0)
-
-    def _life(self, birth: Birth) -> Consumer:
-        return Consumer(self.world, birth)
-
-    def _fail(self, fault: Fault) -> None:
-        """Another leader of a partition makes no difference to a consumer."""
-
-    def _observed(self) -> Longs:
-        now, rows = self.clock.now, []
-        for one in self.partitions:
-            end, lag, done = one.log.end(now), one.lag, one.done
-            age = max(now - one.log.appended(done), 0) // MS if lag > 0 else 0
-            working = max(one.delivered - done, 0)
-            rows.append(
-                (one.log.start, done, one.delivered, end - done - lag, working, end, lag, age)
-            )
-        return np.array(rows, np.int64).reshape(-1, 8)
-
-    def _note_drained(self) -> None:
-        for one in self.partitions:
-            one.log.end(self.clock.now)
-            if one.lag > 0:
-                return
-        self.tally.drained(self.clock.now)
-
-    def _observer(self) -> Callable[[bool], Observed]:
-        return Watch(self.scenario, self.clock, self.partitions, self.tally).observe
-
-    def _assignor(self) -> str:
-        return ASSIGNOR
-
-    def _held(self) -> int:
-        return sum(life.held for life in self.lives)

@@ -260,8 +260,7 @@ class _CancelledError(Exception):
 
 def _row(comparison: Comparison, measure: str) -> dict[str, Any]:
     words, unknown = _TOLD[measure]
-    means = {row["variant"]: row["mean"] for row in _of(comparison.measures, measure)}
-    (found,) = _of(comparison.differences, measure)
+    usual, found = (comparison.cells[name, measure] for name in ("baseline", "edited"))
     about = MEASURED[measure]
     return {
         "measure": words,
@@ -269,19 +268,15 @@ def _row(comparison: Comparison, measure: str) -> dict[str, Any]:
         "better": {"lower": "less", "higher": "more"}.get(about.better or ""),
         "unknown": unknown,
         "verdict": _verdict(found),
-        "baseline": means["baseline"],
-        "edited": means["edited"],
-        "low": found["low"],
-        "high": found["high"],
+        "baseline": usual["mean"],
+        "edited": found["mean"],
+        "low": found["difference_low"],
+        "high": found["difference_high"],
     }
-
-
-def _of(table: pa.Table, measure: str) -> list[dict[str, Any]]:
-    return [row for row in table.to_pylist() if row["measure"] == measure]
 
 
 def _verdict(found: Mapping[str, Any]) -> str:
     if found["better"] is not None:
         return "better" if found["better"] else "worse"
-    is_same = found["difference"] == 0 and found["low"] == found["high"]
+    is_same = found["difference"] == 0 and found["difference_low"] == found["difference_high"]
     return "same" if is_same else "unclear"

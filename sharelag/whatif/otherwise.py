@@ -168,7 +168,7 @@ class Otherwise(Displayable):
                 "member_hours": None,
             }
         ]
-        for name in dict.fromkeys(self.comparison.runs.column("variant").to_pylist()):
+        for name in self.comparison.names:
             runs = self.comparison.runs.filter(
                 pc.equal(self.comparison.runs.column("variant"), name)
             )
@@ -250,7 +250,7 @@ class Otherwise(Displayable):
 
     def _alerted(self, row: Mapping[str, Any]) -> str:
         fired, share = self.rows[0]["alert_at"], row["alert_share"]
-        count = len(set(self.comparison.runs.column("seed").to_pylist()))
+        count = self.comparison.seeds
         luck = f"in {round(share * count)} of {counted(count, 'run')}"
         latest = " at the latest" if self.is_fired_at_latest else ""
         real = "did not fire" if fired is None else f"fired at {_clock(self.past, fired)}{latest}"
@@ -273,7 +273,7 @@ class Otherwise(Displayable):
 
     def conditions(self) -> Iterator[str]:
         """Yield what to know when reading it."""
-        seeds = len(set(self.comparison.runs.column("seed").to_pylist()))
+        seeds = self.comparison.seeds
         yield (
             f"{counted(seeds, 'run')} of each; "
             f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "

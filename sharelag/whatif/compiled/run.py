@@ -14,7 +14,7 @@ from sharelag.model import SharePartition
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
-from sharelag.whatif.compiled.clients import Client, World
+from sharelag.whatif.compiled.clients import Client
 from sharelag.whatif.compiled.coordinator import Coordinator, Joined, Target
 from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
@@ -85,6 +85,8 @@ _COLD_MS = 300_000
 class Simulation(Loop[Client]):
     """One simulation of a share group, which notes every request if asked to."""
 
+    coordinator: Coordinator
+
     def __init__(
         self, scenario: Scenario, seed: int, requests: bool = False, is_compiled: bool = False
     ) -> None:
@@ -104,16 +106,6 @@ class Simulation(Loop[Client]):
         self.brokers = Brokers(scenario, self.clock, self.logs, self.states, core)
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
         self.requests: list[tuple[int, int, int, int, str]] = []
-        self.world = World(
-            scenario,
-            seed,
-            self.clock,
-            self._spawn,
-            self.brokers,
-            self.coordinator,
-            self.first,
-            core,
-        )
         self._work_at: dict[Service, int] = {}
         self._clients: dict[int, Client] = {}
         self._begin()
@@ -142,17 +134,18 @@ class Simulation(Loop[Client]):
         self.states.snapshot_cold(self.clock.now_ms)
         self.clock.after(_COLD_MS * MS, self._snapshot_cold)
 
-    def _spawn(self, which: int, life: int) -> None:
+    def spawn(self, which: int, life: int) -> None:
+        """Let a member of the scenario begin a life, unless it would have left by now."""
         leave_ms = self.each[which].leave_ms
         if not life or leave_ms is None or self.clock.now < leave_ms * MS:
-            super()._spawn(which, life)  # else it would have left by now
+            super().spawn(which, life)
 
     def _life(self, birth: Birth) -> Client:
         service = birth.member.service
         if service not in self._work_at:
             fixed = [birth.work[place].fixed for place in range(len(self.names))]
             self._work_at[service] = self.core.works(fixed)
-        client = Client(self.world, birth, self._work_at[service])
+        client = Client(self, birth, self._work_at[service])
         self._clients[client.address] = client
         return client
 
@@ -193,7 +186,8 @@ class Simulation(Loop[Client]):
         rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
         return rows.reshape(-1, at.SAMPLE)
 
-    def _note_drained(self) -> None:
+    def note_drained(self) -> None:
+        """Note the time if nothing is left to finish."""
         self.core.call(calls.NOTE_DRAINED, self.core.places[-1])
 
     def _assignor(self) -> str:

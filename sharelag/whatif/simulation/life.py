@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sharelag.whatif.scenario import Member, Scenario
-from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.scenario import Member
+from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator, member_id
+
+if TYPE_CHECKING:
+    from sharelag.whatif.simulation.loop import Loop
 
 #: Longer than any simulation, in microseconds.
 _EVER = 1 << 60
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What all members have in common, in either kind of group."""
-
-    scenario: Scenario
-    seed: int
-    clock: Clock
-    spawn: Callable[[int, int], None]  # a member of the scenario begins another life
 
 
 class Birth(NamedTuple):
@@ -42,7 +34,7 @@ class Life(ABC):
     partition). ``ended`` says how, None while it lives; ``polls`` how many brought records.
     """
 
-    def __init__(self, world: Surroundings, birth: Birth) -> None:
+    def __init__(self, world: Loop[Any], birth: Birth) -> None:
         self.member, self.number, self.life, self.which, self.work = birth
         self._clock, self._spawn = world.clock, world.spawn
         self.id = member_id(world.seed, self.which, self.life)

@@ -163,7 +163,8 @@ class Loop(ABC, Generic[L]):
         """Columns of the timeline from the log start offset to the age, by place."""
 
     @abstractmethod
-    def _note_drained(self) -> None: ...
+    def note_drained(self) -> None:
+        """Note the time if nothing is left to finish."""
 
     @abstractmethod
     def _observer(self) -> Callable[[bool], Observed]:
@@ -192,7 +193,7 @@ class Loop(ABC, Generic[L]):
         clock, scenario = self.clock, self.scenario
         clock.at(0, self._sample)
         for which, member in enumerate(self.each):
-            clock.at(member.join_ms * MS, self._spawn, which, 0)
+            clock.at(member.join_ms * MS, self.spawn, which, 0)
         if scenario.settled:
             self.coordinator.gather(
                 {
@@ -212,10 +213,11 @@ class Loop(ABC, Generic[L]):
                 clock.at(topic.compact_ms * MS, self._compact, places, topic.compact_ms)
         if scenario.autoscaler:
             self.scaling = Scaling(
-                scenario, clock, self.each, self.lives, self._spawn, self._observer()
+                scenario, clock, self.each, self.lives, self.spawn, self._observer()
             )
 
-    def _spawn(self, which: int, life: int) -> None:
+    def spawn(self, which: int, life: int) -> None:
+        """Let a member of the scenario begin a life."""
         if self.scaling and which in self.scaling.retired:
             return  # it crashed, and by now there is no need for it
         member = self.each[which]
@@ -281,7 +283,7 @@ class Loop(ABC, Generic[L]):
         rows[:, 0], rows[:, 1:9] = now // MS, self._observed()
         rows[:, 9] = [owners.get(place, 0) for place in range(len(self.names))]
         self._rows.append(rows)
-        self._note_drained()
+        self.note_drained()
         if now + step <= self.scenario.duration_ms * MS:
             self.clock.after(step, self._sample)
 

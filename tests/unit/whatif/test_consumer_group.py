@@ -22,7 +22,7 @@ from sharelag.whatif.consumer_group import (
     consumer_group_twin,
     should_move,
 )
-from sharelag.whatif.consumer_groups.coordinator import uniform
+from sharelag.whatif.consumer_simulation import uniform
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     Behaviour,

@@ -1,0 +1,746 @@
+"""A consumer group in virtual time, with the logs, work, chance and faults of a share group.
+
+The group coordinator of KIP-848 (``group.protocol=consumer``): members get their part of the
+target assignment with their own heartbeats, and get a partition when its former owner has given it
+up. Consumers are as the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``, its
+``FetchRequestManager`` and ``FetchCollector``: they fetch ahead, heartbeats go on while they work,
+and partitions are given up and taken within a poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sharelag.errors import InputError
+from sharelag.model import TERMINAL_STATES
+from sharelag.whatif.scenario import Behaviour, Fault, Member, PartitionStart, Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.life import Birth, Life
+from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.loop import Loop
+from sharelag.whatif.simulation.membership import Membership
+from sharelag.whatif.simulation.scaling import Observed
+from sharelag.whatif.simulation.streams import (
+    ACCEPT,
+    CRASH,
+    HOLD,
+    REJECT,
+    RELEASE,
+    Longs,
+    Outcomes,
+    Work,
+)
+from sharelag.whatif.simulation.tables import COUNTS, Tally
+
+
+@dataclass(frozen=True)
+class ConsumerSettings:
+    """Of the consumers and their group.
+
+    Attributes
+    ----------
+    attempts
+        How often a record is tried in place before it is given up (skipped, or put into a dead
+        letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
+        that both groups give up at the same attempt.
+    """
+
+    auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms
+    max_poll_interval_ms: int = 300_000  # max.poll.interval.ms
+    max_partition_fetch_bytes: int = 1_048_576  # max.partition.fetch.bytes
+    heartbeat_interval_ms: int = 5000  # group.consumer.heartbeat.interval.ms
+    session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
+    assignment_interval_ms: int = 1000  # group.consumer.assignment.interval.ms
+    attempts: int | None = None
+
+    def __post_init__(self) -> None:
+        whole = (
+            *(self.auto_commit_interval_ms, self.max_poll_interval_ms, self.heartbeat_interval_ms),
+            *(self.session_timeout_ms, self.max_partition_fetch_bytes),
+        )
+        if min(whole) < 1:
+            raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
+        if self.attempts is not None and self.attempts < 1:
+            raise InputError(f"a record is tried {self.attempts} times: give at least 1, or None")
+
+
+Places = frozenset[int]
+_NONE: Places = frozenset()
+
+
+def uniform(subscribed: Mapping[str, Places], current: Mapping[str, Places]) -> dict[str, Places]:
+    """Even numbers of partitions, with as few moves as that takes.
+
+    As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
+    one at most where all members subscribe to the same, and members keep their partitions where
+    that is even. Of several even assignments it may choose another one than Kafka's, which goes by
+    the order of a hash map. Both arguments are by member id; a partition that nobody subscribes to
+    has no member.
+    """
+    members = sorted(subscribed)
+    given: dict[str, set[int]] = {}
+    free = set[int]().union(*subscribed.values())
+    for member in members:
+        given[member] = set(current.get(member, _NONE) & subscribed[member] & free)
+        free -= given[member]
+
+    def able(place: int) -> list[str]:
+        return [member for member in members if place in subscribed[member]]
+
+    def size(member: str) -> int:
+        return len(given[member])
+
+    # The partitions with the fewest to choose from come first.
+    for place in sorted(free, key=lambda place: (len(able(place)), place)):
+        given[min(able(place), key=size)].add(place)
+    # Then, one at a time, from whom has at least two more than another one that may get it.
+    while move := next(
+        (
+            (source, target, max(movable))
+            for source in sorted(members, key=size, reverse=True)
+            for target in sorted(members, key=size)
+            if size(source) - size(target) > 1 and (movable := given[source] & subscribed[target])
+        ),
+        None,
+    ):
+        source, target, place = move
+        given[source].discard(place)
+        given[target].add(place)
+    return {member: frozenset(places) for member, places in given.items()}
+
+
+@dataclass(slots=True, eq=False)
+class Joined:
+    """A member as the coordinator knows it."""
+
+    subscribed: Places
+    last_beat: int
+    target: Places = _NONE
+    held: Places = _NONE  # sent, and not yet given up
+    sent: Places | None = None
+
+
+class Coordinator(Membership[Joined]):
+    """The group coordinator of one consumer group."""
+
+    def __init__(self, clock: Clock, partitions: int, settings: ConsumerSettings) -> None:
+        super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
+        self._count = partitions
+
+    def heartbeat(
+        self, member: str, subscribed: Places, owned: Places, joins: bool
+    ) -> Places | bool | None:
+        """Answer a heartbeat of a member that has the partitions ``owned``.
+
+        Returns
+        -------
+        frozenset, None or False
+            What to have from now on; None: as before; False: this member is not in the group (any
+            more).
+        """
+        known = self.members.get(member)
+        if known is None:
+            if not joins:
+                return False
+            known = self._join(member, Joined(subscribed, self._clock.now))
+        elif known.subscribed != subscribed:
+            known.subscribed = subscribed
+            self._change()
+        known.last_beat = self._clock.now
+        self._assign()
+        if known.sent is not None and owned <= known.sent:
+            known.held = known.sent  # what it had to give up it has given up
+        others = frozenset().union(*(one.held for one in self.members.values() if one is not known))
+        # First it gives up, then it gets.
+        wanted = known.held & known.target
+        if known.held <= known.target:
+            wanted = known.target - others
+        if wanted == known.sent:
+            return None
+        known.sent = wanted
+        known.held |= wanted
+        return wanted
+
+    @property
+    def _partitions(self) -> int:
+        return self._count
+
+    def _pairs(self, target: Places) -> Places:
+        return target
+
+    def _target(self) -> dict[str, Places]:
+        return uniform(
+            {id_: known.subscribed for id_, known in self.members.items()},
+            {id_: known.target for id_, known in self.members.items()},
+        )
+
+
+# ---- partitions, and the work on the records of one poll ----
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """One topic partition.
+
+    ``committed`` is None before the first commit; all before ``done`` is done, in order, which a
+    redelivery does not take back; ``delivered`` is the exclusive end of what some member got so
+    far. Offsets ``without`` work were finished by the share group when the simulation began;
+    ``tries`` says by offset how often it was tried, where that is more than once.
+    """
+
+    place: int
+    log: Log
+    committed: int | None
+    done: int
+    delivered: int
+    without: frozenset[int] = frozenset()
+    tries: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> int:
+        """What is left to do, by the end offset that was requested last."""
+        return max(self.log.known_end - self.done, 0) - sum(
+            offset >= self.done for offset in self.without
+        )
+
+    def idle(self, first: int, last: int) -> frozenset[int]:
+        """Return the offsets ``first..last`` without work: no record, aborted, or done before."""
+        found = {*self.log.gaps(first, last), *self.without.intersection(range(first, last + 1))}
+        for base, end in self.log.batches(first, last) if self.log.aborted else ():
+            if base in self.log.aborted:
+                found.update(range(max(base, first), min(end, last) + 1))
+        return frozenset(found)
+
+    def finish(self, last: int, archived: Sequence[int], now: int, tally: Tally) -> int:
+        """All up to an offset is done; returns how many newly are, archived ones left out."""
+        first = self.done
+        if last < first:
+            return 0
+        self.done = last + 1
+        tally.finished.append((self.place, first, last, now))
+        mine = sum(offset >= first for offset in archived)
+        idle = len(self.idle(first, last))
+        tally.archived[self.place] += mine + idle
+        return last - first + 1 - mine - idle
+
+    def position(self, now: int, from_earliest: bool) -> int:
+        """Where a member begins that gets the partition."""
+        if self.committed is None:  # auto.offset.reset
+            self.committed = self.done if from_earliest else max(self.log.end(now), self.done)
+            self.done = self.delivered = self.committed
+        return self.committed
+
+    def skip_to(self, offset: int, tally: Tally) -> None:
+        """Go on from an offset, since there is nothing before it any more."""
+        if offset > self.done:
+            tally.lost[self.place] += offset - self.done
+            self.done = offset
+        self.delivered = max(self.delivered, offset)
+
+
+def started(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
+    """Return a partition as a consumer group would find it that is as far as the share group."""
+    window = start.window
+    if window is None or window.start_offset < 0:
+        offset = log.start if from_earliest else log.end(0)
+        return Partition(place, log, None, offset, offset)
+    offset = max(window.start_offset, log.start)
+    without = {
+        one
+        for run in window.batches
+        if run.delivery_state in TERMINAL_STATES
+        for one in range(max(run.first_offset, offset), run.last_offset + 1)
+    }
+    while offset in without:
+        without.discard(offset)
+        offset += 1
+    return Partition(place, log, offset, offset, offset, frozenset(without))
+
+
+class Returned(NamedTuple):
+    """Records of one partition that a poll returned: ``first..last``."""
+
+    partition: Partition
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that a poll returned, and how it goes.
+
+    ``duration`` is microseconds until it is done, or until the member does not live on. By
+    partition (place): offsets ``archived`` (rejected, or after the last attempt), and ``retries``.
+    """
+
+    returned: Sequence[Returned]
+    duration: int = 0
+    crashes: bool = False
+    archived: dict[int, list[int]] = field(default_factory=dict)
+    retries: dict[int, int] = field(default_factory=dict)
+
+
+def process(
+    returned: Sequence[Returned],
+    behaviour: Behaviour,
+    attempts: int,
+    work: Callable[[int], Work],
+    outcomes: Sequence[Outcomes],
+) -> Batch:
+    """Return how long the records of a poll take, and what becomes of them.
+
+    A record that the behaviour releases is tried again at once, up to ``attempts`` times in all its
+    deliveries, and then given up, as a rejected one; a silent one counts as done, since nobody says
+    that it is not. One that is held keeps all that follow waiting.
+    """
+    batch = Batch(returned)
+    for partition, first, last in returned:
+        place, end = partition.place, last
+        here, of = work(place), outcomes[place].of
+        idle = partition.idle(first, last)
+        fresh = max(first, partition.delivered)
+        again = range(first, min(fresh, last + 1))
+        odd = {offset: partition.tries.get(offset, 1) + 1 for offset in again}
+        partition.tries.update(odd)
+        answers = of(fresh, last, 1, behaviour) if fresh <= last else None
+        if answers is not None:
+            odd |= {fresh + at: 1 for at, answer in enumerate(answers.tolist()) if answer != ACCEPT}
+        for offset in sorted(odd.keys() - idle):
+            attempt, answer = odd[offset], _answer(of(offset, offset, odd[offset], behaviour))
+            while answer == RELEASE and attempt < attempts:
+                attempt += 1
+                partition.tries[offset] = attempt
+                batch.retries[place] = batch.retries.get(place, 0) + 1
+                batch.duration += here.total(offset, offset)
+                answer = _answer(of(offset, offset, attempt, behaviour))
+            if answer == HOLD:
+                batch.duration += outcomes[place].poison[offset][2]
+            if answer == CRASH:
+                end, batch.crashes = offset, True
+                break
+            if answer in (REJECT, RELEASE):
+                batch.archived.setdefault(place, []).append(offset)
+        batch.duration += here.total(first, end)
+        batch.duration -= sum(here.total(one, one) for one in idle if one <= end)
+        if batch.crashes:
+            break
+    return batch
+
+
+def _answer(answers: Longs | None) -> int:
+    return ACCEPT if answers is None else int(answers[0])
+
+
+# ---- consumers ----
+
+
+class Fetcher:
+    """Positions of a consumer (by place, what the next poll returns), and what it has beyond them.
+
+    It calls ``ready`` when records came, and asks for nothing any more once it is ``closed``.
+    """
+
+    def __init__(
+        self, world: ConsumerGroupSimulation, member: Member, ready: Callable[[], None]
+    ) -> None:
+        costs = world.scenario.costs
+        self._world, self._clock, self._ready = world, world.clock, ready
+        self._wait, self._network, self._cost = (
+            round(span * MS)
+            for span in (member.fetch_max_wait_ms, costs.network_ms, costs.fetch_ms)
+        )
+        self._most = max(world.settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
+        self._earliest = world.scenario.settings.auto_offset_reset == "earliest"
+        self.positions: dict[int, int] = {}
+        # Exclusive end of what was fetched, in the order in which it came.
+        self._buffered: dict[int, int] = {}
+        self._asked: set[int] = set()  # brokers with a request under way
+        self.closed = False
+
+    def seek(self, places: Iterable[int]) -> None:
+        """Begin with partitions where they were committed."""
+        for place in places:
+            if place not in self.positions:
+                partition = self._world.partitions[place]
+                self.positions[place] = partition.position(self._clock.now, self._earliest)
+        self.fetch()
+
+    def drop(self, places: Iterable[int]) -> None:
+        """Forget partitions."""
+        for place in places:
+            self.positions.pop(place, None)
+            self._buffered.pop(place, None)
+
+    def collect(self, room: int) -> list[Returned]:
+        """Return the records that a poll returns, at most ``room``, partition by partition."""
+        returned = []
+        for place, end in list(self._buffered.items()):
+            if not room:
+                break
+            first = self.positions[place]
+            after = min(end, first + room)
+            returned.append(Returned(self._world.partitions[place], first, after - 1))
+            room -= after - first
+            self.positions[place] = after
+            if after == end:
+                del self._buffered[place]
+        return returned
+
+    def fetch(self) -> None:
+        """Ask each broker for the partitions without records here, one request at a time."""
+        wanted: dict[int, dict[int, int]] = {}
+        for place, position in sorted(self.positions.items()):
+            if place not in self._buffered and not self.closed:
+                wanted.setdefault(place % self._world.scenario.brokers, {})[place] = position
+        for broker, asked in sorted(wanted.items()):
+            if broker not in self._asked:
+                self._asked.add(broker)
+                until = self._clock.now + self._network + self._wait
+                self._clock.after(self._network, self._serve, broker, asked, until)
+
+    def _serve(self, broker: int, asked: dict[int, int], until: int) -> None:
+        """What the broker does: it answers when there is something, or when the wait is over."""
+        if self.closed:
+            return
+        now = self._clock.now
+        found: dict[int, tuple[int, int]] = {}
+        for place, position in asked.items():
+            log = self._world.partitions[place].log
+            end = log.fetch_end(now)
+            if position < log.start:  # out of range
+                self._clock.after(2 * self._network, self._reset, place)
+            elif position < end:
+                found[place] = (position, min(end, position + self._most))
+        if found or now >= until:
+            takes = (self._cost if found else 0) + self._network
+            self._clock.after(takes, self._answered, broker, found)
+            return
+        dues = [self._world.partitions[place].log.next_readable() for place in asked]
+        due = min([until, *(due for due in dues if due is not None)])
+        self._clock.at(due, self._serve, broker, asked, until)
+
+    def _answered(self, broker: int, found: dict[int, tuple[int, int]]) -> None:
+        self._asked.discard(broker)
+        for place, (position, end) in found.items():
+            if self.positions.get(place) == position and place not in self._buffered:
+                self._buffered[place] = end
+        self.fetch()
+        if self._buffered and not self.closed:
+            self._ready()
+
+    def _reset(self, place: int) -> None:
+        """``auto.offset.reset``, since the log begins later than the position."""
+        partition = self._world.partitions[place]
+        start = partition.log.start
+        if not self.closed and self.positions.get(place, start) < start:
+            position = start if self._earliest else partition.log.end(self._clock.now)
+            self.positions[place] = position
+            partition.skip_to(position, self._world.tally)
+            self._world.note_drained()
+
+
+_DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(len(COUNTS))
+
+
+class Consumer(Life):
+    """One life of a consumer."""
+
+    def __init__(self, world: ConsumerGroupSimulation, birth: Birth) -> None:
+        super().__init__(world, birth)
+        self._world, self._settings = world, world.settings
+        self._fetcher = Fetcher(world, birth.member, self._fetched)
+        self._write = 2 * self._network + round(world.scenario.costs.write_ms * MS)
+        self._target: Places | None = None  # sent by the coordinator, not yet taken over
+        self._batch: Batch | None = None
+        self._committed_at = self.joined
+        self._overslept = False
+        self._begin()
+
+    @property
+    def held(self) -> int:
+        """Records that it works on."""
+        returned = self._batch.returned if self._batch else ()
+        return sum(last - first + 1 for _, first, last in returned)
+
+    # ---- membership ----
+
+    @property
+    def _interval(self) -> int:
+        return self._settings.heartbeat_interval_ms * MS
+
+    def _is_at_work(self) -> bool:
+        return self._batch is not None
+
+    def _is_member(self) -> bool:
+        return super()._is_member() and not self._overslept
+
+    def _send_beat(self) -> None:
+        self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
+
+    def _beat_arrives(self, owned: Places) -> None:
+        if self.ended is not None or not self._is_member():
+            return
+        now, topics = self._clock.now, self._world.topics
+        known = frozenset(
+            place for topic in self._topics for place, begin in topics[topic] if begin <= now
+        )
+        answer = self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
+        self._clock.after(self._network, self._heartbeat_answered, answer)
+
+    def _heartbeat_answered(self, answer: Places | bool | None) -> None:
+        if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():
+            return
+        self._known = answer is not False
+        if answer is False:  # fenced: what it had is another one's
+            self._drop(self.places)
+            self._beat(self._beats)
+        elif isinstance(answer, frozenset):
+            self._target = answer
+            if self._batch is None:
+                self._reconcile()
+                self._poll()
+
+    def _reconcile(self) -> None:
+        """Give up and take partitions, which a poll does."""
+        target, self._target = self._target, None
+        if target is None:
+            return
+        given_up = [place for place in self.places if place not in target]
+        self._commit(given_up)
+        self._drop(given_up)
+        taken = [place for place in sorted(target) if place not in self.places]
+        self.places += taken
+        self._count_unassigned()
+        # It has to know the committed offsets before it can fetch.
+        self._clock.after(2 * self._network, self._seek, taken)
+        self._clock.after(self._write if given_up else 0, self._beat, self._beats)
+
+    def _seek(self, places: list[int]) -> None:
+        if not self._is_stopped(self._seek, places):
+            self._fetcher.seek([place for place in places if place in self.places])
+
+    def _overslept_poll(self, polls: int) -> None:
+        """Leave when ``max.poll.interval.ms`` is over; the next poll joins again."""
+        if self.ended is None and polls == self.polls and self._batch is not None:
+            self._overslept = True
+            self._fall_out()
+
+    def _depart(self) -> None:
+        self._commit(self.places)
+        self._fall_out()
+
+    def _fall_out(self) -> None:
+        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._known = False
+        self._drop(self.places)
+
+    # ---- polling ----
+
+    def _poll(self) -> None:
+        if self.ended is not None or self._batch is not None:
+            return
+        if self._leaving:
+            self._close()
+            return
+        self._reconcile()
+        now = self._clock.now
+        if now - self._committed_at >= self._settings.auto_commit_interval_ms * MS:
+            self._committed_at = now
+            self._commit(self.places)
+        returned = self._fetcher.collect(self.member.max_poll_records)
+        self._fetcher.fetch()
+        if returned:
+            self._work_on(returned)
+
+    def _fetched(self) -> None:
+        """Records came: who waits in a poll gets them."""
+        if self._batch is None and not self._is_stopped(self._fetched):
+            self._poll()
+
+    def _work_on(self, returned: list[Returned]) -> None:
+        self.polls += 1
+        world, member = self._world, self.member
+        limits = world.scenario.settings.limits
+        attempts = self._settings.attempts or limits.delivery_count_limit
+        work = self.work.__getitem__
+        batch = self._batch = process(returned, member.behaviour, attempts, work, world.outcomes)
+        batch.duration += round(member.service.poll_ms * MS)
+        for partition, first, last in returned:
+            counts = self._counts(partition.place)
+            retries = batch.retries.get(partition.place, 0)
+            again = max(min(last + 1, partition.delivered) - first, 0)
+            counts[_DELIVERIES] += last - first + 1 + retries
+            counts[_REDELIVERIES] += again + retries
+            counts[_RELEASED] += retries
+            world.tally.given_back += retries
+            partition.delivered = max(partition.delivered, last + 1)
+        self._draw_accidents(batch.duration)
+        longest = self._settings.max_poll_interval_ms * MS
+        if batch.duration > longest:
+            self._clock.after(longest, self._overslept_poll, self.polls)
+        self._busy_since = self._clock.now
+        self._clock.after(batch.duration, self._work_done, batch)
+
+    def _work_done(self, batch: Batch) -> None:
+        if self._is_stopped(self._work_done, batch):
+            return
+        self._stop_work()
+        if batch.crashes:
+            self.crash()
+            return
+        self._batch = None
+        for partition, first, last in batch.returned:
+            archived = batch.archived.get(partition.place, ())
+            first_time = partition.finish(last, archived, self._clock.now, self._world.tally)
+            counts = self._counts(partition.place)
+            counts[_ACKNOWLEDGED] += first_time
+            counts[_REJECTED] += sum(offset >= first for offset in archived)
+            counts[_REFUSED] += last - first + 1 - first_time - len(archived)
+        self._world.note_drained()
+        if self._overslept:
+            self._overslept = False
+            self._beat(self._beats)
+        self._poll()
+
+    def _commit(self, places: Sequence[int]) -> None:
+        positions = self._fetcher.positions
+        committed = {place: positions[place] for place in places if place in positions}
+        for partition, first, _ in self._batch.returned if self._batch else ():
+            if partition.place in committed:
+                committed[partition.place] = first
+        if committed and self._known:
+            self._clock.after(self._write - self._network, self._commit_arrives, committed)
+
+    def _commit_arrives(self, committed: dict[int, int]) -> None:
+        if self.id in self._world.coordinator.members:  # else it is fenced
+            for place, position in committed.items():
+                self._world.partitions[place].committed = position
+
+    def _close(self) -> None:
+        self._commit(self.places)
+        self._clock.after(self._write, self._world.coordinator.leave, self.id)
+        self._end("left")
+
+    def _drop(self, places: Sequence[int]) -> None:
+        self._fetcher.drop(places)
+        self.places = [place for place in self.places if place not in places]
+        self._count_unassigned()
+
+    def _end(self, how: str) -> None:
+        self._fetcher.closed = True
+        super()._end(how)
+        self._batch = None
+
+    def _counts(self, place: int) -> list[int]:
+        return self._world.tally.counts.setdefault((place, self.number), [0] * len(COUNTS))
+
+
+# ---- the simulation ----
+
+
+class Watch:
+    """Looks at a consumer group, and remembers the committed offsets of the look before.
+
+    A partition is stuck when its committed offset has not moved since then, as
+    ``excludePersistentLag`` has it.
+    """
+
+    def __init__(
+        self, scenario: Scenario, clock: Clock, partitions: Sequence[Partition], tally: Tally
+    ) -> None:
+        self._clock, self._partitions, self._tally = clock, partitions, tally
+        self._begins = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
+        self._stood: list[int | None] = [None] * len(partitions)
+        self._persists, self._looked_at = [False] * len(partitions), -1
+
+    def observe(self, without_stuck: bool) -> Observed:
+        """Return the group now; its lag without that of stuck partitions, if wanted."""
+        now = self._clock.now
+        committed = [one.committed for one in self._partitions]
+        lags = [
+            None if at is None else max(one.log.end(now) - at, 0)
+            for one, at in zip(self._partitions, committed, strict=True)
+        ]
+        if now > self._looked_at:
+            stood = zip(self._stood, committed, strict=True)
+            self._persists = [at is not None and at == before for before, at in stood]
+            self._stood, self._looked_at = committed, now
+        if without_stuck:
+            persists = zip(lags, self._persists, strict=True)
+            lags = [0 if is_stuck else lag for lag, is_stuck in persists]
+        waiting = (one for one in self._partitions if one.lag > 0)
+        ages = (max(now - one.log.appended(one.done), 0) // MS for one in waiting)
+        ends = sum(one.log.known_end for one in self._partitions)
+        finished = sum(last - first + 1 for _, first, last, _ in self._tally.finished)
+        return Observed(lags, max(ages, default=0), ends - self._begins, finished)
+
+
+#: What the summary has for an assignor.
+ASSIGNOR = "consumer-group (uniform)"
+
+
+class ConsumerGroupSimulation(Loop[Consumer]):
+    """One simulation of a consumer group."""
+
+    coordinator: Coordinator
+
+    def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
+        super().__init__(scenario, seed)
+        starts = [start for topic in scenario.topics for start in topic.starts]
+        earliest = scenario.settings.auto_offset_reset == "earliest"
+        self.partitions = [
+            started(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
+        ]
+        self.settings = settings
+        self.coordinator = Coordinator(self.clock, len(self.names), settings)
+        # The partitions of each topic, and from when on they are there.
+        self.topics = {
+            topic.name: [
+                (place, begin * MS)
+                for place, begin in enumerate(topic.there_from(), self.first[topic.name])
+            ]
+            for topic in scenario.topics
+        }
+        self._begin()
+
+    def _joined(self, member: Member) -> Joined:
+        topics = (self.topics[topic] for topic in member.topics)
+        return Joined(frozenset(place for of in topics for place, begin in of if not begin), 0)
+
+    def _life(self, birth: Birth) -> Consumer:
+        return Consumer(self, birth)
+
+    def _fail(self, fault: Fault) -> None:
+        """Another leader of a partition makes no difference to a consumer."""
+
+    def _observed(self) -> Longs:
+        now, rows = self.clock.now, []
+        for one in self.partitions:
+            end, lag, done = one.log.end(now), one.lag, one.done
+            age = max(now - one.log.appended(done), 0) // MS if lag > 0 else 0
+            working = max(one.delivered - done, 0)
+            rows.append(
+                (one.log.start, done, one.delivered, end - done - lag, working, end, lag, age)
+            )
+        return np.array(rows, np.int64).reshape(-1, 8)
+
+    def note_drained(self) -> None:
+        """Note the time if nothing is left to finish."""
+        for one in self.partitions:
+            one.log.end(self.clock.now)
+            if one.lag > 0:
+                return
+        self.tally.drained(self.clock.now)
+
+    def _observer(self) -> Callable[[bool], Observed]:
+        return Watch(self.scenario, self.clock, self.partitions, self.tally).observe
+
+    def _assignor(self) -> str:
+        return ASSIGNOR
+
+    def _held(self) -> int:
+        return sum(life.held for life in self.lives)
