@@ -35,8 +35,14 @@ if TYPE_CHECKING:
     from sharelag.whatif.compare import Comparison, compare, compared, projected
     from sharelag.whatif.comparison.intervals import cost_against_age
     from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
-    from sharelag.whatif.consumer_simulation import ConsumerSettings
-    from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
+    from sharelag.whatif.consumers import (
+        Behaviour,
+        ConsumerSettings,
+        Limits,
+        Member,
+        Service,
+        Settings,
+    )
     from sharelag.whatif.fixed import what_if, with_assignment
     from sharelag.whatif.gallery import named, names
     from sharelag.whatif.grid import variants
@@ -117,8 +123,7 @@ _HOMES = {
     "grid": "variants",
     "comparison.intervals": "cost_against_age",
     "consumer_group": "Moving consumer_group_twin should_move",
-    "consumer_simulation": "ConsumerSettings",
-    "consumers": "Behaviour Limits Member Service Settings",
+    "consumers": "Behaviour ConsumerSettings Limits Member Service Settings",
     "fixed": "what_if with_assignment",
     "gallery": "named names",
     "otherwise": "Alert Otherwise otherwise",

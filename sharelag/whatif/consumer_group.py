@@ -34,7 +34,8 @@ from sharelag.tables.presentation import Presentation
 from sharelag.whatif.compare import contrast
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.tables import MEASURED, Measure
-from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation, ConsumerSettings
+from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
+from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.grid import Progress
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario

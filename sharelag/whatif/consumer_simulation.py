@@ -9,14 +9,14 @@ and partitions are given up and taken within a poll.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from sharelag.errors import InputError
 from sharelag.model import TERMINAL_STATES
+from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.scenario import Behaviour, Fault, Member, PartitionStart, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Birth, Life
@@ -35,38 +35,6 @@ from sharelag.whatif.simulation.streams import (
     Work,
 )
 from sharelag.whatif.simulation.tables import COUNTS, Tally
-
-
-@dataclass(frozen=True)
-class ConsumerSettings:
-    """Of the consumers and their group.
-
-    Attributes
-    ----------
-    attempts
-        How often a record is tried in place before it is given up (skipped, or put into a dead
-        letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
-        that both groups give up at the same attempt.
-    """
-
-    auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms
-    max_poll_interval_ms: int = 300_000  # max.poll.interval.ms
-    max_partition_fetch_bytes: int = 1_048_576  # max.partition.fetch.bytes
-    heartbeat_interval_ms: int = 5000  # group.consumer.heartbeat.interval.ms
-    session_timeout_ms: int = 45_000  # group.consumer.session.timeout.ms
-    assignment_interval_ms: int = 1000  # group.consumer.assignment.interval.ms
-    attempts: int | None = None
-
-    def __post_init__(self) -> None:
-        whole = (
-            *(self.auto_commit_interval_ms, self.max_poll_interval_ms, self.heartbeat_interval_ms),
-            *(self.session_timeout_ms, self.max_partition_fetch_bytes),
-        )
-        if min(whole) < 1:
-            raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
-        if self.attempts is not None and self.attempts < 1:
-            raise InputError(f"a record is tried {self.attempts} times: give at least 1, or None")
-
 
 Places = frozenset[int]
 _NONE: Places = frozenset()
@@ -207,6 +175,10 @@ class Partition:
             offset >= self.done for offset in self.without
         )
 
+    def age_ms(self, now: int) -> int:
+        """How long the first of what is left waits by now; 0 where nothing is left."""
+        return max(now - self.log.appended(self.done), 0) // MS if self.lag > 0 else 0
+
     def idle(self, first: int, last: int) -> frozenset[int]:
         """Return the offsets ``first..last`` without work: no record, aborted, or done before."""
         found = {*self.log.gaps(first, last), *self.without.intersection(range(first, last + 1))}
@@ -337,123 +309,28 @@ def _answer(answers: Longs | None) -> int:
 
 # ---- consumers ----
 
-
-class Fetcher:
-    """Positions of a consumer (by place, what the next poll returns), and what it has beyond them.
-
-    It calls ``ready`` when records came, and asks for nothing any more once it is ``closed``.
-    """
-
-    def __init__(
-        self, world: ConsumerGroupSimulation, member: Member, ready: Callable[[], None]
-    ) -> None:
-        costs = world.scenario.costs
-        self._world, self._clock, self._ready = world, world.clock, ready
-        self._wait, self._network, self._cost = (
-            round(span * MS)
-            for span in (member.fetch_max_wait_ms, costs.network_ms, costs.fetch_ms)
-        )
-        self._most = max(world.settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
-        self._earliest = world.scenario.settings.auto_offset_reset == "earliest"
-        self.positions: dict[int, int] = {}
-        # Exclusive end of what was fetched, in the order in which it came.
-        self._buffered: dict[int, int] = {}
-        self._asked: set[int] = set()  # brokers with a request under way
-        self.closed = False
-
-    def seek(self, places: Iterable[int]) -> None:
-        """Begin with partitions where they were committed."""
-        for place in places:
-            if place not in self.positions:
-                partition = self._world.partitions[place]
-                self.positions[place] = partition.position(self._clock.now, self._earliest)
-        self.fetch()
-
-    def drop(self, places: Iterable[int]) -> None:
-        """Forget partitions."""
-        for place in places:
-            self.positions.pop(place, None)
-            self._buffered.pop(place, None)
-
-    def collect(self, room: int) -> list[Returned]:
-        """Return the records that a poll returns, at most ``room``, partition by partition."""
-        returned = []
-        for place, end in list(self._buffered.items()):
-            if not room:
-                break
-            first = self.positions[place]
-            after = min(end, first + room)
-            returned.append(Returned(self._world.partitions[place], first, after - 1))
-            room -= after - first
-            self.positions[place] = after
-            if after == end:
-                del self._buffered[place]
-        return returned
-
-    def fetch(self) -> None:
-        """Ask each broker for the partitions without records here, one request at a time."""
-        wanted: dict[int, dict[int, int]] = {}
-        for place, position in sorted(self.positions.items()):
-            if place not in self._buffered and not self.closed:
-                wanted.setdefault(place % self._world.scenario.brokers, {})[place] = position
-        for broker, asked in sorted(wanted.items()):
-            if broker not in self._asked:
-                self._asked.add(broker)
-                until = self._clock.now + self._network + self._wait
-                self._clock.after(self._network, self._serve, broker, asked, until)
-
-    def _serve(self, broker: int, asked: dict[int, int], until: int) -> None:
-        """What the broker does: it answers when there is something, or when the wait is over."""
-        if self.closed:
-            return
-        now = self._clock.now
-        found: dict[int, tuple[int, int]] = {}
-        for place, position in asked.items():
-            log = self._world.partitions[place].log
-            end = log.fetch_end(now)
-            if position < log.start:  # out of range
-                self._clock.after(2 * self._network, self._reset, place)
-            elif position < end:
-                found[place] = (position, min(end, position + self._most))
-        if found or now >= until:
-            takes = (self._cost if found else 0) + self._network
-            self._clock.after(takes, self._answered, broker, found)
-            return
-        dues = [self._world.partitions[place].log.next_readable() for place in asked]
-        due = min([until, *(due for due in dues if due is not None)])
-        self._clock.at(due, self._serve, broker, asked, until)
-
-    def _answered(self, broker: int, found: dict[int, tuple[int, int]]) -> None:
-        self._asked.discard(broker)
-        for place, (position, end) in found.items():
-            if self.positions.get(place) == position and place not in self._buffered:
-                self._buffered[place] = end
-        self.fetch()
-        if self._buffered and not self.closed:
-            self._ready()
-
-    def _reset(self, place: int) -> None:
-        """``auto.offset.reset``, since the log begins later than the position."""
-        partition = self._world.partitions[place]
-        start = partition.log.start
-        if not self.closed and self.positions.get(place, start) < start:
-            position = start if self._earliest else partition.log.end(self._clock.now)
-            self.positions[place] = position
-            partition.skip_to(position, self._world.tally)
-            self._world.note_drained()
-
-
 _DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(len(COUNTS))
 
 
 class Consumer(Life):
-    """One life of a consumer."""
+    """One life of a consumer.
+
+    It has positions (by place, what the next poll returns) and what it fetched beyond them.
+    """
 
     def __init__(self, world: ConsumerGroupSimulation, birth: Birth) -> None:
         super().__init__(world, birth)
         self._world, self._settings = world, world.settings
-        self._fetcher = Fetcher(world, birth.member, self._fetched)
-        self._write = 2 * self._network + round(world.scenario.costs.write_ms * MS)
+        costs, member = world.scenario.costs, birth.member
+        self._wait, self._cost = (
+            round(span * MS) for span in (member.fetch_max_wait_ms, costs.fetch_ms)
+        )
+        self._write = 2 * self._network + round(costs.write_ms * MS)
+        self._most = max(self._settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
+        self._positions: dict[int, int] = {}
+        # Exclusive end of what was fetched, in the order in which it came.
+        self._buffered: dict[int, int] = {}
+        self._asked: set[int] = set()  # brokers with a request under way
         self._target: Places | None = None  # sent by the coordinator, not yet taken over
         self._batch: Batch | None = None
         self._committed_at = self.joined
@@ -519,10 +396,6 @@ class Consumer(Life):
         self._clock.after(2 * self._network, self._seek, taken)
         self._clock.after(self._write if given_up else 0, self._beat, self._beats)
 
-    def _seek(self, places: list[int]) -> None:
-        if not self._is_stopped(self._seek, places):
-            self._fetcher.seek([place for place in places if place in self.places])
-
     def _overslept_poll(self, polls: int) -> None:
         """Leave when ``max.poll.interval.ms`` is over; the next poll joins again."""
         if self.ended is None and polls == self.polls and self._batch is not None:
@@ -538,6 +411,106 @@ class Consumer(Life):
         self._known = False
         self._drop(self.places)
 
+    def _close(self) -> None:
+        self._commit(self.places)
+        self._clock.after(self._write, self._world.coordinator.leave, self.id)
+        self._end("left")
+
+    def _drop(self, places: Sequence[int]) -> None:
+        for place in places:
+            self._positions.pop(place, None)
+            self._buffered.pop(place, None)
+        self.places = [place for place in self.places if place not in places]
+        self._count_unassigned()
+
+    def _end(self, how: str) -> None:
+        super()._end(how)
+        self._batch = None
+
+    # ---- fetching ----
+
+    def _seek(self, places: list[int]) -> None:
+        """Begin with partitions where they were committed."""
+        if self._is_stopped(self._seek, places):
+            return
+        for place in places:
+            if place in self.places and place not in self._positions:
+                partition = self._world.partitions[place]
+                self._positions[place] = partition.position(self._clock.now, self._world.earliest)
+        self._fetch()
+
+    def _collect(self, room: int) -> list[Returned]:
+        """Return the records that a poll returns, at most ``room``, partition by partition."""
+        returned = []
+        for place, end in list(self._buffered.items()):
+            if not room:
+                break
+            first = self._positions[place]
+            after = min(end, first + room)
+            returned.append(Returned(self._world.partitions[place], first, after - 1))
+            room -= after - first
+            self._positions[place] = after
+            if after == end:
+                del self._buffered[place]
+        return returned
+
+    def _fetch(self) -> None:
+        """Ask each broker for the partitions without records here, one request at a time."""
+        wanted: dict[int, dict[int, int]] = {}
+        for place, position in sorted(self._positions.items()):
+            if place not in self._buffered and self.ended is None:
+                wanted.setdefault(place % self._world.scenario.brokers, {})[place] = position
+        for broker, asked in sorted(wanted.items()):
+            if broker not in self._asked:
+                self._asked.add(broker)
+                until = self._clock.now + self._network + self._wait
+                self._clock.after(self._network, self._serve, broker, asked, until)
+
+    def _serve(self, broker: int, asked: dict[int, int], until: int) -> None:
+        """What the broker does: it answers when there is something, or when the wait is over."""
+        if self.ended is not None:
+            return
+        now = self._clock.now
+        found: dict[int, tuple[int, int]] = {}
+        for place, position in asked.items():
+            log = self._world.partitions[place].log
+            end = log.fetch_end(now)
+            if position < log.start:  # out of range
+                self._clock.after(2 * self._network, self._reset, place)
+            elif position < end:
+                found[place] = (position, min(end, position + self._most))
+        if found or now >= until:
+            takes = (self._cost if found else 0) + self._network
+            self._clock.after(takes, self._fetch_answered, broker, found)
+            return
+        dues = [self._world.partitions[place].log.next_readable() for place in asked]
+        due = min([until, *(due for due in dues if due is not None)])
+        self._clock.at(due, self._serve, broker, asked, until)
+
+    def _fetch_answered(self, broker: int, found: dict[int, tuple[int, int]]) -> None:
+        self._asked.discard(broker)
+        for place, (position, end) in found.items():
+            if self._positions.get(place) == position and place not in self._buffered:
+                self._buffered[place] = end
+        self._fetch()
+        if self._buffered:
+            self._fetched()
+
+    def _fetched(self) -> None:
+        """Records came: who waits in a poll gets them."""
+        if self._batch is None and not self._is_stopped(self._fetched):
+            self._poll()
+
+    def _reset(self, place: int) -> None:
+        """``auto.offset.reset``, since the log begins later than the position."""
+        partition = self._world.partitions[place]
+        start = partition.log.start
+        if self.ended is None and self._positions.get(place, start) < start:
+            position = start if self._world.earliest else partition.log.end(self._clock.now)
+            self._positions[place] = position
+            partition.skip_to(position, self._world.tally)
+            self._world.note_drained()
+
     # ---- polling ----
 
     def _poll(self) -> None:
@@ -551,15 +524,10 @@ class Consumer(Life):
         if now - self._committed_at >= self._settings.auto_commit_interval_ms * MS:
             self._committed_at = now
             self._commit(self.places)
-        returned = self._fetcher.collect(self.member.max_poll_records)
-        self._fetcher.fetch()
+        returned = self._collect(self.member.max_poll_records)
+        self._fetch()
         if returned:
             self._work_on(returned)
-
-    def _fetched(self) -> None:
-        """Records came: who waits in a poll gets them."""
-        if self._batch is None and not self._is_stopped(self._fetched):
-            self._poll()
 
     def _work_on(self, returned: list[Returned]) -> None:
         self.polls += 1
@@ -607,8 +575,7 @@ class Consumer(Life):
         self._poll()
 
     def _commit(self, places: Sequence[int]) -> None:
-        positions = self._fetcher.positions
-        committed = {place: positions[place] for place in places if place in positions}
+        committed = {place: self._positions[place] for place in places if place in self._positions}
         for partition, first, _ in self._batch.returned if self._batch else ():
             if partition.place in committed:
                 committed[partition.place] = first
@@ -620,63 +587,11 @@ class Consumer(Life):
             for place, position in committed.items():
                 self._world.partitions[place].committed = position
 
-    def _close(self) -> None:
-        self._commit(self.places)
-        self._clock.after(self._write, self._world.coordinator.leave, self.id)
-        self._end("left")
-
-    def _drop(self, places: Sequence[int]) -> None:
-        self._fetcher.drop(places)
-        self.places = [place for place in self.places if place not in places]
-        self._count_unassigned()
-
-    def _end(self, how: str) -> None:
-        self._fetcher.closed = True
-        super()._end(how)
-        self._batch = None
-
     def _counts(self, place: int) -> list[int]:
         return self._world.tally.counts.setdefault((place, self.number), [0] * len(COUNTS))
 
 
 # ---- the simulation ----
-
-
-class Watch:
-    """Looks at a consumer group, and remembers the committed offsets of the look before.
-
-    A partition is stuck when its committed offset has not moved since then, as
-    ``excludePersistentLag`` has it.
-    """
-
-    def __init__(
-        self, scenario: Scenario, clock: Clock, partitions: Sequence[Partition], tally: Tally
-    ) -> None:
-        self._clock, self._partitions, self._tally = clock, partitions, tally
-        self._begins = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
-        self._stood: list[int | None] = [None] * len(partitions)
-        self._persists, self._looked_at = [False] * len(partitions), -1
-
-    def observe(self, without_stuck: bool) -> Observed:
-        """Return the group now; its lag without that of stuck partitions, if wanted."""
-        now = self._clock.now
-        committed = [one.committed for one in self._partitions]
-        lags = [
-            None if at is None else max(one.log.end(now) - at, 0)
-            for one, at in zip(self._partitions, committed, strict=True)
-        ]
-        if now > self._looked_at:
-            stood = zip(self._stood, committed, strict=True)
-            self._persists = [at is not None and at == before for before, at in stood]
-            self._stood, self._looked_at = committed, now
-        if without_stuck:
-            persists = zip(lags, self._persists, strict=True)
-            lags = [0 if is_stuck else lag for lag, is_stuck in persists]
-        waiting = (one for one in self._partitions if one.lag > 0)
-        ages = (max(now - one.log.appended(one.done), 0) // MS for one in waiting)
-        ends = sum(one.log.known_end for one in self._partitions)
-        finished = sum(last - first + 1 for _, first, last, _ in self._tally.finished)
-        return Observed(lags, max(ages, default=0), ends - self._begins, finished)
 
 
 #: What the summary has for an assignor.
@@ -690,12 +605,17 @@ class ConsumerGroupSimulation(Loop[Consumer]):
 
     def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
         super().__init__(scenario, seed)
+        self.assignor, self.settings = ASSIGNOR, settings
+        self.earliest = scenario.settings.auto_offset_reset == "earliest"
         starts = [start for topic in scenario.topics for start in topic.starts]
-        earliest = scenario.settings.auto_offset_reset == "earliest"
         self.partitions = [
-            started(place, log, starts[place], earliest) for place, log in enumerate(self.logs)
+            started(place, log, start, self.earliest)
+            for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))
         ]
-        self.settings = settings
+        self._begins = sum(start.end_offset for start in starts)
+        # Committed offsets when an autoscaler last looked, which partitions stood since, and when.
+        self._stood: list[int | None] = [None] * len(starts)
+        self._persists, self._looked_at = [False] * len(starts), -1
         self.coordinator = Coordinator(self.clock, len(self.names), settings)
         # The partitions of each topic, and from when on they are there.
         self.topics = {
@@ -721,11 +641,9 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         now, rows = self.clock.now, []
         for one in self.partitions:
             end, lag, done = one.log.end(now), one.lag, one.done
-            age = max(now - one.log.appended(done), 0) // MS if lag > 0 else 0
-            working = max(one.delivered - done, 0)
-            rows.append(
-                (one.log.start, done, one.delivered, end - done - lag, working, end, lag, age)
-            )
+            working, begin = max(one.delivered - done, 0), one.log.start
+            ahead = end - done - lag
+            rows.append((begin, done, one.delivered, ahead, working, end, lag, one.age_ms(now)))
         return np.array(rows, np.int64).reshape(-1, 8)
 
     def note_drained(self) -> None:
@@ -736,11 +654,29 @@ class ConsumerGroupSimulation(Loop[Consumer]):
                 return
         self.tally.drained(self.clock.now)
 
-    def _observer(self) -> Callable[[bool], Observed]:
-        return Watch(self.scenario, self.clock, self.partitions, self.tally).observe
+    def _observe(self, without_stuck: bool) -> Observed:
+        """Look at the group, if wanted without the lag of stuck partitions.
 
-    def _assignor(self) -> str:
-        return ASSIGNOR
+        A partition is stuck when its committed offset has not moved since the look before, as
+        ``excludePersistentLag`` has it.
+        """
+        now = self.clock.now
+        committed = [one.committed for one in self.partitions]
+        lags = [
+            None if at is None else max(one.log.end(now) - at, 0)
+            for one, at in zip(self.partitions, committed, strict=True)
+        ]
+        if now > self._looked_at:
+            stood = zip(self._stood, committed, strict=True)
+            self._persists = [at is not None and at == before for before, at in stood]
+            self._stood, self._looked_at = committed, now
+        if without_stuck:
+            persists = zip(lags, self._persists, strict=True)
+            lags = [0 if is_stuck else lag for lag, is_stuck in persists]
+        oldest = max(one.age_ms(now) for one in self.partitions)
+        ends = sum(one.log.known_end for one in self.partitions)
+        finished = sum(last - first + 1 for _, first, last, _ in self.tally.finished)
+        return Observed(lags, oldest, ends - self._begins, finished)
 
     def _held(self) -> int:
         return sum(life.held for life in self.lives)

@@ -105,6 +105,7 @@ class Simulation(Loop[Client]):
         )
         self.brokers = Brokers(scenario, self.clock, self.logs, self.states, core)
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
+        self._watch = Watch(scenario, self.clock, self.brokers, self.states, self.tally)
         self.requests: list[tuple[int, int, int, int, str]] = []
         self._work_at: dict[Service, int] = {}
         self._clients: dict[int, Client] = {}
@@ -167,17 +168,12 @@ class Simulation(Loop[Client]):
         for place in places:
             self.core.remove(place, self.logs[place])
 
-    def _observer(self) -> Callable[[bool], Observed]:
-        watch = Watch(self.scenario, self.clock, self.brokers, self.states, self.tally)
-
-        def look(without_stuck: bool) -> Observed:
-            seen = watch.observe(without_stuck)
-            # Who looks how far fetches read knows it for them, too.
-            for log, p in zip(self.logs, self.core.places, strict=True):
-                self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
-            return seen
-
-        return look
+    def _observe(self, without_stuck: bool) -> Observed:
+        seen = self._watch.observe(without_stuck)
+        # Who looks how far fetches read knows it for them, too.
+        for log, p in zip(self.logs, self.core.places, strict=True):
+            self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
+        return seen
 
     def _observed(self) -> Longs:
         core = self.core
@@ -189,9 +185,6 @@ class Simulation(Loop[Client]):
     def note_drained(self) -> None:
         """Note the time if nothing is left to finish."""
         self.core.call(calls.NOTE_DRAINED, self.core.places[-1])
-
-    def _assignor(self) -> str:
-        return self.scenario.assignor
 
     def _held(self) -> int:
         return sum(self.core.call(calls.HELD_IN, p)[0] for p in self.core.places)

@@ -8,7 +8,7 @@ the timeline. What is simultaneous happens in the order in which it was schedule
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -106,7 +106,7 @@ class Loop(ABC, Generic[L]):
     coordinator: Membership[Any]
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
-        self.scenario, self.seed = scenario, seed
+        self.scenario, self.seed, self.assignor = scenario, seed, scenario.assignor
         self.clock = Clock(scenario.begins_ms)
         self.names = [
             (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
@@ -132,7 +132,7 @@ class Loop(ABC, Generic[L]):
         timeline = self._timeline()
         members = tables.members(tally, self.lives, clock.now)
         assigned = tables.assignments(self.coordinator.assignments)
-        held, name = self._held(), self._assignor()
+        held, name = self._held(), self.assignor
         return SimulationTables(
             scenario,
             self.seed,
@@ -167,11 +167,8 @@ class Loop(ABC, Generic[L]):
         """Note the time if nothing is left to finish."""
 
     @abstractmethod
-    def _observer(self) -> Callable[[bool], Observed]:
-        """What the autoscaler looks at the group with."""
-
-    @abstractmethod
-    def _assignor(self) -> str: ...
+    def _observe(self, without_stuck: bool) -> Observed:
+        """Look at the group for the autoscaler."""
 
     @abstractmethod
     def _held(self) -> int:
@@ -213,7 +210,7 @@ class Loop(ABC, Generic[L]):
                 clock.at(topic.compact_ms * MS, self._compact, places, topic.compact_ms)
         if scenario.autoscaler:
             self.scaling = Scaling(
-                scenario, clock, self.each, self.lives, self.spawn, self._observer()
+                scenario, clock, self.each, self.lives, self.spawn, self._observe
             )
 
     def spawn(self, which: int, life: int) -> None:
