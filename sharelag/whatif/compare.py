@@ -100,7 +100,8 @@ def compare(
 
     runs = run_all(plan, progress, keep)
     by_variant = {
-        name: [curves[cell.run] for cell in plan.cells if cell.variant == name] for name in variants
+        name: [curves[cell.run.id] for cell in plan.cells if cell.variant == name]
+        for name in variants
     }
     comparison = compared(runs, baseline, confidence, variants)
     return replace(comparison, projected=projections(by_variant, confidence))

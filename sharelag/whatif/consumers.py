@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
@@ -124,9 +124,14 @@ def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
     values = {KAFKA_NAMES[name]: value for name, value in given if name in KAFKA_NAMES}
     if values.get("auto_offset_reset") not in ("latest", "earliest"):
         values.pop("auto_offset_reset", None)
-    own: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    limits = {one.name: own.pop(one.name) for one in fields(Limits) if one.name in own}
-    return Settings(Limits(**limits), **own)
+    return with_values(Settings(), {name: one for name, one in values.items() if one is not None})
+
+
+def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Return settings with other values of some, by our names; those of limits among them."""
+    limits = {one.name: values[one.name] for one in fields(Limits) if one.name in values}
+    own = {name: value for name, value in values.items() if name not in limits}
+    return replace(settings, limits=replace(settings.limits, **limits), **own)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sharelag.version import __version__
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.autoscale import autoscaler_of
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
-from sharelag.whatif.consumers import KAFKA_NAMES
+from sharelag.whatif.consumers import KAFKA_NAMES, with_values
 from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.scenario_json import to_json
 from sharelag.whatif.simulate import SimulationResult, require_seed, simulate
@@ -120,8 +120,7 @@ def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[s
 def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:
     if isinstance(given, Settings):
         return given
-    limits: dict[str, Any] = {}
-    own: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in given.items():
         setting = find(name)
         if setting is None or name not in KAFKA_NAMES:
@@ -131,9 +130,8 @@ def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Sett
             raise InputError(
                 f"{name} cannot be {value!r}: {why or 'give ' + ' or '.join(setting.choices)}"
             )
-        ours = KAFKA_NAMES[name]
-        (limits if hasattr(settings.limits, ours) else own)[ours] = typed
-    return replace(settings, limits=replace(settings.limits, **limits), **own)
+        values[KAFKA_NAMES[name]] = typed
+    return with_values(settings, values)
 
 
 #: The variant to which distances are measured.
@@ -163,19 +161,23 @@ class PlannedRun(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One row of the answer: a variant and a seed, its run, and the optimal run beside it."""
+    """One row of the answer: a variant with a seed, and the optimal run beside it."""
 
     variant: str
-    seed: int
-    run: str
-    optimal: str | None = None
+    run: PlannedRun
+    optimal: PlannedRun | None = None
 
 
 class Grid(NamedTuple):
-    """All that is to be run: each run once, although two cells may need it."""
+    """All that is to be run."""
 
-    runs: tuple[PlannedRun, ...]
     cells: tuple[Cell, ...]
+
+    @property
+    def runs(self) -> tuple[PlannedRun, ...]:
+        """Each run once, although two cells may need it."""
+        needed = (one for cell in self.cells for one in cell[1:] if one is not None)
+        return tuple({one.id: one for one in needed}.values())
 
 
 def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: bool = False) -> Grid:
@@ -198,34 +200,24 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
             "variants are scenarios by name: give {'as it is': scenario, ...}, "
             "as sharelag.whatif.variants makes them"
         )
-    seeds = seeds_in(seeds)
+    if not isinstance(seeds, Iterable):
+        raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
+    seeds = [require_seed(seed) for seed in seeds]
     if not variants or not seeds:
         raise InputError("there is nothing to run: give at least one variant and one seed")
     if len(set(seeds)) < len(seeds):
         raise InputError("duplicate seeds would count twice: give each seed once")
-    runs: dict[str, PlannedRun] = {}
-    cells = []
 
-    def plan(scenario: Scenario, text: str, seed: int) -> str:
-        id_ = sha256(f"{seed}\n{text}".encode()).hexdigest()[:32]
-        runs.setdefault(id_, PlannedRun(id_, scenario, seed))
-        return id_
+    def plan(scenario: Scenario) -> list[PlannedRun]:
+        text = _text(scenario)
+        ids = (sha256(f"{seed}\n{text}".encode()).hexdigest()[:32] for seed in seeds)
+        return [PlannedRun(id_, scenario, seed) for id_, seed in zip(ids, seeds, strict=True)]
 
+    cells: list[Cell] = []
     for name, scenario in variants.items():
-        own = _text(scenario)
-        twin = replace(scenario, assignor=_OPTIMAL)
-        best = _text(twin) if optimal else ""
-        for seed in seeds:
-            mine = plan(scenario, own, seed)
-            cells.append(Cell(name, seed, mine, plan(twin, best, seed) if optimal else None))
-    return Grid(tuple(runs.values()), tuple(cells))
-
-
-def seeds_in(seeds: Iterable[int]) -> list[int]:
-    """Return the seeds one by one."""
-    if not isinstance(seeds, Iterable):
-        raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
-    return [require_seed(seed) for seed in seeds]
+        best = plan(replace(scenario, assignor=_OPTIMAL)) if optimal else [None] * len(seeds)
+        cells += (Cell(name, *runs) for runs in zip(plan(scenario), best, strict=True))
+    return Grid(tuple(cells))
 
 
 def run(
@@ -245,13 +237,12 @@ def run_all(
     keep: Callable[[PlannedRun, SimulationResult], object] | None = None,
 ) -> pa.Table:
     """Make all runs of a grid, one after the other, and give the rows of its cells."""
-    rows = []
-    for done, planned in enumerate(plan.runs):
-        if progress is not None:
-            progress(done, len(plan.runs))
-        rows.append(run(planned, keep))
-    if progress is not None:
-        progress(len(plan.runs), len(plan.runs))
+    rows, planned = [], plan.runs
+    report = progress or (lambda *_: None)
+    for done, one in enumerate(planned):
+        report(done, len(planned))
+        rows.append(run(one, keep))
+    report(len(planned), len(planned))
     return as_runs(plan, rows)
 
 
@@ -261,23 +252,17 @@ def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     ``rows`` are one per run, in any order: as `run` gives it, or ``run`` and ``error``.
     """
     by_id = {row["run"]: row for row in rows}
-    made = []
-    for cell in plan.cells:
-        row = {**by_id[cell.run], "variant": cell.variant, "seed": cell.seed}
-        if cell.optimal is not None:
-            best = by_id[cell.optimal]
-            row["drain_over_optimal"] = _ratio(row, best, "drain_ms")
-            row["age_p95_over_optimal"] = _ratio(row, best, "age_p95_ms")
+    made, further = [], ()
+    for name, planned, best in plan.cells:
+        row = {**by_id[planned.id], "variant": name, "seed": planned.seed}
+        if best is not None:
+            further = OVER_OPTIMAL
+            for over in OVER_OPTIMAL.names:
+                measure = over.replace("_over_optimal", "_ms")
+                value, least = row.get(measure), by_id[best.id].get(measure)
+                row[over] = None if value is None or not least else value / least
         made.append(row)
-    requested = any(cell.optimal is not None for cell in plan.cells)
-    return pa.Table.from_pylist(
-        made, schema=pa.schema([*RUNS, *(OVER_OPTIMAL if requested else ())])
-    )
-
-
-def _ratio(row: Mapping[str, Any], best: Mapping[str, Any], name: str) -> float | None:
-    value, least = row.get(name), best.get(name)
-    return None if value is None or not least else value / least
+    return pa.Table.from_pylist(made, schema=pa.schema([*RUNS, *further]))
 
 
 def is_ours(assignor: str) -> bool:
