@@ -7,7 +7,8 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.workload import PartitionStart, Producer
+from sharelag.whatif.simulation.logs import expected
+from sharelag.whatif.workload import PartitionStart
 
 #: At most and at least, and how many records may arrive in that time if it is more than the least:
 #: what takes seconds to simulate a few times.
@@ -96,7 +97,7 @@ def size(scenario: Scenario) -> float:
         waiting = _waiting(start)
         records, batches = records + waiting, batches + waiting / start.batch_records
     for producer in scenario.producers:
-        arriving = _arriving(producer, span)
+        arriving = expected(producer, scenario)[1][-1]
         records, batches = records + arriving, batches + arriving / producer.batch_records
     polls = sum(
         max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0)
@@ -111,14 +112,3 @@ def _waiting(start: PartitionStart) -> int:
     """Return records from the start offset on; a group without one may begin at the log's start."""
     first = start.log_start_offset if start.window is None else start.window.start_offset
     return max(start.end_offset - max(first, start.log_start_offset), 0)
-
-
-def _arriving(producer: Producer, span: int) -> float:
-    """On average, with all hours of a day the same."""
-    end = span if producer.end_ms is None else min(producer.end_ms, span)
-    length = max(end - producer.begin_ms, 0.0)
-    for burst in producer.bursts:
-        inside = min(burst.end_ms, end) - max(burst.begin_ms, producer.begin_ms)
-        length += max(inside, 0) * (burst.factor - 1)
-    day = sum(producer.day) / len(producer.day) if producer.day else 1.0
-    return max(producer.rate * day * length / 1000, 0.0)

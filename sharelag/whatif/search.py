@@ -27,12 +27,7 @@ from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import (
-    Interval,
-    fewest_equal,
-    known,
-    one_sided_interval,
-)
+from sharelag.whatif.comparison.intervals import fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.whatif.grid import Progress, further, grid, run_all
 from sharelag.whatif.presented import presented
@@ -169,29 +164,20 @@ class Found(Displayable):
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
         """One row per number of members that was tried."""
-        return [
-            {
-                "variant": variant,
-                "goal": str(self.goal),
-                **row,
-                "answer": row["members"] == self.members,
-            }
-            for row in self.probes.to_pylist()
-        ]
+        about = {"variant": variant, "goal": str(self.goal)}
+        rows = self.probes.to_pylist()
+        return [about | row | {"answer": row["members"] == self.members} for row in rows]
 
     @property
     def undecided(self) -> tuple[int, ...]:
         """Numbers of members for which the runs do not decide the goal: more seeds may."""
-        return tuple(row["members"] for row in self.probes.to_pylist() if row["met"] is None)
+        return tuple(row["members"] for row in self.rows() if row["met"] is None)
 
     @property
     def identical(self) -> tuple[int, ...]:
         """Those whose runs are all the same, but too few to rule out luck."""
-        return tuple(
-            row["members"]
-            for row in self.probes.to_pylist()
-            if row["mean"] is not None and row["low"] is None
-        )
+        unbounded = (row for row in self.rows() if row["low"] is None)
+        return tuple(row["members"] for row in unbounded if row["mean"] is not None)
 
     def __str__(self) -> str:
         tried = self.probes.column("members").to_pylist()
@@ -265,22 +251,25 @@ def fewest_members(
             f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
             f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
         )
-    tried: dict[int, tuple[dict[str, object], pa.Table]] = {}
+    tried: dict[int, dict[str, Any]] = {}
+    runs: dict[int, pa.Table] = {}
 
     def meets(count: int) -> bool:
         if count not in tried:
             report = further(progress, len(tried) * len(seeds))
-            tried[count] = _probe(scenario, count, goal, seeds, report)
-        return tried[count][0]["met"] is True
+            plan = grid({counted(count, "member"): scenario.with_members(count)}, seeds)
+            runs[count] = run_all(plan, report)
+            tried[count] = {"members": count, **_judge(runs[count], goal)}
+        return tried[count]["met"] is True
 
     members = _search(meets, least, most)
     if members is not None and members < most:
         meets(members + 1)
-    rows = [tried[count][0] for count in sorted(tried)]
+    rows = [tried[count] for count in sorted(tried)]
     met = [row["met"] for row in rows]
     monotone = not (True in met and False in met[met.index(True) :])
-    runs = pa.concat_tables([tried[count][1] for count in sorted(tried)])
-    return Found(members, goal, pa.Table.from_pylist(rows, schema=PROBES), runs, monotone)
+    all_runs = pa.concat_tables([runs[count] for count in sorted(runs)])
+    return Found(members, goal, pa.Table.from_pylist(rows, schema=PROBES), all_runs, monotone)
 
 
 def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
@@ -296,26 +285,15 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
     return at
 
 
-def _probe(
-    scenario: Scenario,
-    count: int,
-    goal: Goal,
-    seeds: list[int],
-    progress: Progress | None,
-) -> tuple[dict[str, object], pa.Table]:
-    runs = run_all(grid({counted(count, "member"): scenario.with_members(count)}, seeds), progress)
+def _judge(runs: pa.Table, goal: Goal) -> dict[str, Any]:
+    """Return the mean of the goal's measure with its bounds, and whether that meets the goal."""
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
-    found = one_sided_interval(values, goal.confidence)
-    return {"members": count, **known(values), **found._asdict(), "met": _met(found, goal)}, runs
-
-
-def _met(found: Interval, goal: Goal) -> bool | None:
-    _, low, high = found
-    if low is None or high is None:
-        if found.mean is not None:
-            return None  # all runs are the same, but too few to rule out luck
-        # What never happened has no mean: it is beyond every limit.
-        return goal.above if MEASURED[goal.measure].censored else None
-    if goal.above:
-        return True if low >= goal.limit else (False if high < goal.limit else None)
-    return True if high <= goal.limit else (False if low > goal.limit else None)
+    mean, low, high = found = one_sided_interval(values, goal.confidence)
+    met: bool | None = None  # where all runs are the same, but too few to rule out luck
+    if low is not None and high is not None:
+        worst, best = (-low, -high) if goal.above else (high, low)
+        limit = -goal.limit if goal.above else goal.limit
+        met = True if worst <= limit else False if best > limit else None
+    elif mean is None and MEASURED[goal.measure].censored:
+        met = goal.above  # what never happened has no mean: it is beyond every limit
+    return {**known(values), **found._asdict(), "met": met}

@@ -143,11 +143,8 @@ class JavaMap(Generic[K, V]):
         ]
 
 
-class JavaSet(Generic[K]):
-    """A ``HashSet``, as far as its order of iteration goes."""
-
-    def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
-        self._map: JavaMap[K, bool] = JavaMap(hash_of, capacity)
+class JavaSet(JavaMap[K, bool]):
+    """A ``HashSet``, as far as its order of iteration goes: a ``HashMap`` of its keys."""
 
     @classmethod
     def of(cls, hash_of: Callable[[K], int], keys: Iterable[K]) -> JavaSet[K]:
@@ -158,22 +155,9 @@ class JavaSet(Generic[K]):
             made.add(key)
         return made
 
-    def __len__(self) -> int:
-        return len(self._map)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._map
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._map)
-
     def add(self, key: K) -> None:
         """Add a key, if it is not there."""
-        self._map.put(key, True)
-
-    def remove(self, key: K) -> bool:
-        """Remove a key, and tell whether it was there."""
-        return self._map.remove(key)
+        self.put(key, True)
 
 
 def _power_of_two(capacity: int) -> int:

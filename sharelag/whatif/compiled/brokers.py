@@ -7,7 +7,6 @@ more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, Window
@@ -18,26 +17,6 @@ from sharelag.whatif.compiled.outcome import Writes
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.logs import Log
-
-
-@dataclass(slots=True, eq=False)
-class Served:
-    """A share partition with its log, as its leader serves it."""
-
-    place: int
-    log: Log
-    core: Core
-    p: int
-
-    @property
-    def start_offset(self) -> int:
-        """The first offset that may still be delivered."""
-        return self.core[self.p + at.START]
-
-    @property
-    def lag(self) -> int:
-        """Unfinished offsets, by what is in memory."""
-        return self.log.known_end - self.start_offset - self.core[self.p + at.COMPLETE]
 
 
 class Brokers:
@@ -56,13 +35,19 @@ class Brokers:
         self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
         self._starts = [start.window for topic in scenario.topics for start in topic.starts]
         self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
-        self.served = [
-            Served(place, log, core, p)
-            for place, (log, p) in enumerate(zip(logs, core.places, strict=True))
-        ]
-        for served in self.served:
-            if self._there[served.place]:
-                self.add(served.place)
+        self.logs = logs
+        for place, is_there in enumerate(self._there):
+            if is_there:
+                self.add(place)
+
+    def start_offset(self, place: int) -> int:
+        """The first offset that may still be delivered."""
+        return self._core[self._core.places[place] + at.START]
+
+    def lag(self, place: int) -> int:
+        """Unfinished offsets, by what is in memory."""
+        done = self.start_offset(place) + self._core[self._core.places[place] + at.COMPLETE]
+        return self.logs[place].known_end - done
 
     def add(self, place: int) -> None:
         """The group hears of a partition, as the scenario finds it or a new one."""
@@ -130,7 +115,7 @@ class Brokers:
 
     def _load(self, place: int, window: Window, epoch: int, leader: int) -> None:
         """Put in what a leader of that epoch makes of a state."""
-        log, core, p = self.served[place].log, self._core, self._core.places[place]
+        log, core, p = self.logs[place], self._core, self._core.places[place]
         start = window.start_offset
         reset = log.start if self._reset == "earliest" else log.end(self._clock.now)
         if start == UNINITIALIZED_START_OFFSET:

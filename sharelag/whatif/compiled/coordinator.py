@@ -188,10 +188,10 @@ class Coordinator(Membership[Joined]):
         lag: dict[int, float] = {}
         rate: dict[int, float] = {}
         for partition in range(topic.partitions or 0):
-            served = self._brokers.served[first + partition]
-            end = served.log.end(now)
-            lag[partition] = max(served.lag, 0)
+            log = self._brokers.logs[first + partition]
+            end = log.end(now)
+            lag[partition] = max(self._brokers.lag(first + partition), 0)
             if over:
-                rate[partition] = (end - served.log.end_then(now - over)) * 1000 * MS / over
+                rate[partition] = (end - log.end_then(now - over)) * 1000 * MS / over
         assignable = tuple(one for one in range(topic.partitions or 0) if first + one in there)
         return replace(topic, assignable=assignable, lag=lag, rate=rate)

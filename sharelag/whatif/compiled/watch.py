@@ -144,12 +144,14 @@ class Watch:
 
     def observe(self, without_stuck: bool) -> Observed:
         """The group now; its lag without what more members would not finish, if wanted."""
-        now, served = self._clock.now, self._brokers.served
-        ends = [one.log.end(now) for one in served]
+        now, brokers = self._clock.now, self._brokers
+        ends = [log.end(now) for log in brokers.logs]
         ages = [
-            max(now - one.log.appended(one.start_offset), 0) // MS for one in served if one.lag > 0
+            max(now - log.appended(brokers.start_offset(place)), 0) // MS
+            for place, log in enumerate(brokers.logs)
+            if brokers.lag(place) > 0
         ]
-        lags: list[int | None] = [None] * len(served)
+        lags: list[int | None] = [None] * len(ends)
         for place, end in enumerate(ends):
             written = self._states.written(place)
             if written is not None:
@@ -163,7 +165,7 @@ class Watch:
         return Observed(lags, max(ages, default=0), sum(ends) - self._begins, self._finished)
 
     def _stuck(self, place: int) -> int:
-        window, log = self._states.window(place), self._brokers.served[place].log
+        window, log = self._states.window(place), self._brokers.logs[place]
         if window is None or window.effective_start_offset is None:
             return 0
         since = self._heads.since(place, window.effective_start_offset)

@@ -554,7 +554,7 @@ def test_the_work_of_a_run_is_foreseen() -> None:
         (Topic("t", 1, starts=(log,)),), members, (burst, half), duration_ms=20_000, step_ms=100
     )
     assert size(scenario) == pytest.approx(
-        (10 + 60 + 10) + (100 + 300 + 10) / 10 + (40 + 40 + 10) + 200
+        (10 + 60 + 20) + (100 + 300 + 20) / 10 + (40 + 40 + 10) + 200
     )
     named_ones = {name: size(named(name)) for name in names()}
     assert max(named_ones, key=named_ones.__getitem__) in ("burst", "uneven")
