@@ -1,8 +1,9 @@
 """The records that a share coordinator writes for what happens in a simulation.
 
-`StateTopic` answers like Kafka's ``ShareCoordinatorShard`` (one for each partition of
-``__share_group_state``) and keeps the records it would have written, as bytes: decoding, replay,
-history and lag run on them as on a cluster's.
+`StateTopic` does what Kafka's ``ShareCoordinatorShard`` does (one for each partition of
+``__share_group_state``) with the requests that it takes, as all of a simulation are. It keeps the
+records it would have written, as bytes: decoding, replay, history and lag run on them as on a
+cluster's.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.errors import ReplayError, ShareLagError
+from sharelag.errors import ReplayError
 from sharelag.model import (
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
     UNINITIALIZED_START_OFFSET,
@@ -72,21 +73,12 @@ class Write(NamedTuple):
         return [StateBatch(*run[:4]) for run in self.runs]
 
 
-class CoordinatorError(ShareLagError):
-    """The share coordinator refuses a request; ``code`` is Kafka's name, ``number`` its number."""
-
-    def __init__(self, code: str, number: int, advice: str) -> None:
-        super().__init__(f"{code}: {advice}")
-        self.code, self.number = code, number
-
-
 @dataclass(slots=True)
 class _Known:
     """What a shard keeps of one share partition; updates are combined when they are read."""
 
     stale: Window  # all but its batches is as of now
-    leader_fence: int
-    state_fence: int
+    leader_fence: int  # the latest leader epoch that was read or written
     updates: int | None = None  # since the last snapshot that was due; None before the first
     pending: list[tuple[list[StateBatch], int]] = field(
         default_factory=list
@@ -129,16 +121,8 @@ class StateTopic:
         """Create or reset the state (``InitializeShareGroupState``) by a snapshot.
 
         Times are ms since the epoch; a start offset of -1 is not known before the first fetch.
-
-        Raises
-        ------
-        CoordinatorError
-            INVALID_REQUEST: the epoch is negative. FENCED_STATE_EPOCH: a later state is known.
         """
-        _check_epoch(state_epoch)
         known = self._known.get(key)
-        if known and state_epoch < known.state_fence:
-            raise _fenced_state(state_epoch, known)
         unknown = start_offset == UNINITIALIZED_START_OFFSET
         count = UNINITIALIZED_DELIVERY_COMPLETE_COUNT if unknown else 0
         epoch = known.window.snapshot_epoch + 1 if known else 0
@@ -149,48 +133,22 @@ class StateTopic:
         self._snapshot(key, replace(window, write_timestamp=now), now)
 
     def write(self, key: SharePartition, write: Write) -> None:
-        """Take a write of a share partition's leader (``WriteShareGroupState``).
-
-        Raises
-        ------
-        CoordinatorError
-            INVALID_REQUEST without a state or with a negative epoch, FENCED_LEADER_EPOCH or
-            FENCED_STATE_EPOCH for the write of an earlier one.
-        """
-        _check_epoch(write.leader_epoch, write.state_epoch)
-        known = self._state(key)
-        _check_leader(write.leader_epoch, known)
-        if write.state_epoch < known.state_fence:
-            raise _fenced_state(write.state_epoch, known)
+        """Take a write of a share partition's leader (``WriteShareGroupState``)."""
         # Not the request's leader epoch: only reading the state raises it.
-        epoch = known.window.leader_epoch
+        epoch = self._known[key].window.leader_epoch
         self._append(
             key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms
         )
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
-        """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written.
-
-        Raises
-        ------
-        CoordinatorError
-            INVALID_REQUEST without a state or with a negative epoch, FENCED_LEADER_EPOCH for an
-            earlier leader.
-        """
-        _check_epoch(leader_epoch)
-        known = self._state(key)
-        _check_leader(leader_epoch, known)
+        """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written."""
+        known = self._known[key]
         window = known.window
         if leader_epoch != known.leader_fence:
             self._append(
                 key, None, window.start_offset, window.delivery_complete_count, leader_epoch, now
             )
         return window
-
-    def delete(self, key: SharePartition, now: int) -> None:
-        """Forget a state (``DeleteShareGroupState``): a tombstone, if there was one."""
-        if self._known.pop(key, None):
-            self._record(key, SHARE_SNAPSHOT, {"tombstone": True}, now)
 
     def snapshot_cold(self, now: int) -> None:
         """Write snapshots of states without a recent one, as the coordinator does at times.
@@ -245,14 +203,6 @@ class StateTopic:
 
     # ---- what is written, and replayed at once ----
 
-    def _state(self, key: SharePartition) -> _Known:
-        known = self._known.get(key)
-        if known is None:
-            raise CoordinatorError(
-                "INVALID_REQUEST", 42, f"{key} has no state yet; initialize it first"
-            )
-        return known
-
     def _append(
         self,
         key: SharePartition,
@@ -295,12 +245,11 @@ class StateTopic:
         self._record(key, SHARE_SNAPSHOT, _row(window, window.batches), now)
         known = self._known.get(key)
         if known is None:
-            self._known[key] = _Known(window, window.leader_epoch, window.state_epoch)
+            self._known[key] = _Known(window, window.leader_epoch)
             return
         known.stale = window
         known.pending.clear()
         known.leader_fence = max(known.leader_fence, window.leader_epoch)
-        known.state_fence = max(known.state_fence, window.state_epoch)
         if known.updates is not None and known.updates >= self._limit:
             known.updates = 0
 
@@ -352,24 +301,3 @@ def _put(rows: NDArray[np.int64], at: int, batches: Sequence[StateBatch]) -> int
     if batches:
         rows[at : at + len(batches)] = np.array(batches, np.int64)[:, [0, 1, 3, 2]]
     return at + len(batches)
-
-
-def _check_epoch(*epochs: int) -> None:
-    if min(epochs) < 0:
-        raise CoordinatorError("INVALID_REQUEST", 42, "epochs are not negative: read the state")
-
-
-def _check_leader(leader_epoch: int, known: _Known) -> None:
-    if leader_epoch < known.leader_fence:
-        advice = (
-            f"leader epoch {leader_epoch} is over, {known.leader_fence} leads; "
-            f"load the share partition there"
-        )
-        raise CoordinatorError("FENCED_LEADER_EPOCH", 74, advice)
-
-
-def _fenced_state(state_epoch: int, known: _Known) -> CoordinatorError:
-    advice = (
-        f"state epoch {state_epoch} is over, {known.state_fence} is known; read the state again"
-    )
-    return CoordinatorError("FENCED_STATE_EPOCH", 124, advice)

@@ -33,7 +33,7 @@ from sharelag.whatif.compiled.in_flight import Batch, InFlight
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.run import Simulation
 from sharelag.whatif.consumers import AcquireMode, Limits
-from sharelag.whatif.records import CoordinatorError, StateTopic, Write, WrittenRun
+from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.whatif.scenario import Member, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulation.logs import Log, LogBatch
 
@@ -93,13 +93,10 @@ Persist: TypeAlias = Callable[[Write], bool]
 
 
 def persist(topic: StateTopic, key: SharePartitionKey) -> Persist:
-    """What a share partition hands its writes to; refused ones fail there."""
+    """What a share partition hands its writes to."""
 
     def accept(write: Write) -> bool:
-        try:
-            topic.write(key, write)
-        except CoordinatorError:
-            return False
+        topic.write(key, write)
         return True
 
     return accept

@@ -8,11 +8,8 @@ from itertools import pairwise
 import pytest
 
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.consumer_group import (
-    ConsumerGroupSimulation,
-    ConsumerSettings,
-    consumer_group_twin,
-)
+from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin
+from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,
@@ -139,7 +136,7 @@ def test_who_is_fenced_commits_nothing() -> None:
     (other,) = {"member-0", "member-1"} - {owner}
     faults = (Fault(29_000, "mute", owner), Fault(60_000, "crash", other))
     run = ConsumerGroupSimulation(replace(scenario, faults=faults), 0, ConsumerSettings())
-    done = only(run.result())["completed"]
+    done = only(run.end())["completed"]
     assert done > 1000
     committed = run.partitions[0].committed
     assert committed is not None
