@@ -76,27 +76,15 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
     InputError
         There is no member.
     """
-    starts = {
-        (row["topic_id"], row["partition"]): row["new_start_offset"]
-        for row in plan.to_pylist()
-        if row["new_start_offset"] is not None
-    }
-    topics = [
-        replace(
-            topic,
-            starts=tuple(
-                # Beyond the end of its log there is nothing to deliver, as at its end.
-                replace(
-                    start,
-                    window=_begun(start.window, min(starts[topic.id, number], start.end_offset)),
-                )
-                if (topic.id, number) in starts
-                else start
-                for number, start in enumerate(topic.starts)
-            ),
-        )
-        for topic in scenario.topics
-    ]
+    names, known = {topic.id: topic.name for topic in scenario.topics}, scenario.starts
+    starts = {}
+    for row in plan.to_pylist():
+        place, first = (names.get(row["topic_id"], ""), row["partition"]), row["new_start_offset"]
+        if first is not None and place in known:
+            start = known[place]
+            # Beyond the end of its log there is nothing to deliver, as at its end.
+            window = _begun(start.window, min(first, start.end_offset))
+            starts[place] = replace(start, window=window)
     # A record that failed has all its attempts again, and is met again.
     people = scenario.members
     if members is not None:
@@ -106,7 +94,7 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
         raise InputError(
             "the group has no members now: say with how many, such as --members 3 (members=3)"
         )
-    return replace(scenario, topics=tuple(topics), members=people)
+    return replace(scenario.with_starts(starts), members=people)
 
 
 def _begun(window: Window | None, start: int) -> Window:
@@ -138,7 +126,7 @@ def drained(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
         if size(lasting) > _MOST:
             break
         runs = [_done(lasting, simulate(lasting, seed).timeline) for seed in seeds]
-        times = {place: tuple(run.get(place) for run in runs) for place in _ends(scenario)}
+        times = {place: tuple(run.get(place) for run in runs) for place in scenario.starts}
         people = sum(one.count for one in lasting.members)
         found = Drained(times, len(seeds), duration_ms, people)
         if all(None not in one for one in times.values()):
@@ -151,19 +139,11 @@ def drained(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
     return found
 
 
-def _ends(scenario: Scenario) -> dict[tuple[str, int], int]:
-    return {
-        (topic.name, number): start.end_offset
-        for topic in scenario.topics
-        for number, start in enumerate(topic.starts)
-    }
-
-
 def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
     """Return when the start offset first was where a log had ended at the begin."""
-    ends = _ends(scenario)
-    names, numbers = zip(*ends, strict=True)
-    wanted = {"topic": names, "partition": pa.array(numbers, pa.int32()), "end": [*ends.values()]}
+    names, numbers = zip(*scenario.starts, strict=True)
+    ends = [start.end_offset for start in scenario.starts.values()]
+    wanted = {"topic": names, "partition": pa.array(numbers, pa.int32()), "end": ends}
     place = ("topic", "partition")
     end = flat(beside(keys(timeline, place), pa.table(wanted), place).column("end"))
     passed = timeline.filter(pc.greater_equal(timeline.column("start_offset"), end))

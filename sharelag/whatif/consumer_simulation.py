@@ -607,7 +607,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         super().__init__(scenario, seed)
         self.assignor, self.settings = ASSIGNOR, settings
         self.earliest = scenario.settings.auto_offset_reset == "earliest"
-        starts = [start for topic in scenario.topics for start in topic.starts]
+        starts = scenario.starts.values()
         self.partitions = [
             started(place, log, start, self.earliest)
             for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))

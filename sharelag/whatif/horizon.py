@@ -51,7 +51,7 @@ class Rates(NamedTuple):
 
 def rates(scenario: Scenario) -> Rates:
     """Return what waits and arrives, and what a member does on average."""
-    waiting = sum(_waiting(start) for topic in scenario.topics for start in topic.starts)
+    waiting = sum(map(_waiting, scenario.starts.values()))
     arriving = sum(producer.rate for producer in scenario.producers)
     each = [one for one in scenario.each_member() or scenario.members if one.service.mean_ms > 0]
     done = [1000 / one.service.mean_ms * (1 - one.behaviour.release) for one in each]
@@ -93,7 +93,7 @@ def size(scenario: Scenario) -> float:
     """
     span = scenario.duration_ms
     batches = records = 0.0
-    for start in (start for topic in scenario.topics for start in topic.starts):
+    for start in scenario.starts.values():
         waiting = _waiting(start)
         records, batches = records + waiting, batches + waiting / start.batch_records
     for producer in scenario.producers:

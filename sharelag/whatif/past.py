@@ -35,7 +35,6 @@ from sharelag.whatif.scenario import (
     Producer,
     Scenario,
     Service,
-    Topic,
 )
 from sharelag.whatif.stuck_records import head_of
 
@@ -142,14 +141,13 @@ def past_of(
     )
     assumed = [one for one in as_known.assumed if one not in estimated.assumed]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
-    topics, producers = _arrivals(base, now, begin, end, assumed)
+    base, producers = _arrivals(base, now, begin, end, assumed)
     members = _members(base, then, now, group, begin, end, assumed)
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
     poison, behaviour = _fates(base, as_known, windows, begin, end, assumed)
     scenario = replace(
         base,
-        topics=topics,
         producers=producers,
         members=tuple(replace(one, behaviour=behaviour) for one in members),
         poison=poison,
@@ -262,8 +260,8 @@ def _polled(now: Evidence, group: str, known: Scenario) -> int:
 
 def _arrivals(
     base: Scenario, now: Evidence, begin: int, end: int, assumed: list[str]
-) -> tuple[tuple[Topic, ...], tuple[Producer, ...]]:
-    """Return the topics as they were at the beginning, and what arrived in each partition since.
+) -> tuple[Scenario, tuple[Producer, ...]]:
+    """Return the group with its logs at the beginning, and what arrived in each partition since.
 
     Records arrive evenly between the moments at which the end of a log is known. What arrives
     behind a transaction that is open at the end cannot be read.
@@ -272,16 +270,15 @@ def _arrivals(
     ends = known_ends(rows, now.past_offsets, end)
     at_begin, dated = end_at(ends, np.full(rows.num_rows, begin, np.int64))
     open_from = _open(base, now)
-    starts = {
-        (one.id, number): start for one in base.topics for number, start in enumerate(one.starts)
-    }
-    names = {one.id: one for one in base.topics}
+    starts, of_id = dict(base.starts), {one.id: one for one in base.topics}
     producers: list[Producer] = []
     late, left = 0, 0
     for row, (id_, number) in enumerate(
         zip(*(rows.column(name).to_pylist() for name in ("topic_id", "partition")), strict=True)
     ):
-        if (start := starts.get((id_, number))) is None:
+        topic = of_id.get(id_)
+        start = None if topic is None else starts.get((topic.name, number))
+        if topic is None or start is None:
             left += 1
             continue
         mine = ends.place == ends.rows[row]
@@ -298,15 +295,14 @@ def _arrivals(
         blocked = open_from.get((id_, number))
         if blocked is not None and blocked < offsets[-1]:
             assumed.append(
-                f"the transaction that is open in {names[id_].name}:{number} from offset {blocked} "
+                f"the transaction that is open in {topic.name}:{number} from offset {blocked} "
                 "on stays open: nothing from there on can be read"
             )
-        starts[id_, number] = replace(
+        starts[topic.name, number] = replace(
             start,
             end_offset=first,
             open_from=blocked if blocked is not None and blocked < first else None,
         )
-        topic = names[id_]
         weights = tuple(float(place == number) for place in range(topic.partitions))
         producers += _produced(topic.name, weights, times, offsets, blocked)
     if late:
@@ -322,11 +318,7 @@ def _arrivals(
     assumed.append(
         "records arrive as they did, evenly between the moments at which ends of logs are known"
     )
-    topics = tuple(
-        replace(one, starts=tuple(starts[one.id, number] for number in range(one.partitions)))
-        for one in base.topics
-    )
-    return topics, tuple(producers)
+    return base.with_starts(starts), tuple(producers)
 
 
 def _open(base: Scenario, now: Evidence) -> dict[tuple[str, int], int]:
@@ -583,15 +575,13 @@ def _as_ended(
     """Return what becomes of records again, less what had become of them when it begins."""
     before: dict[_Record, int] = {}
     finished: set[_Record] = set()
-    for topic in base.topics:
-        for number, start in enumerate(topic.starts):
-            for batch in start.window.batches if start.window else ():
-                for offset in range(batch.first_offset, batch.last_offset + 1):
-                    record = (topic.name, number, offset)
-                    if batch.delivery_state == DeliveryState.AVAILABLE:
-                        before[record] = batch.delivery_count
-                    else:
-                        finished.add(record)
+    for place, start in base.starts.items():
+        for batch in start.window.batches if start.window else ():
+            for offset in range(batch.first_offset, batch.last_offset + 1):
+                if batch.delivery_state == DeliveryState.AVAILABLE:
+                    before[*place, offset] = batch.delivery_count
+                else:
+                    finished.add((*place, offset))
     limits = base.settings.limits
     found = {}
     for record, known in back.items():

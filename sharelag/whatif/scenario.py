@@ -202,7 +202,7 @@ class Scenario(Displayable):
         return presented(title, pairs(values), views.SCENARIO, notes)
 
     def __post_init__(self) -> None:
-        starts = [start for topic in self.topics for start in topic.starts]
+        starts = self.starts.values()
         windows = (start.window for start in starts if start.window is not None)
         parts = (self.members, self.producers, self.poison, self.faults)
         counted = (self.topics, starts, windows, *parts)
@@ -271,6 +271,24 @@ class Scenario(Displayable):
                 f"give for_ms of at least {self.costs.failover_ms:g}, "
                 f"or a smaller costs.failover_ms"
             )
+
+    @property
+    def starts(self) -> dict[tuple[str, int], PartitionStart]:
+        """Each partition as the simulation finds it, by topic and number, in their order."""
+        return {
+            (topic.name, number): start
+            for topic in self.topics
+            for number, start in enumerate(topic.starts)
+        }
+
+    def with_starts(self, starts: Mapping[tuple[str, int], PartitionStart]) -> Scenario:
+        """The same where the simulation finds some partitions otherwise."""
+        known = {**self.starts, **starts}
+        topics = (
+            replace(one, starts=tuple(known[one.name, n] for n in range(one.partitions)))
+            for one in self.topics
+        )
+        return replace(self, topics=tuple(topics))
 
     def each_member(self) -> list[Member]:
         """Return the members one by one, named and with their topics."""

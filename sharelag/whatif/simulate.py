@@ -95,20 +95,16 @@ class SimulationResult(SimulationTables):
     def offsets(self) -> pa.Table:
         """The ends of the logs when the simulation ended, as `sharelag.schemas.OFFSETS`."""
         as_of = self.scenario.begins_ms + self.scenario.duration_ms
-        keys = [
-            (topic.name, topic.id, number)
-            for topic in self.scenario.topics
-            for number in range(topic.partitions)
-        ]
-        names, ids, partitions = zip(*keys, strict=True)
+        names, partitions = zip(*self.scenario.starts, strict=True)
+        ids = {topic.name: topic.id for topic in self.scenario.topics}
         columns = {
             "topic": names,
-            "topic_id": ids,
+            "topic_id": [ids[name] for name in names],
             "partition": partitions,
             "log_start_offset": [log.start for log in self._logs],
             "end_offset": [log.known_end for log in self._logs],
-            "leader_epoch": [0] * len(keys),
-            "as_of": pa.array([as_of] * len(keys), pa.int64()).view(schemas.TIMESTAMP),
+            "leader_epoch": [0] * len(names),
+            "as_of": pa.array([as_of] * len(names), pa.int64()).view(schemas.TIMESTAMP),
         }
         return pa.table(columns, schema=schemas.OFFSETS)
 

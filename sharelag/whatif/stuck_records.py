@@ -30,26 +30,23 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
     Scenario or None
         None: no record pins anything.
     """
-    topics = tuple(
-        replace(topic, starts=tuple(map(_without_head, topic.starts))) for topic in scenario.topics
-    )
-    if topics == scenario.topics:
-        return None
+    known = scenario.starts
     heads = {
-        (topic.name, partition, head_of(start.window, start.end_offset))
-        for topic in scenario.topics
-        for partition, start in enumerate(topic.starts)
+        place: head
+        for place, start in known.items()
+        if (head := head_of(start.window, start.end_offset)) is not None
     }
-    poison = tuple(
-        one for one in scenario.poison if (one.topic, one.partition, one.offset) not in heads
-    )
-    return replace(scenario, topics=topics, poison=poison)
+    if not heads:
+        return None
+    starts = {place: _without(known[place], head) for place, head in heads.items()}
+    poison = (one for one in scenario.poison if heads.get((one.topic, one.partition)) != one.offset)
+    return replace(scenario.with_starts(starts), poison=tuple(poison))
 
 
-def _without_head(start: PartitionStart) -> PartitionStart:
+def _without(start: PartitionStart, head: int) -> PartitionStart:
+    """Archive the record that pins a start offset."""
     window = start.window
-    head = head_of(window, start.end_offset)
-    if window is None or head is None:
+    if window is None:
         return start
     at_head = [batch for batch in window.batches if batch.first_offset <= head <= batch.last_offset]
     counts = [batch.delivery_count for batch in at_head]

@@ -272,9 +272,8 @@ def blocked(scenario: Scenario) -> str:
     if scenario.settings.isolation_level != "read_committed":
         return ""
     held = [
-        (f"{topic.name}:{number}", start.open_from, start.end_offset)
-        for topic in scenario.topics
-        for number, start in enumerate(topic.starts)
+        (f"{topic}:{number}", start.open_from, start.end_offset)
+        for (topic, number), start in scenario.starts.items()
         if start.open_from is not None and start.open_from < start.end_offset
     ]
     if not held:

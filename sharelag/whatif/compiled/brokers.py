@@ -26,7 +26,7 @@ class Brokers:
         self._clock, self._states, self._core = world.clock, world.states, world.core
         self._reset, self.logs = scenario.settings.auto_offset_reset, world.logs
         self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
-        self._starts = [start.window for topic in scenario.topics for start in topic.starts]
+        self._starts = [start.window for start in scenario.starts.values()]
         self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
         for place, is_there in enumerate(self._there):
             if is_there:

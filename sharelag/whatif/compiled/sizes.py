@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.scenario import Member, Scenario, Topic
+from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import expected
 
@@ -42,12 +42,12 @@ class Sizes:
             It takes more memory than a machine has.
         """
         batches = [producer.batch_records for producer in scenario.producers]
-        batches += [start.batch_records for topic in scenario.topics for start in topic.starts]
+        batches += [start.batch_records for start in scenario.starts.values()]
         members = scenario.members or (Member(),)  # as an autoscaler begins them
         polled = max(member.max_poll_records for member in members)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
-        held = max(map(_in_flight, scenario.topics))
+        held = _in_flight(scenario)
         locks = min(scenario.settings.limits.max_record_locks, _records(scenario))
         most = max(locks, held) + spare
         faults = {fault.kind for fault in scenario.faults}
@@ -98,27 +98,27 @@ class Sizes:
 
 def records_of(scenario: Scenario) -> int:
     """Count the records that a scenario has to deliver, as far as that is known beforehand."""
-    starts = [start for topic in scenario.topics for start in topic.starts if start.window]
+    starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
     return backlog + sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers)
 
 
 def _records(scenario: Scenario) -> int:
     """Records of all logs, at most but for chance."""
-    there = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
+    there = sum(start.end_offset for start in scenario.starts.values())
     return there + 2 * sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers) + 4096
 
 
-def _in_flight(topic: Topic) -> int:
+def _in_flight(scenario: Scenario) -> int:
     """Offsets from the start to the last batch of a partition when it begins, at most."""
-    windows = [start.window for start in topic.starts if start.window and start.window.batches]
+    windows = [one.window for one in scenario.starts.values() if one.window and one.window.batches]
     return max((one.batches[-1].last_offset + 1 - one.start_offset for one in windows), default=0)
 
 
 def _most_tried(scenario: Scenario) -> int:
     """The largest delivery count at the begin: the limit may have been larger then."""
-    starts = [start for topic in scenario.topics for start in topic.starts if start.window]
-    counts = [batch.delivery_count for one in starts if one.window for batch in one.window.batches]
+    windows = [one.window for one in scenario.starts.values() if one.window]
+    counts = [batch.delivery_count for window in windows for batch in window.batches]
     return max(counts, default=0)
 
 

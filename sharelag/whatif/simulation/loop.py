@@ -108,9 +108,7 @@ class Loop(ABC, Generic[L]):
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario, self.seed, self.assignor = scenario, seed, scenario.assignor
         self.clock = Clock(scenario.begins_ms)
-        self.names = [
-            (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
-        ]
+        self.names = list(scenario.starts)
         self.first = {
             topic: place for place, (topic, number) in enumerate(self.names) if number == 0
         }

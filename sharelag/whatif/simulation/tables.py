@@ -177,16 +177,9 @@ def assignments(made: Sequence[Assigned]) -> pa.Table:
 
 def finished(tally: Tally, scenario: Scenario) -> pa.Table:
     """What was finished and when."""
-    names = [
-        (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
-    ]
-    return table(
-        [
-            (time / MS, *names[place], first, last)
-            for place, first, last, time in tally.finished_rows().tolist()
-        ],
-        FINISHED,
-    )
+    names, rows = list(scenario.starts), tally.finished_rows().tolist()
+    found = [(time / MS, *names[place], first, last) for place, first, last, time in rows]
+    return table(found, FINISHED)
 
 
 def duplicates(tally: Tally) -> int:
@@ -258,9 +251,8 @@ def summary(
         "age_max_ms": float(age.max()),
         "latency_p50_ms": latency[0],
         "latency_p95_ms": latency[1],
-        "arrived": sum(
-            log.known_end - start for log, start in zip(logs, _ends(scenario), strict=True)
-        ),
+        "arrived": sum(log.known_end for log in logs)
+        - sum(start.end_offset for start in scenario.starts.values()),
         "completed": finished,
         "acknowledged": finished - archived,
         "archived": archived,
@@ -279,10 +271,6 @@ def summary(
         "member_hours": alive / 3_600_000,
     }
     return pa.Table.from_pylist([row], schema=SUMMARY)
-
-
-def _ends(scenario: Scenario) -> list[int]:
-    return [start.end_offset for topic in scenario.topics for start in topic.starts]
 
 
 def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
