@@ -93,6 +93,28 @@ class Knob:
         return log(within / self.low) / log(self.high / self.low)
 
 
+@dataclass(frozen=True)
+class Edge:
+    """A value that keeps the goals, and the next one to try on the way to the end of the range."""
+
+    good: int
+    next: int
+    bad: int | None = None
+    cliff: str = ""
+
+    def told(self, missed: Sequence[str], knob: Knob) -> Edge:
+        """Return the edge once the next value was tried."""
+        if not missed and self.bad is None:
+            return replace(self, good=self.next)
+        good, bad = (self.good, self.next) if missed else (self.next, self.bad)
+        cliff = f"{bad}: {', '.join(missed)}" if missed else self.cliff
+        middle = knob.at((knob.share_of(good) + knob.share_of(bad or good)) / 2)
+        between = (
+            int(middle) if min(good, bad or good) < int(middle) < max(good, bad or 0) else good
+        )
+        return Edge(good, between, bad, cliff)
+
+
 def knobs(
     scenario: Scenario,
     ranges: Mapping[str, Any] | None = None,

@@ -14,8 +14,7 @@ than the group does as it is are not taken, unless a goal says how many may be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,9 +26,11 @@ from sharelag.model.versions import NEWEST
 from sharelag.whatif.compare import by_variant_and_seed, compared
 from sharelag.whatif.comparison.intervals import Floats, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED
+from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.grid import AS_IT_IS, Progress, grid, run_all
 from sharelag.whatif.knobs import (
     MEMBERS,
+    Edge,
     Knob,
     Value,
     as_it_is,
@@ -58,6 +59,10 @@ _SEARCH, _CHECK, _FRESH, _APART = range(3), range(100, 105), 1000, 1_000_000
 _CHECKED, _HALVED = 6, 4
 #: How far a goal is missed by what never happened.
 _NEVER = 10.0
+#: Of the score of settings that keep the goals: that of those which do not is greater; and how much
+#: it counts how near they are to a limit, less than any member does.
+_MISSED, _NEAR = 2.0, 1e-4
+_MOST_HOURS_PER_MS = MOST_MEMBERS / 3_600_000
 #: Of the records given up as it is, so much more is chance.
 _MORE = 1.01
 #: Measures that differ by less than this part of them are the same.
@@ -133,8 +138,9 @@ def tune(
     each = knobs(scenario, ranges, settings, kafka_version)
     if not any(knob.is_free for knob in each):
         raise InputError("every setting is to stay as it is: leave something to choose")
-    if any(knob.name == MEMBERS and knob.is_free for knob in each):
-        scenario = scenario.with_members(len(scenario.each_member()))
+    now = len(scenario.each_member())
+    if now and any(knob.name == MEMBERS and knob.is_free for knob in each):
+        scenario = scenario.with_members(now)
     foreseen = trials * len(_SEARCH) + 60 * len(_CHECK) + 2 * seeds
     tuner = _Tuner(scenario, each, wanted, runs, seed * _APART, progress, foreseen)
     best = tuner.best(trials, seed)
@@ -249,14 +255,14 @@ class _Tuner:
         missed = self._broken(values, _SEARCH)
         hours = float(values[HOURS].mean())
         if missed or np.isnan(hours):
-            return 2 + min(sum(missed.values()), 1 / _MISSED)
-        most = _MOST_HOURS_A_MEMBER * max(self._scenario.duration_ms, 1)
+            return _MISSED + sum(missed.values())
+        most = _MOST_HOURS_PER_MS * self._scenario.duration_ms
         near = [
             float(values[goal.measure].mean()) / (goal.limit or 1.0)
             for goal in self._goals
             if not goal.above
         ]
-        return min(hours / most, 1.0) + _MISSED * (sum(near) / len(near) if near else 0.0)
+        return hours / most + _NEAR * (sum(near) / len(near) if near else 0.0)
 
     def _keeps(self, values: Values) -> bool:
         """Whether the runs of a check show that all goals are kept."""
@@ -272,13 +278,17 @@ class _Tuner:
         """Return the cheapest settings that keep all goals, or those that miss them the least."""
         self._evolve(trials, seed)
         searched = [point for point, seeds in self._known if seeds == _SEARCH]
-        order = sorted(searched, key=lambda one: self._score(self._known[one, _SEARCH]))
-        few = list(dict.fromkeys([*order[:_CHECKED], self.now]))
-        checked = dict(zip(few, self._measure(few, _CHECK), strict=True))
-        sure = [point for point in few if self._keeps(checked[point])]
-        if not sure:
-            return min(few, key=lambda one: sum(self._broken(checked[one], _CHECK).values()))
-        return self._simplified(min(sure, key=lambda one: checked[one][HOURS].mean()))
+        scores = {point: self._score(self._known[point, _SEARCH]) for point in searched}
+        order = sorted(searched, key=scores.__getitem__)
+        checked: dict[Point, Values] = {}
+        for begin in range(0, len(order), _CHECKED):
+            few = list(dict.fromkeys([*order[begin : begin + _CHECKED], self.now]))
+            checked |= zip(few, self._measure(few, _CHECK), strict=True)
+            if sure := [point for point in few if self._keeps(checked[point])]:
+                return self._simplified(min(sure, key=lambda one: checked[one][HOURS].mean()))
+            if scores[order[begin]] >= _MISSED:
+                break  # all that follow miss a goal already
+        return min(checked, key=lambda one: sum(self._broken(checked[one], _CHECK).values()))
 
     def _evolve(self, trials: int, seed: int) -> None:
         """Try settings, a generation at a time; what is learned stays in `_known`."""
@@ -380,10 +390,10 @@ class _Tuner:
             )
         return rows
 
-    def _edges(self, best: Point) -> dict[tuple[int, bool], _Edge]:
+    def _edges(self, best: Point) -> dict[tuple[int, bool], Edge]:
         """Return how far each number can go, down and up, all else as recommended."""
         edges = {
-            (place, is_up): _Edge(int(value), knob.high if is_up else knob.low)
+            (place, is_up): Edge(int(value), knob.high if is_up else knob.low)
             for place, (knob, value) in enumerate(zip(self._each, best, strict=True))
             if knob.is_free and not knob.choices and value is not None
             for is_up in (False, True)
@@ -410,8 +420,8 @@ class _Tuner:
         order = np.lexsort(costs.T[::-1])
         place = self._names.index(MEMBERS)
         for at in order:
-            if not np.isfinite(costs[at]).all():
-                continue
+            if points[at] == self.now or not np.isfinite(costs[at]).all():
+                continue  # of the group as it is the answer has rows
             as_good, better = (costs <= costs[at]).all(axis=1), (costs < costs[at]).any(axis=1)
             if (as_good & better).any():
                 continue
@@ -435,30 +445,3 @@ class _Tuner:
             *(sign * one for sign, one in zip(signs, measured, strict=True)),
         ]
         return [float(one) if not np.isnan(one) else np.inf for one in found]
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """A value that keeps the goals, and the next one to try on the way to the end of the range."""
-
-    good: int
-    next: int
-    bad: int | None = None
-    cliff: str = ""
-
-    def told(self, missed: Sequence[str], knob: Knob) -> _Edge:
-        """Return the edge once the next value was tried."""
-        if not missed and self.bad is None:
-            return replace(self, good=self.next)
-        good, bad = (self.good, self.next) if missed else (self.next, self.bad)
-        cliff = f"{bad}: {', '.join(missed)}" if missed else self.cliff
-        middle = knob.at((knob.share_of(good) + knob.share_of(bad or good)) / 2)
-        between = (
-            int(middle) if min(good, bad or good) < int(middle) < max(good, bad or 0) else good
-        )
-        return _Edge(good, between, bad, cliff)
-
-
-#: A member-hour is at most so much of the score of settings that keep the goals, whatever is near.
-_MISSED = 1e-3
-_MOST_HOURS_A_MEMBER = 1000 / 3_600_000

@@ -137,6 +137,7 @@ class Tuned(Displayable):
 
 
 def judged(goal: Goal, values: Floats) -> dict[str, Any]:
+    """Return a goal and whether values of its measure keep it, one per run."""
     found = one_sided_interval(values, goal.confidence)
     return {"goal": str(goal), **known(values), **found._asdict(), "met": is_met(found, goal)}
 
@@ -166,6 +167,7 @@ def answers(comparison: Comparison, goals: Iterable[Goal]) -> list[dict[str, Any
 
 
 def text_of(value: Value | None) -> str:
+    """Return a value as Kafka's files have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
