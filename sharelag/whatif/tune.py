@@ -332,28 +332,28 @@ class _Tuner:
         )
 
     def _simplified(self, point: Point) -> Point:
-        """Leave as it is what does not matter, and take members away as long as goals are kept."""
+        """Take members away as long as goals are kept, then leave as it is what does not matter."""
+        place = self._names.index(MEMBERS)
+        most = point[place]
+        too_few, enough = self._each[place].low - 1, most
+        while enough is not None and int(enough) - too_few > 1:
+            # One fewer first: the search mostly ends near the least.
+            count = int(enough) - 1 if enough == most else (too_few + int(enough)) // 2
+            tried = (*point[:place], count, *point[place + 1 :])
+            if self._keeps(self._measure([tried], _CHECK)[0]):
+                enough, point = count, tried
+            else:
+                too_few = count
         cost = self._measure([point], _CHECK)[0][HOURS].mean()
-        for place, knob in enumerate(self._each):
-            now = self.now[place]
-            allowed = now is None or knob.at(knob.share_of(now)) == now
-            if knob.name == MEMBERS or not knob.is_free or not allowed or point[place] == now:
+        for place, (knob, now) in enumerate(zip(self._each, self.now, strict=True)):
+            may_be = now is None or knob.at(knob.share_of(now)) == now
+            if knob.name == MEMBERS or not may_be or point[place] == now:
                 continue
             tried = (*point[:place], now, *point[place + 1 :])
             (values,) = self._measure([tried], _CHECK)
             if self._keeps(values) and values[HOURS].mean() <= cost * _MORE:
                 point = tried
-        place = self._names.index(MEMBERS)
-        too_few, enough = self._each[place].low - 1, point[place]
-        while enough is not None and int(enough) - too_few > 1:
-            # One fewer first: the search mostly ends near the least.
-            count = int(enough) - 1 if enough == point[place] else (too_few + int(enough)) // 2
-            tried = (*point[:place], count, *point[place + 1 :])
-            if self._keeps(self._measure([tried], _CHECK)[0]):
-                enough = count
-            else:
-                too_few = count
-        return (*point[:place], enough, *point[place + 1 :])
+        return point
 
     # ---- the answer ----
 
