@@ -147,10 +147,12 @@ def _require_seeds(options: dict[str, Any]) -> None:
         raise click.UsageError("--show-scenario runs nothing: remove --seed and --seeds.")
     if len(set(named)) < len(named):
         raise click.UsageError("--seed has a duplicate: give each seed once.")
-    if options["fewest_members"] and (count or len(named)) == 1:
-        raise click.UsageError(
-            "--fewest-members needs at least two seeds: one run cannot show chance."
-        )
+    few = [("fewest_members", count or len(named)), ("tune", count)]
+    for name, seeds in few:
+        if options[name] and seeds == 1:
+            raise click.UsageError(
+                f"{flags([name])} needs at least two seeds: one run cannot show chance."
+            )
 
 
 def given_options(among: Collection[str] | None = None) -> list[str]:

@@ -53,7 +53,7 @@ Values: TypeAlias = dict[str, Floats]
 #: seconds.
 _GENERATION = 16
 #: Seeds of the search, of what is checked of its best, and of the answer: each apart from the
-#: others, so that luck in one is not taken for skill in the next. Five that are equal are no luck.
+#: others, so that luck in one is not taken for skill in the next. Five equal ones rule out luck.
 _SEARCH, _CHECK, _FRESH, _APART = range(3), range(100, 105), 1000, 1_000_000
 #: Of the search, how many of the best are checked; and how often a span to a cliff is halved.
 _CHECKED, _HALVED = 6, 4

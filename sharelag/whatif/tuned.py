@@ -71,7 +71,8 @@ class Tuned(Displayable):
         measured = words.joined(
             tuple(f"{row['goal']} ({amount_of(row['goal'], row['mean'])})" for row in rows)
         )
-        what = words.joined(tuple(f"{name}={text_of(one)}" for name, one in self.changed.items()))
+        each = tuple(f"{name}={text_of(one)}" for name, one in self.changed.items())
+        what = words.joined(each) if each else ""
         if not self.kept:
             return (
                 f"nothing tried reliably keeps the goals; nearest is {what or AS_IT_IS}: {measured}"
@@ -108,7 +109,7 @@ class Tuned(Displayable):
         """Say by which runs it was found, and what to know when reading it."""
         seeds = len(set(self.comparison.runs.column("seed").to_pylist()))
         return (
-            f"differences are of {counted(seeds, 'seed')} that the tuner did not see, with "
+            f"differences are means over {counted(seeds, 'seed')} that the tuner did not see, with "
             f"{100 * self.comparison.confidence:g} % confidence; safe ranges change one setting "
             "at a time"
         )
