@@ -42,8 +42,10 @@ _OF_GROUP = {
     "share.partition.max.record.locks": 100,
     "share.delivery.count.limit": 1,
 }
-#: Twice Kafka's default of a poll, and at least as many members as `fewest_members` tries.
+#: Tried where nothing is said: twice Kafka's default of a poll, and at least as many members as
+#: `fewest_members` tries. More may be asked for.
 _MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
+_GREATEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ def knobs(
     values = {name: one.value for name, one in force.items() if one.source != "assumed"}
     found = [_of_group(name, step, values, kafka_version) for name, step in _OF_GROUP.items()]
     now = len(scenario.each_member())
-    found.append(Knob(MEMBERS, "deployment", 1, max(_MOST_MEMBERS, _TIMES_MEMBERS * now)))
+    room = scenario.settings.max_size
+    most = min(max(_MOST_MEMBERS, _TIMES_MEMBERS * now), room)
+    found.append(Knob(MEMBERS, "deployment", 1, most))
     found.append(Knob(POLL, "consumer", 1, _MOST_POLLED))
     if has_reached(kafka_version, CONSUMER[MODE].since):
         found.append(Knob(MODE, "consumer", choices=("batch_optimized", "record_limit")))
@@ -153,7 +157,10 @@ def knobs(
     if explicit and has_reached(kafka_version, _RENEW_SINCE):
         found.append(Knob(RENEW, "application", choices=(False, True)))
     given = dict(ranges or {})
-    narrowed = tuple(_narrowed(one, given.pop(one.name, None)) for one in found)
+    beyond = {MEMBERS: room, POLL: _GREATEST}
+    narrowed = tuple(
+        _narrowed(one, given.pop(one.name, None), beyond.get(one.name, one.high)) for one in found
+    )
     if given:
         names = ", ".join(one.name for one in found)
         raise InputError(f"{next(iter(given))!r} cannot be tuned: choose one of {names}")
@@ -166,10 +173,10 @@ def _of_group(name: str, step: int, values: Mapping[str, object], version: str) 
     if setting is None:
         raise InputError(f"Kafka {version} has no {name}: give a later version")
     least, greatest = bounds(setting, values, version)
-    return Knob(name, "group" if own else "broker", least or 1, greatest or 1 << 30, step)
+    return Knob(name, "group" if own else "broker", least or 1, greatest or _GREATEST, step)
 
 
-def _narrowed(knob: Knob, given: Any) -> Knob:
+def _narrowed(knob: Knob, given: Any, greatest: int) -> Knob:
     if given is None:
         return knob
     if knob.choices:
@@ -186,11 +193,11 @@ def _narrowed(knob: Knob, given: Any) -> Knob:
         raise InputError(
             f"{knob.name} cannot be {given!r}: give a whole number, or the least and the greatest"
         ) from None
-    if not knob.low <= low <= high <= knob.high:
-        hint = "" if knob.whose != "group" else ", by the brokers' own settings"
+    if not knob.low <= low <= high <= greatest:
+        hint = "" if knob.whose not in ("group", "deployment") else ", by the brokers' own settings"
         raise InputError(
             f"{knob.name} cannot be from {low} to {high}: give a range within {knob.low} to "
-            f"{knob.high}{hint}"
+            f"{greatest}{hint}"
         )
     return replace(knob, low=low, high=high)
 

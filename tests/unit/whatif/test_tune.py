@@ -220,6 +220,10 @@ def test_values_are_within_what_the_brokers_take() -> None:
     assert {lock.at(share / 100) for share in range(101)} <= set(range(15_000, 40_001))
     with pytest.raises(InputError, match="within 15000 to 40000, by the brokers' own settings"):
         knobs(GROUP, {LOCK: (15_000, 50_000)}, tight)
+    (members,) = (one for one in knobs(GROUP, {"members": (1, 150)}) if one.name == "members")
+    assert members.high == 150
+    with pytest.raises(InputError, match="within 1 to 200"):
+        knobs(GROUP, {"members": (1, 201)})
 
 
 @pytest.mark.parametrize(
