@@ -27,7 +27,12 @@ from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import fewest_equal, known, one_sided_interval
+from sharelag.whatif.comparison.intervals import (
+    Interval,
+    fewest_equal,
+    known,
+    one_sided_interval,
+)
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.whatif.grid import Progress, further, grid, run_all
 from sharelag.whatif.presented import presented
@@ -35,7 +40,7 @@ from sharelag.whatif.scenario import Scenario
 
 _KNOWN = tuple(name for name in MEASURED if name in RUNS.names)
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*)\s*")
+_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*%?)\s*")
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Goal:
 
     @classmethod
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
-        """Read ``age_p95<30s`` or ``lag_p95 <= 1000``.
+        """Read ``age_p95<30s``, ``lag_p95 <= 1000`` or ``redelivered_share<1%``.
 
         Parameters
         ----------
@@ -86,8 +91,9 @@ class Goal:
             raise _invalid(text, "write a measure and its limit, such as age_p95<30s")
         written, sign, limit = found.groups()
         measure = f"{written}_ms" if f"{written}_ms" in _KNOWN else written
+        is_percent = limit.endswith("%") and measure.endswith("_share")
         try:
-            number = float(limit)
+            number = float(limit[:-1]) / 100 if is_percent else float(limit)
         except ValueError:
             number = None
         if measure in _KNOWN and measure.endswith("_ms"):
@@ -109,6 +115,8 @@ class Goal:
 
     def _limit(self) -> str:
         """The goal as `parse` reads it: a time in the largest unit in which it is at least 1."""
+        if self.measure.endswith("_share"):
+            return f"{100 * self.limit:.12g}%"
         if not self.measure.endswith("_ms"):
             return f"{self.limit:.12g}"
         written = (
@@ -246,11 +254,7 @@ def fewest_members(
         raise InputError(
             "one run cannot show whether a difference is chance: give at least two seeds"
         )
-    if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
-        raise InputError(
-            f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
-            f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
-        )
+    require_seen(goal, scenario)
     tried: dict[int, dict[str, Any]] = {}
     runs: dict[int, pa.Table] = {}
 
@@ -272,6 +276,21 @@ def fewest_members(
     return Found(members, goal, pa.Table.from_pylist(rows, schema=PROBES), all_runs, monotone)
 
 
+def require_seen(goal: Goal, scenario: Scenario) -> None:
+    """Refuse a goal that lies beyond the end of the scenario.
+
+    Raises
+    ------
+    InputError
+        With what makes it seen.
+    """
+    if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
+        raise InputError(
+            f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
+            f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
+        )
+
+
 def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
     """Return the fewest that meet it, when more always do if fewer do."""
     missed, at = least - 1, least
@@ -288,12 +307,18 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
 def _judge(runs: pa.Table, goal: Goal) -> dict[str, Any]:
     """Return the mean of the goal's measure with its bounds, and whether that meets the goal."""
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
-    mean, low, high = found = one_sided_interval(values, goal.confidence)
-    met: bool | None = None  # where all runs are the same, but too few to rule out luck
-    if low is not None and high is not None:
-        worst, best = (-low, -high) if goal.above else (high, low)
-        limit = -goal.limit if goal.above else goal.limit
-        met = True if worst <= limit else False if best > limit else None
-    elif mean is None and MEASURED[goal.measure].censored:
-        met = goal.above  # what never happened has no mean: it is beyond every limit
-    return {**known(values), **found._asdict(), "met": met}
+    found = one_sided_interval(values, goal.confidence)
+    return {**known(values), **found._asdict(), "met": is_met(found, goal)}
+
+
+def is_met(found: Interval, goal: Goal) -> bool | None:
+    """Whether a mean keeps a goal, by its one-sided bounds; None: the runs do not say."""
+    mean, low, high = found
+    if low is None or high is None:
+        if mean is not None:
+            return None  # all runs are the same, but too few to rule out luck
+        # What never happened has no mean: it is beyond every limit.
+        return goal.above if MEASURED[goal.measure].censored else None
+    if goal.above:
+        return True if low >= goal.limit else (False if high < goal.limit else None)
+    return True if high <= goal.limit else (False if low > goal.limit else None)
