@@ -6,28 +6,36 @@ more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, Window
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.simulation.clock import MS
-
-if TYPE_CHECKING:
-    from sharelag.whatif.compiled.run import Simulation
+from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.compiled.outcome import Writes
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.logs import Log
 
 
 class Brokers:
     """All brokers of the cluster; their answers to requests are kernels."""
 
-    def __init__(self, world: Simulation) -> None:
-        scenario = world.scenario
-        self._clock, self._states, self._core = world.clock, world.states, world.core
-        self._reset, self.logs = scenario.settings.auto_offset_reset, world.logs
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        logs: Sequence[Log],
+        states: Writes,
+        core: Core,
+    ) -> None:
+        self._clock, self._states, self._core = clock, states, core
+        self._limits, self._reset = scenario.settings.limits, scenario.settings.auto_offset_reset
         self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
         self._starts = [start.window for start in scenario.starts.values()]
         self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
+        self.logs = logs
         for place, is_there in enumerate(self._there):
             if is_there:
                 self.add(place)

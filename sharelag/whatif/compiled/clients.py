@@ -5,28 +5,36 @@ How they poll, work and acknowledge is in the kernels beside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.coordinator import Target
+from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.coordinator import Coordinator, Target
+from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.life import Birth, Life
+from sharelag.whatif.simulation.life import Birth, Life, World
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
-
-if TYPE_CHECKING:
-    from sharelag.whatif.compiled.run import Simulation
 
 #: Polls whose accidents are drawn together.
 _ACCIDENTS = 64
 
 
+class ShareWorld(World, Protocol):
+    """The simulation of a share group, as far as its members know it."""
+
+    brokers: Brokers
+    coordinator: Coordinator
+    first: dict[str, int]  # the first place of each topic
+    core: Core
+
+
 class Client(Life):
     """One life of a share consumer."""
 
-    def __init__(self, world: Simulation, birth: Birth, work_at: int) -> None:
+    def __init__(self, world: ShareWorld, birth: Birth, work_at: int) -> None:
         self._world, self._core, member = world, world.core, birth.member
         self.address = world.core.member()
         self._is_counted: tuple[int, int] | None = None

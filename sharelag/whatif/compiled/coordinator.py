@@ -8,18 +8,15 @@ a member gets to know its part with its own heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sharelag.whatif.assignors.group import Group, Member, Topic
 from sharelag.whatif.assignors.registry import assign_group, require_partitions
+from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.membership import Membership
-
-if TYPE_CHECKING:
-    from sharelag.whatif.compiled.run import Simulation
 
 #: Microseconds over which arrivals are counted for assignors.
 _RATE_OVER = 30_000 * MS
@@ -65,11 +62,13 @@ class Joined:
 class Coordinator(Membership[Joined]):
     """The group coordinator of one share group."""
 
-    def __init__(self, world: Simulation) -> None:
-        self._scenario = scenario = world.scenario
+    def __init__(
+        self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]
+    ) -> None:
         self._settings = settings = scenario.settings
-        super().__init__(world.clock, settings.session_timeout_ms, settings.assignment_interval_ms)
-        self._brokers, self._first, self._topics = world.brokers, world.first, topics_of(scenario)
+        super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
+        self._scenario, self._brokers = scenario, brokers
+        self._first, self._topics = first, topics_of(scenario)
         at = [
             (at, place)
             for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())
@@ -82,7 +81,7 @@ class Coordinator(Membership[Joined]):
         self._initializing = False
         every = self._settings.rebalance_interval_ms
         if every is not None and scenario.assignor not in KAFKAS:
-            self._clock.after(every * MS, self._ask_again, every * MS)
+            clock.after(every * MS, self._ask_again, every * MS)
 
     def heartbeat(
         self, member: str, subscribed: tuple[str, ...], rack: str | None, joins: bool

@@ -103,9 +103,9 @@ class Simulation(Loop[Client]):
             [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names],
             core,
         )
-        self.brokers = Brokers(self)
-        self.coordinator = Coordinator(self)
-        self._watch = Watch(self)
+        self.brokers = Brokers(scenario, self.clock, self.logs, self.states, core)
+        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
+        self._watch = Watch(scenario, self.clock, self.brokers, self.states, self.tally)
         self.requests: list[tuple[int, int, int, int, str]] = []
         self._work_at: dict[Service, int] = {}
         self._clients: dict[int, Client] = {}
@@ -168,8 +168,7 @@ class Simulation(Loop[Client]):
         for place in places:
             self.core.remove(place, self.logs[place])
 
-    def observe(self, without_stuck: bool) -> Observed:
-        """Look at the group for the autoscaler."""
+    def _observe(self, without_stuck: bool) -> Observed:
         seen = self._watch.observe(without_stuck)
         # Who looks how far fetches read knows it for them, too.
         for log, p in zip(self.logs, self.core.places, strict=True):

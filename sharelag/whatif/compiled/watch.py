@@ -10,16 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
-from sharelag.whatif.scenario import Settings
-from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.outcome import Writes
+from sharelag.whatif.scenario import Scenario, Settings
+from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.scaling import Observed
-
-if TYPE_CHECKING:
-    from sharelag.whatif.compiled.run import Simulation
+from sharelag.whatif.simulation.tables import Tally
 
 _AVAILABLE, _ARCHIVED = int(DeliveryState.AVAILABLE), int(DeliveryState.ARCHIVED)
 
@@ -130,9 +129,12 @@ def _next_record(log: Log, offset: int, stable: int, end: int) -> int:
 class Watch:
     """Looks at a share group, and remembers since when its heads are what they are."""
 
-    def __init__(self, world: Simulation) -> None:
-        self._world = world
-        starts = [(topic, start) for topic in world.scenario.topics for start in topic.starts]
+    def __init__(
+        self, scenario: Scenario, clock: Clock, brokers: Brokers, states: Writes, tally: Tally
+    ) -> None:
+        self._settings, self._clock, self._brokers = scenario.settings, clock, brokers
+        self._states, self._tally = states, tally
+        starts = [(topic, start) for topic in scenario.topics for start in topic.starts]
         self._compacted = [
             topic.compact_ms is not None or bool(start.missing) for topic, start in starts
         ]
@@ -142,7 +144,7 @@ class Watch:
 
     def observe(self, without_stuck: bool) -> Observed:
         """The group now; its lag without what more members would not finish, if wanted."""
-        now, brokers = self._world.clock.now, self._world.brokers
+        now, brokers = self._clock.now, self._brokers
         ends = [log.end(now) for log in brokers.logs]
         ages = [
             max(now - log.appended(brokers.start_offset(place)), 0) // MS
@@ -151,10 +153,10 @@ class Watch:
         ]
         lags: list[int | None] = [None] * len(ends)
         for place, end in enumerate(ends):
-            written = self._world.states.written(place)
+            written = self._states.written(place)
             if written is not None:
                 lags[place] = max(end - sum(written), 0)
-        finished = self._world.tally.finished_since(self._noted)
+        finished = self._tally.finished_since(self._noted)
         self._noted += len(finished)
         self._finished += sum(last - first + 1 for _, first, last, _ in finished)
         self._heads.note(finished)
@@ -163,10 +165,8 @@ class Watch:
         return Observed(lags, max(ages, default=0), sum(ends) - self._begins, self._finished)
 
     def _stuck(self, place: int) -> int:
-        world = self._world
-        window, log = world.states.window(place), world.logs[place]
+        window, log = self._states.window(place), self._brokers.logs[place]
         if window is None or window.effective_start_offset is None:
             return 0
         since = self._heads.since(place, window.effective_start_offset)
-        settings, now = world.scenario.settings, world.clock.now
-        return stuck(window, log, settings, since, now, self._compacted[place])
+        return stuck(window, log, self._settings, since, self._clock.now, self._compacted[place])

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, Protocol
 
-from sharelag.whatif.scenario import Member
-from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.scenario import Member, Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator, member_id
-
-if TYPE_CHECKING:
-    from sharelag.whatif.simulation.loop import Loop
 
 #: Longer than any simulation, in microseconds.
 _EVER = 1 << 60
+
+
+class World(Protocol):
+    """The simulation, as far as its members know it."""
+
+    scenario: Scenario
+    seed: int
+    clock: Clock
+
+    def spawn(self, which: int, life: int) -> None:
+        """Let a member of the scenario begin a life."""
 
 
 class Birth(NamedTuple):
@@ -34,7 +42,7 @@ class Life(ABC):
     partition). ``ended`` says how, None while it lives; ``polls`` how many brought records.
     """
 
-    def __init__(self, world: Loop[Any], birth: Birth) -> None:
+    def __init__(self, world: World, birth: Birth) -> None:
         self.member, self.number, self.life, self.which, self.work = birth
         self._clock, self._spawn = world.clock, world.spawn
         self.id = member_id(world.seed, self.which, self.life)

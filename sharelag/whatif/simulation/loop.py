@@ -165,7 +165,7 @@ class Loop(ABC, Generic[L]):
         """Note the time if nothing is left to finish."""
 
     @abstractmethod
-    def observe(self, without_stuck: bool) -> Observed:
+    def _observe(self, without_stuck: bool) -> Observed:
         """Look at the group for the autoscaler."""
 
     @abstractmethod
@@ -207,7 +207,9 @@ class Loop(ABC, Generic[L]):
             if topic.compact_ms is not None:
                 clock.at(topic.compact_ms * MS, self._compact, places, topic.compact_ms)
         if scenario.autoscaler:
-            self.scaling = Scaling(self, scenario.autoscaler)
+            self.scaling = Scaling(
+                scenario, clock, self.each, self.lives, self.spawn, self._observe
+            )
 
     def spawn(self, which: int, life: int) -> None:
         """Let a member of the scenario begin a life."""
