@@ -97,7 +97,8 @@ def size(scenario: Scenario) -> float:
         waiting = _waiting(start)
         records, batches = records + waiting, batches + waiting / start.batch_records
     for producer in scenario.producers:
-        arriving = expected(producer, scenario)[1][-1]
+        end = span if producer.end_ms is None else min(producer.end_ms, span)
+        arriving = float(expected(replace(producer, end_ms=end), scenario)[1][-1])
         records, batches = records + arriving, batches + arriving / producer.batch_records
     polls = sum(
         max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0)
