@@ -314,6 +314,7 @@ def test_the_table_of_groups_needs_no_scrolling_and_nothing_is_cut(opened: Opene
     nothing_is_cut(opened)  # and leaves the page narrow, as on paper
 
 
+@pytest.mark.exhaustive
 def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path: Path) -> None:
     """A chart's own title would be cut where it is longer than the chart is wide."""
     notebook = nbformat.read(made.folder / "notebook.ipynb", as_version=4)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pyarrow as pa
+import pytest
 from playwright.sync_api import Browser, expect
 
 import sharelag
@@ -234,6 +235,7 @@ OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; co
     document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
 
 
+@pytest.mark.exhaustive  # `shared.test.js` shows it in Node.js
 def test_a_figure_waits_while_its_kernel_is_busy_and_for_another_where_it_has_ended(
     browser: Browser, tmp_path: Path
 ) -> None:

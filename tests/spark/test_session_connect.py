@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.spark.own_sessions import SCRIPT, run
 
 
@@ -13,6 +15,7 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     assert "Failed to set" not in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
     code = (
         "from pyspark.sql import SparkSession\n"
