@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,16 +113,16 @@ def _strings() -> Iterator[Text]:
     What is put into a text is read as ``x``.
     """
     for path in _code():
-        place, tree = path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
-        for node, words in _texts_of(tree):
+        place = path.relative_to(ROOT)
+        for node, words in _texts_of(_parsed(path)[1]):
             yield Text(f"{place}:{node.lineno}", words)
 
 
 def _docstrings() -> Iterator[Text]:
     """Return texts of the code: the reference, `help`, its comments, and stories of recordings."""
     for path in [*_code(), *sorted(ROOT.glob("tools/record/stories*.py"))]:
-        place, text = path.relative_to(ROOT), path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)):
+        place, (text, tree) = path.relative_to(ROOT), _parsed(path)
+        for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 for part in (ast.get_docstring(node) or "").split("\n\n"):
                     yield Text(f"{place}:{getattr(node, 'lineno', 1)}", part)
@@ -135,6 +136,13 @@ def _docstrings() -> Iterator[Text]:
             elif comments:
                 yield Text(f"{place}:{number - len(comments)}", " ".join(comments))
                 comments = []
+
+
+@cache
+def _parsed(path: Path) -> tuple[str, ast.Module]:
+    """Return a file's text and tree: texts are in its strings, its docstrings and its comments."""
+    text = path.read_text("utf-8")
+    return text, ast.parse(text)
 
 
 def _code() -> list[Path]:

@@ -686,8 +686,8 @@ def schedule(live: Live) -> None:
     assert json.loads(given["group"]) == [HOSTILE]
 
 
-#: Those that take ten seconds or more.
-LONG = ("mcp", "report make")
+#: Those that take ten seconds or more, and those that other tests compare on a broker in each run.
+LONG = ("mcp", "report make", "peek", "export serve")
 
 
 def of_clusters() -> set[str]:

@@ -83,7 +83,7 @@ def test_random_scenarios_give_the_same(
 
     Equal writes make equal records, which take most of the time.
     """
-    for seed in range(block, _BLOCKS * cases(2, 100), _BLOCKS):
+    for seed in range(block, _BLOCKS * cases(1, 100), _BLOCKS):
         compiled, plain = by_both(drawn_scenario(Random(seed)), seed)
         assert digest(compiled, records=False) == digest(plain, records=False), seed
         assert _writes(compiled) == _writes(plain), seed
@@ -135,9 +135,9 @@ _often = partial(pytest.param, marks=pytest.mark.exhaustive)
             {"poison": (Poison("t", 0, 9, "silent", 2), Poison("t", 1, 9, "silent"))}, "expired"
         ),
         _often({"poison": (Poison("t", 1, 9, work_ms=150),)}, "redeliveries"),
-        ({"poison": (Poison("t", 1, 9, "hold", 1, hold_ms=900),)}, "expired"),
+        _often({"poison": (Poison("t", 1, 9, "hold", 1, hold_ms=900),)}, "expired"),
         ({"faults": (Fault(300, "hang", "m-3", 900), Fault(500, "hang", "m-4"))}, "expired"),
-        ({"faults": (Fault(300, "crash", "m-3"), Fault(400, "mute", "m-4"))}, "redeliveries"),
+        _often({"faults": (Fault(300, "crash", "m-3"), Fault(400, "mute", "m-4"))}, "redeliveries"),
         _often({"faults": (Fault(700, "subscribe", "m-3"),)}, "acknowledged"),
         _often(
             {"topics": (Topic("t", 6, retention_ms=60_000, segment_records=10),)}, "acknowledged"
