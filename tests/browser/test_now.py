@@ -196,6 +196,7 @@ def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) ->
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # in `tests/widgets/test_finder.py` without a browser
 def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -260,6 +261,7 @@ def test_every_column_can_be_read_and_what_belongs_together_stays_together(
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)

@@ -303,6 +303,7 @@ def nothing_is_cut(seen: Opened) -> None:
     assert seen.page.evaluate(BROKEN_WORDS) == []
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_groups_needs_no_scrolling_and_nothing_is_cut(opened: Opened) -> None:
     for width in (1000, 1440):
         opened.page.set_viewport_size({"width": width, "height": 900})
@@ -375,6 +376,7 @@ def test_the_mail_needs_no_style_sheet_and_no_script(made: Any, browser: Browser
     seen.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_index_is_readable(made: Any, browser: Browser) -> None:
     seen = Opened(browser, write_index(made.folder.parents[2]), scripted=False)
     for scheme in COLOUR_SCHEMES:

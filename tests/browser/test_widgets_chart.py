@@ -40,6 +40,7 @@ def drawn(desk: Desk, number: int = 0) -> None:
     desk.settle()
 
 
+@pytest.mark.exhaustive  # `shared.test.js` shows it in Node.js
 def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(over_time()), PlotView(bars()))
     requested = "window.models[Object.keys(window.models)[%d]]"

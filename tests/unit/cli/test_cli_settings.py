@@ -497,14 +497,8 @@ def bench_notes(
 @pytest.mark.parametrize(
     ("version", "code", "said"),
     [
-        ("4.4", 0, "4.4"),
         ("4.4.0", 0, "4.4.0"),
-        ("4.3", 1, "4.3"),
-        ("4.3.1", 1, "4.3.1"),
-        ("4.2.1", 1, "4.2.1"),
         ("8.1.2-ccs", 1, "4.1, which is 8.1.2-ccs"),
-        ("2.13-4.4.0", 0, "4.4.0, which is 2.13-4.4.0"),
-        ("4.0", 1, "4.1, the oldest that is known, in place of 4.0"),
         ("4.9", 0, "4.4, the newest that is known, in place of 4.9"),
     ],
 )

@@ -230,6 +230,7 @@ def test_many_records_are_compiled_and_a_small_scenario_does_not_load_numba() ->
     assert _loops() == ["False", "False", "True", "True"]
 
 
+@pytest.mark.exhaustive
 def test_nobody_waits_for_the_compiler_for_few_records(tmp_path: Path) -> None:
     assert _loops(tmp_path) == ["False", "False", "True", "False"]
     assert not list(tmp_path.rglob("*.nbi"))
