@@ -130,24 +130,22 @@ VIEWS = {
 _OTHERS = {"sharelag/cli/grouped.py", "sharelag/inputs/kafka/described.py"}
 
 
-@pytest.mark.parametrize("name", VIEWS)
-def test_what_is_shown_has_a_heading_and_a_meaning(name: str) -> None:
-    shown = VIEWS[name]
-    assert set(shown.names) <= set(COLUMNS)
-    assert len(shown.columns) == len(shown.names), "two columns have the same heading"
-    assert all(heading and shown.means[column] for heading, column in shown.columns.items())
-    assert set(shown.headings) <= set(shown.names)
-    assert set(shown.meanings) <= set(shown.names)
+def test_what_is_shown_has_a_heading_and_a_meaning() -> None:
+    for name, shown in VIEWS.items():
+        assert set(shown.names) <= set(COLUMNS), name
+        assert len(shown.columns) == len(shown.names), f"{name}: two columns have one heading"
+        assert all(heading and shown.means[one] for heading, one in shown.columns.items()), name
+        assert {*shown.headings, *shown.meanings} <= set(shown.names), name
 
 
-@pytest.mark.parametrize("table", tables().values(), ids=list(tables()))
-def test_tables_say_only_what_is_their_own(table: Table) -> None:
-    assert table.row
-    for column in table.columns:
-        common = COLUMNS[column.name]
-        assert column.meaning
-        assert (column.format, column.heading) == (common.format, common.heading)
-    assert set(table.view.meanings) <= set(table.view.names)
+def test_tables_say_only_what_is_their_own() -> None:
+    for name, table in tables().items():
+        assert table.row, name
+        for column in table.columns:
+            common = COLUMNS[column.name]
+            assert column.meaning, name
+            assert (column.format, column.heading) == (common.format, common.heading), name
+        assert set(table.view.meanings) <= set(table.view.names), name
 
 
 def test_no_column_is_declared_twice() -> None:
