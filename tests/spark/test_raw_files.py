@@ -148,7 +148,8 @@ def test_settings_of_a_session_change_no_answer(
             assert _rows(bench.frames[name]) == rows, name
 
 
-def test_an_address_that_only_spark_knows(spark: SparkSession, tmp_path: Path, cases: Any) -> None:
+@pytest.mark.exhaustive
+def test_an_address_that_only_spark_knows(spark: SparkSession, tmp_path: Path) -> None:
     place = "viewfs://lake/raw"
     mount = {
         "fs.viewfs.mounttable.lake.link./raw": tmp_path.as_uri(),
@@ -161,7 +162,7 @@ def test_an_address_that_only_spark_knows(spark: SparkSession, tmp_path: Path, c
         here = sharelag.open(tmp_path / "by", engine="local")
         for path in (f"{place}/by", f"{place}/one.parquet"):
             with sharelag.open(path, spark=spark) as bench:
-                for name in ("windows", "health", "progress", "members")[: cases(2, 4)]:
+                for name in ("windows", "health", "progress", "members"):
                     assert _asked(bench, name) == _asked(here, name), (path, name)
         (tmp_path / "by" / "_delta_log").mkdir()
         with pytest.raises(
