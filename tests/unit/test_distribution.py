@@ -65,7 +65,7 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
 
 
 def test_unit_tests_come_before_the_servers_of_another_process() -> None:
-    spark, unit = files("spark", "brief", "stream"), files("unit", "kinds", "errors", "words")
+    spark, unit = files("spark", "brief", "stream"), files("unit", "wheel", "errors", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
 
 
