@@ -31,7 +31,7 @@ CELLS = [
     "lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))\nlab.seconds.value, lab.runs.value = 5, 2\nlab",
     "unknown = GroupView(demo, 'biling')\nunknown",
     "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
-    "names = ipywidgets.VBox([kind(hostile) for kind in ({kinds})])\nnames",
+    "names = ipywidgets.VBox([kind(hostile) for kind in ({kinds},)])\nnames",
     "state = StateTopicHealth(demo)\nstate",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
