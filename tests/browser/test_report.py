@@ -162,6 +162,7 @@ def test_time_travel_works_without_python(opened: Opened) -> None:
     seen.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
     """The browser prints while the page is still as wide as the screen, and does not wait."""
     seen = opened

@@ -35,6 +35,7 @@ every = pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
 later = pytest.mark.parametrize("release", LATER, ids=lambda one: one.name)
 
 
+@pytest.mark.exhaustive  # jars of a release do not change
 def test_the_page_is_what_the_jars_say() -> None:
     page = releases_page.PAGE.read_text("utf-8")
     assert page == releases_page.written(page), "python -m tools.releases_page"

@@ -7,6 +7,7 @@ import pytest
 from tests.support.spark.own_sessions import SCRIPT, run
 
 
+@pytest.mark.exhaustive  # a Spark Connect server of its own
 def test_spark_remote_says_where_spark_is(remote: str) -> None:
     """The server's master, UI address and the rest stay; it gets what a session may set."""
     code = SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')

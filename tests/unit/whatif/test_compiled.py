@@ -29,7 +29,6 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import SimulationResult, simulate
-from tests.support.cases import few_of
 from tests.support.drawn_scenarios import drawn_scenario
 from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING, calm_scenario
@@ -110,7 +109,8 @@ def test_random_scenarios_write_and_finish(
     assert len(_writes(compiled)) > 1_000
 
 
-@pytest.mark.parametrize("commit", few_of(["poll", "record"], ["record"]))
+@pytest.mark.exhaustive  # random scenarios and all that one can say are compared in each run
+@pytest.mark.parametrize("commit", ["poll", "record"])
 def test_a_busy_group_gives_the_same(
     by_both: Callable[[Scenario, int], list[SimulationResult]], commit: Literal["poll", "record"]
 ) -> None:
