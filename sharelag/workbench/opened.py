@@ -95,7 +95,9 @@ class Opened:
 
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
-        return replace(self, choice=replace(self.choice, groups=frozenset(groups)))
+        chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
+        object.__setattr__(chosen, "_later", self._later)
+        return chosen
 
     # ---- questions -------------------------------------------------------------------------------
 

@@ -99,18 +99,18 @@ class QuickReading(Reading):
         """Return a reading of the same records as of another moment, without history."""
         return QuickReading(self.source, as_of, self.choice, self.over, history=False)
 
-    def before(self, as_of: Moment) -> StateTopic | None:
+    def before(self, as_of: Moment, choice: Choice) -> StateTopic | None:
         """Return the state as of an earlier time; None where that has to be read anew.
 
         What that needs is kept: the decoded records, unless they are very many.
         """
-        is_known = isinstance(as_of, datetime) and as_of <= self.now and not self.choice.groups
-        if not is_known or self.counted.records > KEPT:
+        is_all = not self.choice.groups and self.counted.records <= KEPT
+        if not is_all or not isinstance(as_of, datetime) or as_of > self.now:
             return None
         version = self.source.version()
         kept = self.once("kept", lambda: keep_records(self.source, self.choice.generation))
         whole = self._history if version is not None and version == self._version else None
-        return kept.up_to(as_of, self.source.kafka_version, whole)
+        return kept.up_to(as_of, choice.groups, self.source.kafka_version, whole)
 
     def _whole(self) -> QuickReading:
         is_whole = self._with_health and self.as_of is None and not self.choice.groups
@@ -230,7 +230,7 @@ class QuickReading(Reading):
     @property
     def _read(self) -> StateTopic:
         def read() -> StateTopic:
-            if self._later is not None and (found := self._later.before(self.as_of)) is not None:
+            if self._later is not None and (found := self._later.before(self.as_of, self.choice)):
                 return found
             self._version = self.source.version()
             if self._with_history:

@@ -71,18 +71,21 @@ class Kept(NamedTuple):
     gaps: pa.Table
     goes_back: bool  # whether one may have an earlier time than the one before: clocks are set back
 
-    def up_to(self, as_of: datetime, version: Told, whole: pa.Table | None) -> StateTopic:
+    def up_to(
+        self, as_of: datetime, groups: frozenset[str], version: Told, whole: pa.Table | None
+    ) -> StateTopic:
         """Return what `read_whole` does; ``whole`` is the history of all, where that is known."""
         from sharelag.replay.history import history_arrow
 
-        records = up_to(self.records, as_of)
+        records = up_to(filter_groups(self.records, groups), as_of)
         if whole is None or self.goes_back:
             history = pa.Table.from_batches([history_arrow(records, self.gaps)])
         else:  # what came before a moment does not depend on what comes after it
-            history = whole.filter(pc.field("record_timestamp") <= as_of)
-        times = pc.min_max(records.column("timestamp")).as_py()
+            history = filter_groups(whole, groups).filter(pc.field("record_timestamp") <= as_of)
+        times = self.records.column("timestamp")  # of all groups
+        span = pc.min_max(times.filter(pc.less_equal(times, as_of))).as_py()
         counted = self.counted._replace(
-            records=records.num_rows, first=times["min"], last=times["max"]
+            records=records.num_rows, first=span["min"], last=span["max"]
         )
         windows = pa.Table.from_batches([replay_arrow(records, version)])
         return StateTopic(windows, counted, self.gaps, history)
