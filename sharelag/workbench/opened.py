@@ -139,7 +139,8 @@ class Opened:
             keep = {"history": False} if self._is_here() else {}
             return self._once("reading", lambda: self._read(**keep))
         reading = self.reading
-        if not self.asks_once and asked.needs & {"lag", "windows", "brokers", "evidence"}:
+        of_states = asked.needs & {"lag", "windows", "brokers", "evidence"}
+        if of_states and not self.asks_once and not asked.needs <= {"lag", "windows", "offsets"}:
             reading.read_ahead()  # on Spark one pass finds what later questions need, too
         return reading
 
