@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 
 import { age } from "../sharelag_widgets/dashboards/age.js";
 import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
-import { formatOf, csvLine, duration, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
+import { csvLine, duration, formatOf, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
 import { hearing } from "../sharelag_widgets/shared/hearing.js";
 import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
 import { awaitPlotly } from "../sharelag_widgets/plotly_once.js";

@@ -107,7 +107,7 @@ test("what is looked at and what is picked: either, both, or neither", () => {
   const under = "Offset 103: Available, delivery count 3; run 103 to 104";
   assert.equal(spotWords(pieces, null, []), "No offset chosen: use the arrow keys, or point at one.");
   assert.equal(spotWords(pieces, null, [20, 20]), "You picked 20.");
-  assert.equal(spotWords(pieces, null, [1020, 1029]), "You picked 1020 to 1\u202f029.");
+  assert.equal(spotWords(pieces, null, [1020, 1029]), "You picked 1020 to 1029.");
   assert.equal(spotWords(pieces, 103, []), under);
   assert.equal(spotWords(pieces, 103, [20, 20]), `${under} \u2014 picked 20`);
   assert.equal(spotWords(pieces, 103, [20, 29]), `${under} \u2014 picked 20 to 29`);
