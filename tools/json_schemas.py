@@ -25,6 +25,7 @@ from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.search import PROBES
 from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
+from sharelag.whatif.tuned import TRADED, TUNED
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
 _TOPIC = pa.field("topic", pa.string())
@@ -145,6 +146,8 @@ def _simulated() -> dict[str, dict[str, Any]]:
         "simulate-fewest-members": [variant, goal, *PROBES, answer],
         "simulate-timeline": [variant, *of_run, *steps, fetching],
         "simulate-against": [variant, *ANSWERS],
+        "simulate-tune": list(TUNED),
+        "simulate-tune-front": list(TRADED),
         "simulate-scenarios": about,
     }
     return {name: properties(pa.schema(fields)) for name, fields in tables.items()}

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import ANSWER, CHOICE, INPUT, command
+from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of
 from sharelag.cli.output import write
 from sharelag.cli.partial import PARTIAL
 from sharelag.cli.simulate_options import (
+    BETWEEN,
     SCENARIO,
+    SEEDS,
     TRIALS,
     VARIANTS,
     given_seeds,
     past_of,
+    ranges_of,
     scenario_of,
     seeds_of,
     variants_of,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 #: process makes. At some ten thousand a second the first takes up to half an hour and the second
 #: some hours.
 _MOST_A_RUN, _MOST = 20e6, 100e6
+#: About how many runs the tuner makes.
+_TUNED = 700
 
 
 @command(INPUT, CHOICE, ANSWER, SCENARIO, VARIANTS, TRIALS)
@@ -80,6 +85,9 @@ def simulate(output: str, **options: Any) -> int:
     what decides; without a VERDICT the runs do not tell it from the first one. Intervals, such
     as DIFF-FROM and DIFF-TO of a difference, hold with 95 % confidence together.
 
+    With --tune, it searches settings that keep goals, says how far each of them is from breaking
+    one, and prints Kafka's commands, which it does not run.
+
     With --since, it starts from the state then, with the records that really came: a row says
     what happened, one how the simulation has it, and the others what would have been otherwise.
     Exits with 3 where the simulation does not explain what happened.
@@ -95,7 +103,7 @@ def simulate(output: str, **options: Any) -> int:
     require_names(options)
     if options["since"] is not None:
         return _otherwise(output, options)
-    scenario = scenario_of(options)
+    scenario, settings = scenario_of(options)
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
         _require_an_end(scenario, tried, options)
@@ -104,6 +112,8 @@ def simulate(output: str, **options: Any) -> int:
         write(to_json(one, indent=2) for one in tried.values())
     elif options["against"]:
         _against(tried, output, options)
+    elif options["tune"]:
+        verdict = _tune(tried, settings, output, options)
     elif options["fewest_members"] is not None:
         _search(tried, output, options)
     elif options["what_clears"]:
@@ -142,6 +152,8 @@ def _require_an_end(
         found = search(scenario, **_to_clear(scenario, options))
         sizes = [size(replace(scenario, duration_ms=found.horizon_ms))]
         runs = found.runs * (len(given_seeds(options)) or found.seeds)
+    elif options["tune"]:
+        sizes, runs = [size(one) for one in tried.values()], _TUNED
     else:
         sizes = [size(one) for one in tried.values()]
         each = _each(options)
@@ -166,7 +178,7 @@ def _require_an_end(
 def _each(options: dict[str, Any]) -> int:
     """Return runs of a variant and seed, those of a search as many as halving takes at least."""
     if options["fewest_members"]:
-        least, most = options["between"]
+        least, most = options["between"] or BETWEEN
         return 1 + int(log2(most - least + 1))
     return 2 if options["optimal"] or options["against"] else 1
 
@@ -276,7 +288,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     from sharelag.whatif.search import Goal, fewest_members
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
-    least, most = options["between"]
+    least, most = options["between"] or BETWEEN
     rows, sentences = [], []
     for name, scenario in tried.items():
         with simulation_bar() as progress:
@@ -291,6 +303,51 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     write(lines(rows, output, views.PROBES.columns))
     for sentence in sentences:
         tell(terminal(sentence))
+
+
+def _tune(
+    tried: dict[str, Scenario], settings: pa.Table | None, output: str, options: dict[str, Any]
+) -> str:
+    """Print the settings that fit, or what other ones would give; return the verdict."""
+    from functools import partial
+
+    from sharelag.cli.progress_bar import simulation_bar
+    from sharelag.metrics.settings import choose_basis
+    from sharelag.model.versions import told
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.whatif.tune import tune
+
+    (scenario,) = tried.values()
+    known: dict[str, Any] = {"settings": settings}
+    if settings is not None:
+        source = source_of(options)
+        known["kafka_version"] = choose_basis(settings, told(source.kafka_version)).version
+        if (config := getattr(source, "config", None)) is not None:
+            known |= {"server": config.bootstrap_servers, "command_config": config.command_config}
+    if options["sweep"]:
+        from sharelag.engine.spark.sweep import sweep
+
+        known["runs"] = partial(sweep, out=options["sweep"])
+    with simulation_bar() as progress:
+        found = tune(
+            scenario,
+            options["goal"],
+            ranges=ranges_of(options),
+            seeds=options["seeds"] or SEEDS,
+            seed=next(iter(options["seed"]), 0),
+            confidence=options["confidence"],
+            progress=progress,
+            **known,
+        )
+    if options["front"]:
+        rows = found.traded_for_people() if output == "human" else plain_rows(found.front)
+        write(lines(rows, output, views.TRADED.columns))
+    else:
+        write(lines(plain_rows(found.settings), output, views.TUNED.columns))
+    for sentence in found.sentences():
+        tell(terminal(sentence))
+    return found.verdict()
 
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:

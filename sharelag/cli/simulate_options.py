@@ -16,11 +16,15 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sharelag.whatif.past import Past
     from sharelag.whatif.scenario import Scenario
 
 #: How many seeds answer a question for which one is not enough.
 SEEDS = 20
+#: How many members are searched.
+BETWEEN = [1, 64]
 _MS = timedelta(milliseconds=1)
 
 
@@ -71,7 +75,7 @@ SCENARIO = [
         type=Duration(most=timedelta.max),
         metavar="DURATION",
         help="How long to simulate.  [default: that of the scenario; of an input 10m, and "
-        "with --compare less of a busy group, down to 2m]",
+        "with --compare and --tune less of a busy group, down to 2m]",
     ),
     click.option(
         "--rebalance-every",
@@ -178,12 +182,27 @@ TRIALS = [
         help="Find the fewest members that meet a goal, such as 'age_p95<30s'.",
     ),
     click.option(
+        "--tune",
+        is_flag=True,
+        help="Search settings and members that keep every --goal for the fewest member-hours. "
+        "--setting NAME=LOW..HIGH and --between narrow what is tried; NAME=VALUE stays.",
+    ),
+    click.option(
+        "--goal",
+        multiple=True,
+        metavar="GOAL",
+        help="What --tune is to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
+    ),
+    click.option(
+        "--front",
+        is_flag=True,
+        help="With --tune, print what more or fewer member-hours would give instead of settings.",
+    ),
+    click.option(
         "--between",
         type=Counts(bounds=True),
-        default="1,64",
-        show_default=True,
         metavar="N,N",
-        help="Range of member counts to search.",
+        help="Range of member counts to search.  [default: 1,64]",
     ),
     click.option(
         "--confidence",
@@ -211,7 +230,7 @@ def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
     """Return the seeds that were named, or as many as the question takes of so many variants."""
     from sharelag.whatif.comparison.intervals import enough_seeds
 
-    many = any(options[name] for name in ("against", "fewest_members", "sweep", "since"))
+    many = any(options[name] for name in ("against", "fewest_members", "sweep", "since", "tune"))
     quick = enough_seeds(variants, options["confidence"]) if options["compare"] else 1
     return given_seeds(options) or list(range(SEEDS if many else quick))
 
@@ -241,7 +260,8 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
         scenario,
         assignors=options["assignor"],
         members=options["members"] or (),
-        settings=settings_of(options["setting"]),
+        # The tuner's are ranges, and no variants.
+        settings=settings_of(() if options["tune"] else options["setting"]),
     )
     tried = autoscaled(tried, options["autoscale"])
     if options["compare"] and options["scenario"] is None and scenario not in tried.values():
@@ -249,19 +269,39 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
     return tried
 
 
-def scenario_of(options: dict[str, Any]) -> Scenario:
-    """Return the scenario that was named, or one that continues from an input."""
+def ranges_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that the tuner may try of what was named, as numbers or texts."""
+    found: dict[str, Any] = {}
+    for text in options["setting"]:
+        name, equals, value = text.partition("=")
+        if not equals or not value or name in found:
+            raise click.UsageError(
+                f"with --tune, --setting takes NAME=VALUE or NAME=LOW..HIGH once, not {text!r}."
+            )
+        low, dots, high = value.partition("..")
+        found[name] = (low, high) if dots else value
+    if options["between"]:
+        found["members"] = tuple(options["between"])
+    return found
+
+
+def scenario_of(options: dict[str, Any]) -> tuple[Scenario, pa.Table | None]:
+    """Return the scenario that was named, or one that continues from an input, and its settings.
+
+    Those are `sharelag.schemas.SETTINGS`; None of a scenario that was named.
+    """
     from sharelag.whatif.gallery import named
     from sharelag.whatif.horizon import cut_short
 
     name = options["scenario"]
+    settings = None
     if name is None:
-        scenario = _from_input(options)
+        scenario, settings = _from_input(options)
     elif name.endswith(".json") or Path(name).is_file():
         scenario = _from_file(name)
     else:
         scenario = named(name)
-    is_quick = options["compare"] and not options["sweep"] and name is None
+    is_quick = (options["compare"] or options["tune"]) and not options["sweep"] and name is None
     lasting = options["duration"]
     if lasting is not None:
         scenario = replace(scenario, duration_ms=round(lasting / _MS))
@@ -272,7 +312,7 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
         scenario = replace(
             scenario, settings=replace(scenario.settings, rebalance_interval_ms=every)
         )
-    return scenario
+    return scenario, settings
 
 
 def past_of(options: dict[str, Any]) -> Past:
@@ -302,7 +342,7 @@ def _from_file(name: str) -> Scenario:
     return from_json(text)
 
 
-def _from_input(options: dict[str, Any]) -> Scenario:
+def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
     from sharelag.engine import engines
     from sharelag.whatif.from_cluster import scenario_from
     from sharelag.whatif.scenario import Service
@@ -318,4 +358,4 @@ def _from_input(options: dict[str, Any]) -> Scenario:
         evidence, service=None if mean is None else Service(mean / _MS, "exponential")
     )
     read_by(evidence, source)
-    return scenario
+    return scenario, evidence.settings

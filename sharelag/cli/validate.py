@@ -22,8 +22,10 @@ _OF = {
     "baseline": ("compare",),
     "measure": ("compare",),
     "optimal": ("compare",),
-    "between": ("fewest_members",),
-    "confidence": ("compare", "against", "fewest_members", "since"),
+    "between": ("fewest_members", "tune"),
+    "confidence": ("compare", "against", "fewest_members", "since", "tune"),
+    "goal": ("tune",),
+    "front": ("tune",),
     "until": ("since",),
     "alert": ("since",),
     "chart": ("since",),
@@ -32,7 +34,7 @@ _OF = {
 _NOT_PAST = ("scenario", "duration", "autoscale", "service_ms", "over", "rebalance_every", "sweep")
 _QUESTIONS = (
     *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
-    "since",
+    *("since", "tune"),
 )
 
 
@@ -97,19 +99,22 @@ def require_names(options: dict[str, Any]) -> None:
             raise InputError(f"unknown measure {name!r}: choose one of {', '.join(measures())}")
         if name in OVER_OPTIMAL.names and not options["optimal"]:
             raise click.UsageError(f"--measure {name} needs --optimal: add it.")
-    if options["fewest_members"] is not None:
-        Goal.parse(options["fewest_members"], options["confidence"])
+    for goal in filter(None, (options["fewest_members"], *options["goal"])):
+        Goal.parse(goal, options["confidence"])
 
 
 def _require_one(options: dict[str, Any]) -> None:
     requested = [name for name in _QUESTIONS if options[name]]
-    requested += ["sweep"] if options["sweep"] and not options["compare"] else []
+    with_sweep = options["compare"] or options["tune"]
+    requested += ["sweep"] if options["sweep"] and not with_sweep else []
     if len(requested) > 1:
         raise click.UsageError(f"{flags(requested)} cannot be combined.")
     if options["fewest_members"] and options["members"]:
         raise click.UsageError(
             "--fewest-members varies the number of members: remove --members, or use --between."
         )
+    if options["tune"]:
+        _require_tunable(options)
     if options["what_clears"] and (set_ := given_options(("setting", "autoscale"))):
         raise click.UsageError(f"--what-clears tries assignors and members: remove {flags(set_)}.")
     if options["since"] and (of_others := given_options(_NOT_PAST)):
@@ -122,6 +127,18 @@ def _require_one(options: dict[str, Any]) -> None:
         )
 
 
+def _require_tunable(options: dict[str, Any]) -> None:
+    """Refuse what the tuner varies itself, or cannot do without."""
+    if not options["goal"]:
+        raise click.UsageError("--tune needs a goal: add --goal, such as --goal 'age_p95<30s'.")
+    if varied := given_options(("members", "autoscale")):
+        raise click.UsageError(
+            f"--tune varies the number of members: remove {flags(varied)}, or use --between."
+        )
+    if len(options["assignor"]) > 1 or len(options["seed"]) > 1:
+        raise click.UsageError("--tune goes by one assignor and one seed: give each once.")
+
+
 def _require_seeds(options: dict[str, Any]) -> None:
     named, count = options["seed"], options["seeds"]
     if named and count:
@@ -130,10 +147,12 @@ def _require_seeds(options: dict[str, Any]) -> None:
         raise click.UsageError("--show-scenario runs nothing: remove --seed and --seeds.")
     if len(set(named)) < len(named):
         raise click.UsageError("--seed has a duplicate: give each seed once.")
-    if options["fewest_members"] and (count or len(named)) == 1:
-        raise click.UsageError(
-            "--fewest-members needs at least two seeds: one run cannot show chance."
-        )
+    few = [("fewest_members", count or len(named)), ("tune", count)]
+    for name, seeds in few:
+        if options[name] and seeds == 1:
+            raise click.UsageError(
+                f"{flags([name])} needs at least two seeds: one run cannot show chance."
+            )
 
 
 def given_options(among: Collection[str] | None = None) -> list[str]:

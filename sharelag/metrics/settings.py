@@ -182,11 +182,20 @@ def _range(setting: Setting, values: Mapping[str, object], profile: str) -> str 
     if setting.choices:
         pattern = ["by_duration:PnDTnHnMn.nS"] if setting.pattern else []
         return ", ".join((*setting.choices, *pattern))
-    least = _bound(max, setting.least, setting.least_by, values, profile)
-    greatest = _bound(min, setting.greatest, setting.greatest_by, values, profile)
+    least, greatest = bounds(setting, values, profile)
     if least is None and greatest is None:
         return None
     return f"{'' if least is None else least}..{'' if greatest is None else greatest}"
+
+
+def bounds(
+    setting: Setting, values: Mapping[str, object], profile: str = NEWEST
+) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value that brokers with these values take of a setting."""
+    return (
+        _bound(max, setting.least, setting.least_by, values, profile),
+        _bound(min, setting.greatest, setting.greatest_by, values, profile),
+    )
 
 
 def _bound(

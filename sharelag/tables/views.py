@@ -120,6 +120,16 @@ PROBES = view(
     low="FROM",
     high="TO",
 )
+TUNED = view("setting whose now recommended safe_from safe_to cliff")
+TRADED = view(
+    "variant members member_hours goal mean low high difference_from difference_to met",
+    meanings=_MEAN,
+    members="MEMBERS",
+    low="FROM",
+    high="TO",
+    difference_from="DIFF-FROM",
+    difference_to="DIFF-TO",
+)
 MOVING = view(
     "by variant consumer_group share_group difference low high better",
     meanings={

@@ -4,6 +4,7 @@
     simulate(scenario, seed=0).summary
     compare(variants(scenario, assignors=["simple", "lag-aware-sticky"])).differences
     what_clears(scenario)                                       # assignors x members
+    tune(scenario, ["age_p95<30s", "redelivered_share<1%"])     # settings and members that fit
     assign("simple", members, topics)                           # an assignor alone
 
 Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from sharelag.whatif.scenario_json import from_json, to_json
     from sharelag.whatif.search import Found, Goal, fewest_members
     from sharelag.whatif.simulate import SimulationResult, simulate
+    from sharelag.whatif.tune import tune
+    from sharelag.whatif.tuned import Tuned
     from sharelag.whatif.workload import Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -82,6 +85,7 @@ __all__ = [
     "SimulationResult",
     "TargetAge",
     "Topic",
+    "Tuned",
     "assign",
     "assignor_descriptions",
     "assignor_names",
@@ -100,6 +104,7 @@ __all__ = [
     "should_move",
     "simulate",
     "to_json",
+    "tune",
     "variants",
     "what_clears",
     "what_if",
@@ -127,6 +132,8 @@ _HOMES = {
     "scenario_json": "from_json to_json",
     "search": "Found Goal fewest_members",
     "simulate": "SimulationResult simulate",
+    "tune": "tune",
+    "tuned": "Tuned",
     "workload": "Burst PartitionStart Producer Topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -40,7 +40,7 @@ from sharelag.whatif.scenario import Scenario
 
 _KNOWN = tuple(name for name in MEASURED if name in RUNS.names)
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*)\s*")
+_GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*%?)\s*")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Goal:
 
     @classmethod
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
-        """Read ``age_p95<30s`` or ``lag_p95 <= 1000``.
+        """Read ``age_p95<30s``, ``lag_p95 <= 1000`` or ``redelivered_share<1%``.
 
         Parameters
         ----------
@@ -91,8 +91,9 @@ class Goal:
             raise _invalid(text, "write a measure and its limit, such as age_p95<30s")
         written, sign, limit = found.groups()
         measure = f"{written}_ms" if f"{written}_ms" in _KNOWN else written
+        is_percent = limit.endswith("%") and measure.endswith("_share")
         try:
-            number = float(limit)
+            number = float(limit[:-1]) / 100 if is_percent else float(limit)
         except ValueError:
             number = None
         if measure in _KNOWN and measure.endswith("_ms"):
@@ -114,6 +115,8 @@ class Goal:
 
     def _limit(self) -> str:
         """The goal as `parse` reads it: a time in the largest unit in which it is at least 1."""
+        if self.measure.endswith("_share"):
+            return f"{100 * self.limit:.12g}%"
         if not self.measure.endswith("_ms"):
             return f"{self.limit:.12g}"
         written = (
@@ -260,11 +263,7 @@ def fewest_members(
         raise InputError(
             "one run cannot show whether a difference is chance: give at least two seeds"
         )
-    if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
-        raise InputError(
-            f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
-            f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
-        )
+    require_seen(goal, scenario)
     tried: dict[int, tuple[dict[str, object], pa.Table]] = {}
 
     def meets(count: int) -> bool:
@@ -281,6 +280,21 @@ def fewest_members(
     monotone = not (True in met and False in met[met.index(True) :])
     runs = pa.concat_tables([tried[count][1] for count in sorted(tried)])
     return Found(members, goal, pa.Table.from_pylist(rows, schema=PROBES), runs, monotone)
+
+
+def require_seen(goal: Goal, scenario: Scenario) -> None:
+    """Refuse a goal that lies beyond the end of the scenario.
+
+    Raises
+    ------
+    InputError
+        With what makes it seen.
+    """
+    if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
+        raise InputError(
+            f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
+            f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
+        )
 
 
 def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
@@ -306,10 +320,11 @@ def _probe(
     runs = run_all(grid({counted(count, "member"): scenario.with_members(count)}, seeds), progress)
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
     found = one_sided_interval(values, goal.confidence)
-    return {"members": count, **known(values), **found._asdict(), "met": _met(found, goal)}, runs
+    return {"members": count, **known(values), **found._asdict(), "met": is_met(found, goal)}, runs
 
 
-def _met(found: Interval, goal: Goal) -> bool | None:
+def is_met(found: Interval, goal: Goal) -> bool | None:
+    """Whether a mean keeps a goal, by its one-sided bounds; None: the runs do not say."""
     _, low, high = found
     if low is None or high is None:
         if found.mean is not None:

@@ -61,6 +61,8 @@ SUMMARY = Table(
     Own("lost", "deleted before they were finished"),
     Column("deliveries", F.COUNT, "records that members were given, each time"),
     Column("redeliveries", F.COUNT, "deliveries beyond the first of their record"),
+    Column("redelivered_share", F.RATIO, "share of the deliveries that were not the first of their "
+           "record; null without any"),
     Column("expired", F.COUNT, "deliveries whose lock expired"),
     Column("wasted", F.COUNT, "deliveries that finished nothing"),
     Column("wasted_share", F.RATIO, "share of the deliveries that finished nothing; null without "
@@ -165,4 +167,35 @@ ANSWERS = Table(
     Column("share_group", F.RATIO, "mean over the same runs as a share group"),
     Own("difference", "the share group's less the consumer group's, seed by seed"),
     "low high better",
+)  # fmt: skip
+
+TUNED = Table(
+    "tuned", "a setting that was tuned",
+    Column("setting", F.TEXT, "as Kafka names it; members; renew: whether members renew locks"),
+    Column("whose", F.TEXT, "where it is set: group, broker, consumer, application or deployment"),
+    Column("now", F.TEXT, "value as it is; null: members differ", "NOW"),
+    Column("recommended", F.TEXT, "value with which the goals are met for the fewest member-hours"),
+    Column("safe_from", F.TEXT, "the least value tried that keeps the goals, all else as "
+           "recommended; null: not a number, or no goals are kept"),
+    Column("safe_to", F.TEXT, "the greatest value tried that keeps the goals, all else as "
+           "recommended; null: not a number, or no goals are kept"),
+    Column("cliff", F.TEXT, "what no longer holds beyond that, and from which value; null: all "
+           "that may be set keeps the goals"),
+)  # fmt: skip
+#: Of the variants as they are and as recommended, runs are those that the tuner did not see; of the
+#: front those of the search.
+TRADED = Table(
+    "traded", "a goal and settings between which to choose",
+    Own("variant", "as it is, recommended, or the settings of one on the front: no other one tried "
+        "is as good by all goals for as few member-hours"),
+    Own("members", "that the group has then", _INT),
+    Own("member_hours", "mean over the runs"),
+    Column("goal", F.TEXT, "what is to be kept"),
+    "n",
+    Own("unknown", "runs in which it is not, such as the drain time of one that never drained",
+        _INT),
+    "mean low high",
+    Column("difference_from", F.RATIO, "lower bound of the difference to the group as it is"),
+    Column("difference_to", F.RATIO, "upper bound of the difference to the group as it is"),
+    Own("met", "null: the runs do not say", pa.bool_()),
 )  # fmt: skip

@@ -39,6 +39,7 @@ MEASURED: dict[str, Measure] = {
     "archived": Measure("lower", "offsets"),
     "lost": Measure("lower", "offsets"),
     "redeliveries": Measure("lower", "records"),
+    "redelivered_share": Measure("lower", ""),
     "expired": Measure("lower", "records"),
     "wasted": Measure("lower", "records"),
     "wasted_share": Measure("lower", ""),

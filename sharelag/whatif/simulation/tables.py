@@ -267,6 +267,9 @@ def summary(
         "lost": sum(tally.lost),
         "deliveries": totals["deliveries"],
         "redeliveries": totals["redeliveries"],
+        "redelivered_share": totals["redeliveries"] / totals["deliveries"]
+        if totals["deliveries"]
+        else None,
         "expired": sum(tally.expired),
         "wasted": ended - useful,
         "wasted_share": 1 - useful / ended if ended else None,

@@ -426,6 +426,13 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--between", "1,64"), "--between needs --fewest-members"),  # the default, but given
         (("--confidence", "0.9"), "--confidence needs --compare or --against or --fewest-members"),
         (("--confidence", "0.9", "--timeline"), "--confidence needs --compare or"),
+        (("--tune",), "--tune needs a goal"),
+        (("--goal", "lag_end<1"), "--goal needs --tune: add it"),
+        (("--front",), "--front needs --tune: add it"),
+        (("--tune", "--goal", "lag_end<1", "--members", "2"), "remove --members"),
+        (("--tune", "--goal", "lag_end<1", "--seeds", "1"), "--tune needs at least two seeds"),
+        (("--tune", "--goal", "lag_end<1", "--compare"), "--compare and --tune cannot be combined"),
+        (("--tune", "--goal", "lag_end<1", "--setting", "renew"), "NAME=LOW..HIGH once"),
         (("--compare", "--measure", "drain_over_optimal"), "needs --optimal: add it"),
         (("--fewest-members", "lag_end<1", "--seeds", "1"), "needs at least two seeds"),
         (("--fewest-members", "lag_end<1", "--seed", "7"), "needs at least two seeds"),
@@ -471,6 +478,7 @@ def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
         ),
         (("--compare", "--measure", "nothing"), "unknown measure 'nothing'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),
+        (("--tune", "--goal", "soon"), "invalid goal 'soon'"),
     ],
 )
 def test_what_is_not_there_is_said_before_anything_is_read(

@@ -24,6 +24,14 @@ METRICS = Path(__file__).resolve().parents[2] / "data" / "metrics" / "first.prop
 #: Records of a dead-letter queue, with headers as KIP-1191 has them.
 QUEUE = Path(__file__).resolve().parents[2] / "data" / "dead_letters.parquet"
 IDLE = ("simulate", "--scenario", "idle-members", "--duration", "8s")
+#: Two numbers of members to choose between.
+TUNED = (
+    *("--tune", "--goal", "lag_end<9000", "--seeds", "2", "--between", "11,12"),
+    *("--setting", "share.record.lock.duration.ms=30000", "--setting", "renew=false"),
+    *("--setting", "share.partition.max.record.locks=2000", "--setting", "max.poll.records=50"),
+    *("--setting", "share.delivery.count.limit=5"),
+    *("--setting", "share.acquire.mode=batch_optimized"),
+)
 #: A command line for each schema.
 PRINTED = {
     "lag": ["lag"],
@@ -66,6 +74,8 @@ PRINTED = {
     ],
     "simulate-timeline": [*IDLE, "--timeline"],
     "simulate-against": [*IDLE, "--seeds", "2", "--against", "consumer-group"],
+    "simulate-tune": [*IDLE, *TUNED],
+    "simulate-tune-front": [*IDLE, *TUNED, "--front"],
     "simulate-scenarios": ["simulate", "--scenario", "list"],
     "report-list": ["report", "list"],
 }  # fmt: skip

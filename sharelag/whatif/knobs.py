@@ -1,0 +1,295 @@
+"""What can be changed about a group, within what its brokers take: settings, members, renewals.
+
+    each = knobs(scenario, {"share.record.lock.duration.ms": (15_000, 30_000), "members": 8})
+    turned(scenario, {"max.poll.records": 50})
+
+A value of a knob that is None leaves the scenario as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from sharelag.durations import duration
+from sharelag.errors import InputError
+from sharelag.metrics.settings import bounds, setting_commands, settings_in_force
+from sharelag.model.settings import each_in_force
+from sharelag.model.settings.catalogue import find
+from sharelag.model.settings.consumer import CONSUMER
+from sharelag.model.versions import NEWEST, has_reached
+from sharelag.schemas import SETTINGS
+from sharelag.whatif.consumers import KAFKA_NAMES
+from sharelag.whatif.grid import variants
+from sharelag.whatif.scenario import Member, Scenario
+
+Value: TypeAlias = int | str | bool
+#: Values by knob; None: as it is.
+Turned: TypeAlias = Mapping[str, Value | None]
+
+MEMBERS, POLL, MODE, RENEW = "members", "max.poll.records", "share.acquire.mode", "renew"
+_ENABLED = "share.renew.acknowledge.enable"
+#: Since which version of Kafka members can renew locks (KIP-1222).
+_RENEW_SINCE = "4.2"
+#: Settings of groups that are tuned, and the steps between two values.
+_OF_GROUP = {
+    "share.record.lock.duration.ms": 1000,
+    "share.partition.max.record.locks": 100,
+    "share.delivery.count.limit": 1,
+}
+#: Tried where nothing is said: twice Kafka's default of a poll, and at least as many members as
+#: `fewest_members` tries. More may be asked for.
+_MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
+_GREATEST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One thing that can be set.
+
+    Attributes
+    ----------
+    name
+        Kafka's, of the group where it has one; ``members`` or ``renew``.
+    whose
+        Where it is set: ``group``, ``broker`` (for all its groups), ``consumer``, ``application``
+        or ``deployment``.
+    low, high, step
+        Of a number.
+    choices
+        Of anything else.
+    """
+
+    name: str
+    whose: str
+    low: int = 0
+    high: int = 0
+    step: int = 1
+    choices: tuple[Value, ...] = ()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is anything to choose."""
+        return len(self.choices) > 1 or self.low < self.high
+
+    def at(self, share: float) -> Value:
+        """Return the value at a share of the range, by ratios: 1 to 100 has 10 in its middle."""
+        if self.choices:
+            return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
+        value = self.low * (self.high / self.low) ** share
+        return int(min(max(round(value / self.step) * self.step, self.low), self.high))
+
+    def share_of(self, value: Value) -> float:
+        """Return where in the range a value is; those outside are at its end."""
+        if self.choices:
+            place = self.choices.index(value) if value in self.choices else 0
+            return (place + 0.5) / len(self.choices)
+        if self.low == self.high:
+            return 0.0
+        within = min(max(int(value), self.low), self.high)
+        return log(within / self.low) / log(self.high / self.low)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value that keeps the goals, and the next one to try on the way to the end of the range."""
+
+    good: int
+    next: int
+    bad: int | None = None
+    cliff: str = ""
+
+    def told(self, missed: Sequence[str], knob: Knob) -> Edge:
+        """Return the edge once the next value was tried."""
+        if not missed and self.bad is None:
+            return replace(self, good=self.next)
+        good, bad = (self.good, self.next) if missed else (self.next, self.bad)
+        cliff = f"{bad}: {', '.join(missed)}" if missed else self.cliff
+        middle = knob.at((knob.share_of(good) + knob.share_of(bad or good)) / 2)
+        between = (
+            int(middle) if min(good, bad or good) < int(middle) < max(good, bad or 0) else good
+        )
+        return Edge(good, between, bad, cliff)
+
+
+def knobs(
+    scenario: Scenario,
+    ranges: Mapping[str, Any] | None = None,
+    settings: pa.Table | None = None,
+    kafka_version: str = NEWEST,
+) -> tuple[Knob, ...]:
+    """Return what can be tuned.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    ranges : mapping, optional
+        By name, ``(low, high)`` of a number, or a value that is to stay.
+    settings : pyarrow.Table, optional
+        `sharelag.schemas.SETTINGS` of the group and its brokers; those that are missing have
+        Kafka's defaults.
+    kafka_version : str
+        Of the brokers: earlier ones have some settings for all groups only, or not at all.
+
+    Raises
+    ------
+    InputError
+        A name is not one of a knob, or a range is empty or not taken by the brokers.
+    """
+    table = SETTINGS.empty_table() if settings is None else settings
+    (force,) = each_in_force(table, [scenario.group_id]).values()
+    values = {name: one.value for name, one in force.items() if one.source != "assumed"}
+    found = [_of_group(name, step, values, kafka_version) for name, step in _OF_GROUP.items()]
+    now = len(scenario.each_member())
+    room = scenario.settings.max_size
+    most = min(max(_MOST_MEMBERS, _TIMES_MEMBERS * now), room)
+    found.append(Knob(MEMBERS, "deployment", 1, most))
+    found.append(Knob(POLL, "consumer", 1, _MOST_POLLED))
+    if has_reached(kafka_version, CONSUMER[MODE].since):
+        found.append(Knob(MODE, "consumer", choices=("batch_optimized", "record_limit")))
+    each = scenario.each_member() or scenario.members
+    explicit = all(one.behaviour.acknowledgement == "explicit" for one in each)
+    if explicit and has_reached(kafka_version, _RENEW_SINCE):
+        found.append(Knob(RENEW, "application", choices=(False, True)))
+    given = dict(ranges or {})
+    beyond = {MEMBERS: room, POLL: _GREATEST}
+    narrowed = tuple(
+        _narrowed(one, given.pop(one.name, None), beyond.get(one.name, one.high)) for one in found
+    )
+    if given:
+        names = ", ".join(one.name for one in found)
+        raise InputError(f"{next(iter(given))!r} cannot be tuned: choose one of {names}")
+    return narrowed
+
+
+def _of_group(name: str, step: int, values: Mapping[str, object], version: str) -> Knob:
+    own = find(name, version)
+    setting = own or find(f"group.{name}", version)
+    if setting is None:
+        raise InputError(f"Kafka {version} has no {name}: give a later version")
+    least, greatest = bounds(setting, values, version)
+    return Knob(name, "group" if own else "broker", least or 1, greatest or _GREATEST, step)
+
+
+def _narrowed(knob: Knob, given: Any, greatest: int) -> Knob:
+    if given is None:
+        return knob
+    if knob.choices:
+        chosen = str(given).lower()
+        kept = tuple(one for one in knob.choices if str(one).lower() == chosen)
+        if not kept:
+            choices = " or ".join(str(one).lower() for one in knob.choices)
+            raise InputError(f"{knob.name} cannot be {given!r}: give {choices}")
+        return replace(knob, choices=kept)
+    low, high = given if isinstance(given, tuple | list) else (given, given)
+    try:
+        low, high = int(low), int(high)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{knob.name} cannot be {given!r}: give a whole number, or the least and the greatest"
+        ) from None
+    if not knob.low <= low <= high <= greatest:
+        hint = "" if knob.whose not in ("group", "deployment") else ", by the brokers' own settings"
+        raise InputError(
+            f"{knob.name} cannot be from {low} to {high}: give a range within {knob.low} to "
+            f"{greatest}{hint}"
+        )
+    return replace(knob, low=low, high=high)
+
+
+def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None]:
+    """Return the values that a scenario has; None where its members differ."""
+    limits, members = scenario.settings.limits, scenario.each_member() or scenario.members
+    of_members: dict[str, set[Value]] = {
+        POLL: {one.max_poll_records for one in members},
+        MODE: {one.acquire_mode for one in members},
+        RENEW: {one.behaviour.renew_ms is not None for one in members},
+    }
+    found: dict[str, Value | None] = {MEMBERS: len(scenario.each_member())}
+    for knob in each:
+        if knob.name in of_members:
+            values = of_members[knob.name]
+            found[knob.name] = next(iter(values)) if len(values) == 1 else None
+        elif knob.name != MEMBERS:
+            found[knob.name] = getattr(limits, KAFKA_NAMES[knob.name])
+    return {knob.name: found[knob.name] for knob in each}
+
+
+def turned(scenario: Scenario, values: Turned) -> Scenario:
+    """Return a scenario with some values; a lock is renewed when half of it is over."""
+    given: dict[str, Any] = {name: one for name, one in values.items() if one is not None}
+    count = given.pop(MEMBERS, None)
+    polled, mode, renew = (given.pop(name, None) for name in (POLL, MODE, RENEW))
+    if renew:
+        given[_ENABLED] = True
+    several = () if count in (None, len(scenario.each_member())) else (count,)
+    (found,) = variants(scenario, members=several, settings={"": given}).values()
+    half = max(found.settings.limits.lock_duration_ms // 2, 1)
+
+    def member(one: Member) -> Member:
+        renewed = one.behaviour.renew_ms if renew is None else half if renew else None
+        return replace(
+            one,
+            max_poll_records=polled or one.max_poll_records,
+            acquire_mode=mode or one.acquire_mode,
+            behaviour=replace(one.behaviour, renew_ms=renewed),
+        )
+
+    return replace(found, members=tuple(map(member, found.members)))
+
+
+def to_set(
+    scenario: Scenario,
+    each: Sequence[Knob],
+    changed: Mapping[str, Value],
+    settings: pa.Table | None = None,
+    kafka_version: str = NEWEST,
+    server: str | None = None,
+    command_config: Path | None = None,
+) -> list[str]:
+    """Return what to do for each value that changes: Kafka's command, or where to set it.
+
+    Nothing of it is run. Parameters are those of `knobs`, and of
+    `sharelag.metrics.settings.setting_commands`.
+    """
+    table = SETTINGS.empty_table() if settings is None else settings
+    whose = {knob.name: knob.whose for knob in each}
+    texts = {name: str(value).lower() for name, value in changed.items()}
+    given = {name: text for name, text in texts.items() if whose[name] == "group"}
+    renews = changed.get(RENEW)
+    if renews and not scenario.settings.limits.renew_enabled:
+        given[_ENABLED] = "true"
+    found = settings_in_force(table, [scenario.group_id], given, None, kafka_version)
+    said = [
+        f"of the group: {line}"
+        for line in setting_commands(
+            found, given, [scenario.group_id], kafka_version, server, command_config
+        )
+    ]
+    said += [
+        f"of every broker, for all groups: group.{name}={text} in server.properties, then a restart"
+        for name, text in texts.items()
+        if whose[name] == "broker"
+    ]
+    said += [
+        f"of the consumers: {name}={text}"
+        for name, text in texts.items()
+        if whose[name] == "consumer"
+    ]
+    if renews is not None:
+        lock_ms = changed.get("share.record.lock.duration.ms")
+        half = duration(int(lock_ms or scenario.settings.limits.lock_duration_ms) / 2)
+        said.append(
+            f"of the application: acknowledge(record, AcknowledgeType.RENEW) every {half} of work"
+            if renews
+            else "of the application: no AcknowledgeType.RENEW"
+        )
+    if MEMBERS in changed:
+        now = len(scenario.each_member())
+        said.append(f"of the deployment: {changed[MEMBERS]} members instead of {now}")
+    return said

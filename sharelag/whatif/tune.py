@@ -1,0 +1,447 @@
+"""Settings that keep goals for the fewest member-hours, with how far each is from breaking one.
+
+    found = tune(scenario, ["age_p95<30s", "redelivered_share<1%"])
+    found                  # each setting: now, recommended, how far it can go
+    found.front            # what less or more member-hours would give
+    found.comparison       # recommended and as it is, on runs that the tuner did not see
+    found.to_set           # Kafka's commands, and what to set elsewhere; nothing is run
+
+scipy's differential evolution asks for a generation of settings at a time, so that all of its runs
+can be one Spark job. What it finds is then simplified: a setting that does not matter stays as it
+is, and members are taken away as long as the goals are kept. Settings that give up more records
+than the group does as it is are not taken, unless a goal says how many may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.model.versions import NEWEST
+from sharelag.whatif.compare import by_variant_and_seed, compared
+from sharelag.whatif.comparison.intervals import Floats, one_sided_interval
+from sharelag.whatif.comparison.tables import MEASURED
+from sharelag.whatif.consumers import MOST_MEMBERS
+from sharelag.whatif.grid import AS_IT_IS, Progress, grid, run_all
+from sharelag.whatif.knobs import (
+    MEMBERS,
+    Edge,
+    Knob,
+    Value,
+    as_it_is,
+    knobs,
+    to_set,
+    turned,
+)
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.search import Goal, is_met, require_seen
+from sharelag.whatif.tuned import HOURS, RECOMMENDED, TRADED, TUNED, Tuned, answers, judged, text_of
+
+#: Makes the runs of variants and seeds, as `sharelag.engine.spark.sweep.sweep` does.
+Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
+#: A value for each knob; None: as it is.
+Point: TypeAlias = tuple[Value | None, ...]
+#: By measure, one value per seed.
+Values: TypeAlias = dict[str, Floats]
+
+#: Settings in a generation; fewer than the ten per knob of scipy's default, of which each costs
+#: seconds.
+_GENERATION = 16
+#: Seeds of the search, of what is checked of its best, and of the answer: each apart from the
+#: others, so that luck in one is not taken for skill in the next. Five equal ones rule out luck.
+_SEARCH, _CHECK, _FRESH, _APART = range(3), range(100, 105), 1000, 1_000_000
+#: Of the search, how many of the best are checked; and how often a span to a cliff is halved.
+_CHECKED, _HALVED = 6, 4
+#: How far a goal is missed by what never happened.
+_NEVER = 10.0
+#: Of the score of settings that keep the goals: that of those which do not is greater; and how much
+#: it counts how near they are to a limit, less than any member does.
+_MISSED, _NEAR = 2.0, 1e-4
+_MOST_HOURS_PER_MS = MOST_MEMBERS / 3_600_000
+#: Of the records given up as it is, so much more is chance.
+_MORE = 1.01
+#: Measures that differ by less than this part of them are the same.
+_EQUAL = 1e-3
+_GIVEN_UP = "given up"
+_LOST = ("archived", "lost")
+
+
+def in_turn(variants: Mapping[str, Scenario], seeds: Iterable[int]) -> pa.Table:
+    """Make runs in this process, one after the other."""
+    return run_all(grid(variants, seeds))
+
+
+def tune(
+    scenario: Scenario,
+    goals: Iterable[Goal | str],
+    *,
+    ranges: Mapping[str, Any] | None = None,
+    trials: int = 96,
+    seeds: int = 20,
+    seed: int = 0,
+    confidence: float = 0.95,
+    margins: bool = True,
+    settings: pa.Table | None = None,
+    kafka_version: str = NEWEST,
+    runs: Runs = in_turn,
+    server: str | None = None,
+    command_config: Path | None = None,
+    progress: Progress | None = None,
+) -> Tuned:
+    """Find settings and members that keep goals for the fewest member-hours.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The group as it is. Where members may vary, faults of single members are left out.
+    goals : iterable of Goal or str
+        All are to be kept, such as ``age_p95<30s``.
+    ranges, settings, kafka_version
+        Of what may be changed, and within which bounds: as of `sharelag.whatif.knobs.knobs`.
+    trials : int
+        Settings to try in the search.
+    seeds : int
+        Runs of the answer, which the search does not see.
+    seed : int
+        The same one gives the same answer.
+    confidence : float
+        Of the goals that are given as text, and of the differences.
+    margins : bool
+        Whether to find out how far each setting can go, which takes as long as the search.
+    runs : callable
+        Makes the runs of variants and seeds, such as `sharelag.engine.spark.sweep.sweep`.
+    server, command_config
+        For the commands that are printed.
+    progress : callable, optional
+        Called with ``(done, all)``, in runs, as far as can be foreseen.
+
+    Raises
+    ------
+    InputError
+        There is no goal, one lies beyond the end of the scenario, a range cannot be, or nothing may
+        be changed.
+    """
+    wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in goals)
+    if not wanted:
+        raise InputError("there is nothing to tune for: give a goal, such as age_p95<30s")
+    for goal in wanted:
+        require_seen(goal, scenario)
+    if scenario.autoscaler is not None:
+        raise InputError("an autoscaler and the tuner both vary members: tune without it")
+    if trials < 1 or seeds < 2:
+        raise InputError("tuning takes at least one trial, and two seeds for its answer")
+    each = knobs(scenario, ranges, settings, kafka_version)
+    if not any(knob.is_free for knob in each):
+        raise InputError("every setting is to stay as it is: leave something to choose")
+    now = len(scenario.each_member())
+    if now and any(knob.name == MEMBERS and knob.is_free for knob in each):
+        scenario = scenario.with_members(now)
+    foreseen = trials * len(_SEARCH) + 60 * len(_CHECK) + 2 * seeds
+    tuner = _Tuner(scenario, each, wanted, runs, seed * _APART, progress, foreseen)
+    best = tuner.best(trials, seed)
+    changed = {
+        knob.name: value
+        for knob, value, now in zip(each, best, tuner.now, strict=True)
+        if value is not None and value != now
+    }
+    both = {AS_IT_IS: scenario, RECOMMENDED: turned(scenario, changed)}
+    fresh = tuner.make(both, range(_FRESH, _FRESH + seeds))
+    comparison = compared(fresh, AS_IT_IS, confidence, both)
+    return Tuned(
+        wanted,
+        pa.Table.from_pylist(tuner.settings(best, margins), schema=TUNED),
+        pa.Table.from_pylist([*answers(comparison, wanted), *tuner.front()], schema=TRADED),
+        comparison,
+        changed,
+        tuple(to_set(scenario, each, changed, settings, kafka_version, server, command_config)),
+    )
+
+
+class _Tuner:
+    """The search over points, whose runs are kept."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        each: tuple[Knob, ...],
+        goals: tuple[Goal, ...],
+        runs: Runs,
+        first_seed: int,
+        progress: Progress | None,
+        foreseen: int,
+    ) -> None:
+        self._scenario, self._each, self._goals, self._runs = scenario, each, goals, runs
+        self._first_seed, self._progress, self._foreseen, self._done = (
+            first_seed,
+            progress,
+            foreseen,
+            0,
+        )
+        self.now: Point = tuple(as_it_is(scenario, each).values())
+        self._known: dict[tuple[Point, range], Values] = {}
+        self._measures = list(dict.fromkeys([*(goal.measure for goal in goals), HOURS, *_LOST]))
+        self._may_give_up = any(goal.measure in _LOST for goal in goals)
+
+    # ---- runs ----
+
+    def make(self, variants: Mapping[str, Scenario], seeds: range) -> pa.Table:
+        """Make runs with the seeds of this search."""
+        made = self._runs(variants, [self._first_seed + one for one in seeds])
+        self._done += len(variants) * len(seeds)
+        if self._progress is not None:
+            self._progress(self._done, max(self._foreseen, self._done))
+        return made
+
+    def _measure(self, points: Iterable[Point], seeds: range) -> list[Values]:
+        points = list(points)
+        fresh = [one for one in dict.fromkeys(points) if (one, seeds) not in self._known]
+        if fresh:
+            variants = {self.label(point): self._scenario_at(point) for point in fresh}
+            made = self.make(variants, seeds)
+            by_measure = {name: by_variant_and_seed(made, name) for name in self._measures}
+            for label, point in zip(variants, fresh, strict=True):
+                values = {
+                    name: np.array(list(found[label].values()) or [np.nan])
+                    for name, found in by_measure.items()
+                }
+                values[_GIVEN_UP] = values[_LOST[0]] + values[_LOST[1]]
+                self._known[point, seeds] = values
+        return [self._known[one, seeds] for one in points]
+
+    def _scenario_at(self, point: Point) -> Scenario:
+        return turned(self._scenario, dict(zip(self._names, point, strict=True)))
+
+    @property
+    def _names(self) -> list[str]:
+        return [knob.name for knob in self._each]
+
+    def label(self, point: Point) -> str:
+        """Return the settings that a point has otherwise than the group as it is."""
+        differing = [
+            f"{name}={text_of(value)}"
+            for name, value, now in zip(self._names, point, self.now, strict=True)
+            if value is not None and value != now
+        ]
+        return ", ".join(differing) or AS_IT_IS
+
+    # ---- judging ----
+
+    def _broken(self, values: Values, seeds: range) -> dict[str, float]:
+        """Return how far each goal is missed that is, by the means, as a part of its limit."""
+        missed = {}
+        for goal in self._goals:
+            mean = float(values[goal.measure].mean())
+            if np.isnan(mean):
+                never_is_fine = goal.above and MEASURED[goal.measure].censored
+                off = 0.0 if never_is_fine else _NEVER
+            else:
+                off = (goal.limit - mean if goal.above else mean - goal.limit) / (goal.limit or 1.0)
+            if off > 0:
+                missed[str(goal)] = off
+        if not self._may_give_up:
+            (as_now,) = self._measure([self.now], seeds)
+            most = float(as_now[_GIVEN_UP].mean()) * _MORE + 1
+            if (off := float(values[_GIVEN_UP].mean()) - most) > 0:
+                missed["no more records given up"] = off / most
+        return missed
+
+    def _score(self, values: Values) -> float:
+        """Return what the search makes small: what is missed, then cost, then what is near."""
+        missed = self._broken(values, _SEARCH)
+        hours = float(values[HOURS].mean())
+        if missed or np.isnan(hours):
+            return _MISSED + sum(missed.values())
+        most = _MOST_HOURS_PER_MS * self._scenario.duration_ms
+        near = [
+            float(values[goal.measure].mean()) / (goal.limit or 1.0)
+            for goal in self._goals
+            if not goal.above
+        ]
+        return hours / most + _NEAR * (sum(near) / len(near) if near else 0.0)
+
+    def _keeps(self, values: Values) -> bool:
+        """Whether the runs of a check show that all goals are kept."""
+        sure = all(
+            is_met(one_sided_interval(values[goal.measure], goal.confidence), goal)
+            for goal in self._goals
+        )
+        return sure and not self._broken(values, _CHECK)
+
+    # ---- the search ----
+
+    def best(self, trials: int, seed: int) -> Point:
+        """Return the cheapest settings that keep all goals, or those that miss them the least."""
+        self._evolve(trials, seed)
+        searched = [point for point, seeds in self._known if seeds == _SEARCH]
+        scores = {point: self._score(self._known[point, _SEARCH]) for point in searched}
+        order = sorted(searched, key=scores.__getitem__)
+        checked: dict[Point, Values] = {}
+        for begin in range(0, len(order), _CHECKED):
+            few = list(dict.fromkeys([*order[begin : begin + _CHECKED], self.now]))
+            checked |= zip(few, self._measure(few, _CHECK), strict=True)
+            if sure := [point for point in few if self._keeps(checked[point])]:
+                return self._simplified(min(sure, key=lambda one: checked[one][HOURS].mean()))
+            if scores[order[begin]] >= _MISSED:
+                break  # all that follow miss a goal already
+        return min(checked, key=lambda one: sum(self._broken(checked[one], _CHECK).values()))
+
+    def _evolve(self, trials: int, seed: int) -> None:
+        """Try settings, a generation at a time; what is learned stays in `_known`."""
+        from scipy.optimize import differential_evolution  # takes a second to load
+        from scipy.stats import qmc
+
+        free = [place for place, knob in enumerate(self._each) if knob.is_free]
+        size = max(min(_GENERATION, trials), 5)  # scipy takes no smaller one
+        drawn = qmc.LatinHypercube(len(free), rng=seed).random(size)
+        now = [
+            0.5 if self.now[place] is None else self._each[place].share_of(self.now[place] or 0)
+            for place in free
+        ]
+        drawn[0] = now  # then the same settings with fewer and more members
+        if MEMBERS in self._names and (place := self._names.index(MEMBERS)) in free:
+            for row, factor in enumerate((0.5, 1.5, 2.5), start=1):
+                drawn[row] = now
+                count = max(round(int(self.now[place] or 1) * factor), 1)
+                drawn[row, free.index(place)] = self._each[place].share_of(count)
+
+        def scores(shares: Floats) -> Floats:
+            points = []
+            for column in np.atleast_2d(shares.T):
+                point = [knob.at(0.0) for knob in self._each]
+                for where, share in zip(free, column, strict=True):
+                    point[where] = self._each[where].at(float(share))
+                points.append(tuple(point))
+            return np.array([self._score(one) for one in self._measure(points, _SEARCH)])
+
+        differential_evolution(
+            scores,
+            [(0.0, 1.0)] * len(free),
+            init=drawn,
+            maxiter=max(trials // size - 1, 0),
+            tol=0,
+            mutation=(0.4, 0.9),
+            polish=False,
+            updating="deferred",
+            vectorized=True,
+            rng=seed,
+        )
+
+    def _simplified(self, point: Point) -> Point:
+        """Take members away as long as goals are kept, then leave as it is what does not matter."""
+        place = self._names.index(MEMBERS)
+        most = point[place]
+        too_few, enough = self._each[place].low - 1, most
+        while enough is not None and int(enough) - too_few > 1:
+            # One fewer first: the search mostly ends near the least.
+            count = int(enough) - 1 if enough == most else (too_few + int(enough)) // 2
+            tried = (*point[:place], count, *point[place + 1 :])
+            if self._keeps(self._measure([tried], _CHECK)[0]):
+                enough, point = count, tried
+            else:
+                too_few = count
+        cost = self._measure([point], _CHECK)[0][HOURS].mean()
+        for place, (knob, now) in enumerate(zip(self._each, self.now, strict=True)):
+            may_be = now is None or knob.at(knob.share_of(now)) == now
+            if knob.name == MEMBERS or not may_be or point[place] == now:
+                continue
+            tried = (*point[:place], now, *point[place + 1 :])
+            (values,) = self._measure([tried], _CHECK)
+            if self._keeps(values) and values[HOURS].mean() <= cost * _MORE:
+                point = tried
+        return point
+
+    # ---- the answer ----
+
+    def settings(self, best: Point, margins: bool) -> list[dict[str, Any]]:
+        """Return the rows of `TUNED`."""
+        is_kept = margins and not self._broken(self._measure([best], _CHECK)[0], _CHECK)
+        edges = self._edges(best) if is_kept else {}
+        others = [
+            (place, (*best[:place], choice, *best[place + 1 :]))
+            for place, knob in enumerate(self._each)
+            for choice in knob.choices
+            if is_kept and len(knob.choices) > 1 and choice != best[place]
+        ]
+        lost: dict[int, list[str]] = {}
+        measured = self._measure([point for _, point in others], _CHECK)
+        for (place, point), values in zip(others, measured, strict=True):
+            if missed := self._broken(values, _CHECK):
+                lost.setdefault(place, []).append(f"{text_of(point[place])}: {', '.join(missed)}")
+        rows = []
+        for place, (knob, value) in enumerate(zip(self._each, best, strict=True)):
+            down, up = edges.get((place, False)), edges.get((place, True))
+            cliffs = [one.cliff for one in (down, up) if one is not None and one.cliff]
+            now = self.now[place]
+            rows.append(
+                {
+                    "setting": knob.name,
+                    "whose": knob.whose,
+                    "now": None if now is None else text_of(now),
+                    "recommended": text_of(value) if value is not None else AS_IT_IS,
+                    "safe_from": None if down is None else str(down.good),
+                    "safe_to": None if up is None else str(up.good),
+                    "cliff": "; ".join([*cliffs, *lost.get(place, [])]) or None,
+                }
+            )
+        return rows
+
+    def _edges(self, best: Point) -> dict[tuple[int, bool], Edge]:
+        """Return how far each number can go, down and up, all else as recommended."""
+        edges = {
+            (place, is_up): Edge(int(value), knob.high if is_up else knob.low)
+            for place, (knob, value) in enumerate(zip(self._each, best, strict=True))
+            if knob.is_free and not knob.choices and value is not None
+            for is_up in (False, True)
+        }
+        for _ in range(1 + _HALVED):
+            asked = {where: one for where, one in edges.items() if one.next != one.good}
+            points = [
+                (*best[:place], one.next, *best[place + 1 :]) for (place, _), one in asked.items()
+            ]
+            for (where, one), values in zip(
+                asked.items(), self._measure(points, _CHECK), strict=True
+            ):
+                missed = list(self._broken(values, _CHECK))
+                edges[where] = one.told(missed, self._each[where[0]])
+        return edges
+
+    def front(self) -> list[dict[str, Any]]:
+        """Return the rows of `TRADED` of the points of the search that no other one beats."""
+        points = [point for point, seeds in self._known if seeds == _SEARCH]
+        points.sort(key=lambda point: self.label(point).count(","))  # few changes come first
+        taken: list[Floats] = []
+        costs = np.array([self._costs(self._known[point, _SEARCH]) for point in points])
+        rows: list[dict[str, Any]] = []
+        order = np.lexsort(costs.T[::-1])
+        place = self._names.index(MEMBERS)
+        for at in order:
+            if points[at] == self.now or not np.isfinite(costs[at]).all():
+                continue  # of the group as it is the answer has rows
+            as_good, better = (costs <= costs[at]).all(axis=1), (costs < costs[at]).any(axis=1)
+            if (as_good & better).any():
+                continue
+            if any(np.allclose(costs[at], one, rtol=_EQUAL) for one in taken):
+                continue  # the same with other settings
+            taken.append(costs[at])
+            values = self._known[points[at], _SEARCH]
+            about = {
+                "variant": self.label(points[at]),
+                "members": points[at][place],
+                HOURS: float(values[HOURS].mean()),
+            }
+            rows += [about | judged(goal, values[goal.measure]) for goal in self._goals]
+        return rows
+
+    def _costs(self, values: Values) -> list[float]:
+        signs = [-1.0 if goal.above else 1.0 for goal in self._goals]
+        measured = [values[goal.measure].mean() for goal in self._goals]
+        found = [
+            values[HOURS].mean(),
+            *(sign * one for sign, one in zip(signs, measured, strict=True)),
+        ]
+        return [float(one) if not np.isnan(one) else np.inf for one in found]
