@@ -274,6 +274,8 @@ def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> 
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "dark")
     expect(board.locator(".sl-cards")).to_have_attribute("data-theme", "dark")
     expect(bar).to_have_css("background-color", "rgb(21, 24, 29)")
+    for words in ("Range", "Group"):
+        expect(bar.get_by_text(words, exact=True)).to_have_css("color", "rgb(230, 233, 239)")
     page.wait_for_function(IDLE)
     bar.get_by_label("Theme").select_option("")
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "light")

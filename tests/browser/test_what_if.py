@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,14 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
     # Of the machine's time, as others may use the machine meanwhile.
     assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 60
     expect(page.locator(".sl-chart:visible")).to_have_count(2)  # the grid, and the curves
+    words = page.locator(".sl-chart:visible").first.locator(".textpoint text")
+    boxes = words.evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right, at.top])"
+    )
+    lines = sorted(boxes, key=lambda box: (box[2], box[0]))
+    beside = [(one, other) for one, other in pairwise(lines) if one[2] == other[2]]
+    assert beside
+    assert all(one[1] <= other[0] for one, other in beside)
     assert axe_violations(page, ".sharelag-dashboard") == []
     watched.assert_quiet()
     page.close()

@@ -605,6 +605,13 @@ MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
             ),
         ),
         (
+            {"a": (None, 1_250e3), "b": (None, 1_254e3), "c": (None, 1_400e3)},
+            (
+                "a and b tie by p95 age (4m 0s to 4m 4s less than as it is) over 10m 0s: "
+                "not drained within 10m 0s, p95 age 20m 50s to 20m 54s"
+            ),
+        ),
+        (
             {"more": (None, 1_446e3)},
             (
                 "more is better by p95 age (less than a tenth) over 10m 0s: "
