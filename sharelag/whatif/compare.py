@@ -339,9 +339,10 @@ class Comparison(Displayable):
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
 
-        That is the winner. Where there is none, it is the best of those that are better than the
-        baseline, and those of them that it is not shown to be better than: they tie. None is best
-        by a measure of which neither direction is better.
+        That is the best of those that are better than the baseline, and those of them that it is
+        not shown to be better than, or by less than a tenth of its gain: they tie. Where the
+        baseline is better than each of the others, it is the baseline. None is best by a measure of
+        which neither direction is better.
 
         Raises
         ------
@@ -352,16 +353,25 @@ class Comparison(Displayable):
             return Best((), False, (), None)
         wins, winner = self._wins(measure), self.winner(measure)
         cells = {name: self.cells[name, measure] for name in self.names}
-        ahead = [name for name in self.names if cells[name]["better"]]
-        names = [winner] if winner else self._from_the_best(measure, ahead)
-        tied = tuple(name for name in names if name not in wins[names[0]])
+        ahead = [name for name in self.names if cells[name]["better"] and name != winner]
+        others = self._from_the_best(measure, ahead)
+        names = [winner, *others] if winner else others
+
+        def is_alike(name: str) -> bool:
+            one, first = cells[name], cells[names[0]]
+            own, best = one["difference"], first["difference"]
+            if own is None or best is None or one["unknown"] != first["unknown"]:
+                return False
+            return bool(abs(own - best) < words.MATTERS * abs(best))
+
+        tied = tuple(name for name in names if name not in wins[names[0]] or is_alike(name))
+        beats_all = winner is not None and len(tied) == 1
         gains = [cells[name]["difference"] for name in tied]
         usual = cells[self.baseline]["mean"]
         if not usual or None in gains:
-            return Best(tied, winner is not None, (), None)
+            return Best(tied, beats_all, (), None)
         gains = [abs(gain) for gain in gains]
-        share = max(gains, default=0.0) / abs(usual)
-        return Best(tied, winner is not None, tuple(gains), share)
+        return Best(tied, beats_all, tuple(gains), max(gains, default=0.0) / abs(usual))
 
     @cached_property
     def decisive(self) -> dict[str, Best]:
@@ -408,9 +418,9 @@ class Comparison(Displayable):
                 chosen.setdefault(measure, []).append(cell)
         dark = {name for name, rows in chosen.items() if any(row["unknown"] for row in rows)}
         for measure in sorted(chosen, key=dark.__contains__):
-            winner = None if MEASURED[measure].better is None else self.winner(measure)
+            best = self.best(measure)
             for cell in chosen[measure]:
-                wins = cell["variant"] == winner
+                wins = best.beats_all and best.names == (cell["variant"],)
                 yield {**cell, "winner": wins, "confidence": self.confidence}
 
     def verdict(self) -> str:
