@@ -166,45 +166,30 @@ def _with_later(
 
     The ends of their logs before that are looked up like all others.
     """
-    of_group = pc.equal(windows.column("group_id"), group)
-    seen = windows.filter(of_group).sort_by("as_of")
-    first: dict[tuple[str, int], int] = {}
-    for row, place in enumerate(_places(seen)):
-        first.setdefault(place, row)
-    there = set(_places(then.lag))
-    found = [
-        (row, first[place])
-        for row, place in enumerate(_places(now.lag))
-        if place not in there and place in first
-    ]
-    if not found:
+    of_group = windows.filter(pc.equal(windows.column("group_id"), group)).sort_by("as_of")
+    first: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in of_group.to_pylist():
+        first.setdefault((row["topic_id"], row["partition"]), row)
+    for row in then.lag.to_pylist():
+        first.pop((row["topic_id"], row["partition"]), None)
+    lag, starts = [], []
+    for row in now.lag.to_pylist():
+        if (start := first.get((row["topic_id"], row["partition"]))) is not None:
+            known = {"end_offset": start["start_offset"], "lag": 0, "window_unknown": 0}
+            lag.append(row | known)
+            starts.append(start)
+    if not lag:
         return then
-    starts = seen.take([at for _, at in found]).select(schemas.WINDOWS.names)
-    lag = now.lag.take([row for row, _ in found])
-    known = {
-        "end_offset": starts.column("start_offset"),  # until the ends then are looked up
-        "lag": pa.array([0] * len(found), pa.int64()),
-        "window_unknown": pa.array([0] * len(found), pa.int64()),
-    }
-    for name, values in known.items():
-        place = lag.schema.get_field_index(name)
-        lag = lag.set_column(
-            place, lag.schema.field(place), values.cast(lag.schema.field(place).type)
-        )
     assumed.append(
-        f"{counted(len(found), 'share partition')} whose state begins within the span "
-        f"{'is' if len(found) == 1 else 'are'} there from its beginning, as first seen"
+        f"{counted(len(lag), 'share partition')} whose state begins within the span "
+        f"{'is' if len(lag) == 1 else 'are'} there from its beginning, as first seen"
     )
-    return replace(
-        then,
-        lag=pa.concat_tables([as_table(then.lag), lag.cast(then.lag.schema)]),
-        windows=pa.concat_tables([as_table(then.windows), starts.cast(then.windows.schema)]),
-    )
+    return replace(then, lag=_with_rows(then.lag, lag), windows=_with_rows(then.windows, starts))
 
 
-def _places(rows: Any) -> list[tuple[str, int]]:
-    columns = (rows.column(name).to_pylist() for name in ("topic_id", "partition"))
-    return list(zip(*columns, strict=True))
+def _with_rows(table: schemas.Arrow, rows: list[dict[str, Any]]) -> pa.Table:
+    more = pa.Table.from_pylist(rows, schema=table.schema)
+    return pa.concat_tables([as_table(table), more])
 
 
 def _without_stable(logs: pa.Table) -> pa.Table:

@@ -72,10 +72,6 @@ class JavaMap(Generic[K, V]):
         """Return the keys as they are now; as in Java, a key removed meanwhile still comes."""
         return iter([key for bin_ in self._bins for key, _ in bin_])
 
-    def get(self, key: K) -> V | None:
-        """Return the value, or None."""
-        return self._values.get(key)
-
     def items(self) -> Iterator[tuple[K, V]]:
         """Keys with their values, in order."""
         return ((key, self._values[key]) for key in self)
