@@ -24,28 +24,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sharelag.errors import InputError, ShareLagError
-from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.causes.inputs import Bools, CauseInputs, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.metrics.stuck import stuck
 from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys
 from sharelag.tables.words import label
+from sharelag.whatif.wanted import members_wanted
 
-#: Causes that more members do not resolve.
-STUCK = frozenset(
-    [
-        "poison_records",
-        "head_of_line",
-        "window_full",
-        "open_transaction",
-        "markers",
-        "compaction_holes",
-        "records_deleted",
-    ]
-)
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
 _GRACE = 10.0
@@ -92,17 +81,6 @@ _OF_GROUP = (
     ),
     ("kafka_share_group_members", "Members of the group, by its own records.", "members"),
 )
-
-
-def stuck(facts: CauseInputs) -> Floats:
-    """Count the offsets of each share partition that more members cannot finish, up to its lag."""
-    held = np.zeros(len(facts.groups))
-    for cause in CAUSES:
-        if cause.name in STUCK:
-            found = cause.find(facts)
-            # An offset may have several causes; the largest count is a lower bound.
-            held = np.maximum(held, np.where(found.where, np.nan_to_num(found.held), 0))
-    return np.minimum(held, np.nan_to_num(facts.lag("lag")))
 
 
 def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
@@ -160,11 +138,31 @@ class Gathered:
     attempts: int = 0  # since the start
     # The metrics as written, by content type.
     texts: dict[str, bytes] = field(default_factory=dict, compare=False)
+    # Members wanted, by group and goal.
+    asked: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:
         """The numbers of each group (see `scaling.scaling`), computed once per result."""
         return {} if self.evidence is None else scaling(self.evidence)
+
+    def wanted(self, group: str, goal: str) -> dict[str, Any]:
+        """Return the members that keep a goal, and why so many; computed once per result.
+
+        Raises
+        ------
+        InputError
+            The goal is no duration.
+        """
+        if self.evidence is None:
+            return {}
+        if (group, goal) not in self.asked:
+            found = members_wanted(self.evidence, group, goal)
+            self.asked[group, goal] = {
+                "members_wanted": found.members,
+                "members_wanted_reason": found.reason,
+            }
+        return self.asked[group, goal]
 
 
 @contextmanager
@@ -199,7 +197,7 @@ def gathering(
         if now.evidence is None or time.monotonic() - since < shown:
             return now
         if old.succeeded != now.succeeded:  # one result, so that it is written once
-            old = replace(now, evidence=None, texts={})
+            old = replace(now, evidence=None, texts={}, asked={})
         return old
 
     thread = threading.Thread(target=work, name="sharelag-gathering", daemon=True)

@@ -155,7 +155,11 @@ class _Metrics:
 
 
 def _keda(gathered: Gathered, group: str, query: str) -> Reply:
-    """Answer with one group's numbers; ``?target=100`` adds the consumers at 100 offsets each."""
+    """Answer with one group's numbers.
+
+    ``?target=100`` adds the consumers at 100 offsets each, ``?goal=30s`` the members that keep
+    records younger than that.
+    """
     if gathered.evidence is None:
         failed = "the cluster could not be read; the server's log says why"
         why = failed if gathered.attempts else "nothing has been collected yet; try again"
@@ -163,7 +167,14 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
     numbers = gathered.groups.get(group)
     if numbers is None:
         return _json(HTTPStatus.NOT_FOUND, {"error": "unknown share group"})
-    target = parse_qs(query).get("target")
+    given = parse_qs(query)
+    if goal := given.get("goal"):
+        try:
+            numbers = numbers | gathered.wanted(group, goal[0])
+        except InputError:
+            words = "goal must be a duration such as 30s"
+            return _json(HTTPStatus.BAD_REQUEST, {"error": words})
+    target = given.get("target")
     if target:
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
             words = "target must be a positive number of offsets per consumer"
