@@ -76,16 +76,11 @@ def progress_of(raw: DataFrame, offsets: DataFrame) -> pa.Table:
         return bench.frames.progress.toArrow()
 
 
-def lag_in_one_process(folder: Path) -> pa.Table:
-    """Return the lag of a capture by the other engine."""
+def in_one_process(folder: Path, schema: pa.Schema = schemas.LAG) -> pa.Table:
+    """Return the lag or the progress of a capture by the other engine."""
     with sharelag.open(folder, engine="local") as bench:
-        return bench.lag().table
-
-
-def progress_in_one_process(folder: Path) -> pa.Table:
-    """Return the progress of a capture by the other engine."""
-    with sharelag.open(folder, engine="local") as bench:
-        return bench.progress().table
+        found = bench.lag() if schema is schemas.LAG else bench.progress()
+    return conform(found.table, schema)
 
 
 def conform(found: pa.Table, schema: pa.Schema = schemas.LAG) -> pa.Table:

@@ -311,8 +311,10 @@ _OURS = (
     '`sharelag.open("broker:9092")` do; a DataFrame would have to remember what it reads.'
 )
 _FETCH = (
-    "the rival imports one library and counts messages; what decoding, replay and their imports "
-    "cost beside the fetch has not been taken apart yet."
+    "of 2.6 CPU-seconds for a million records, 1.5 are the client's, which is all that the rival "
+    "does; imports take 0.6 (numba half of it), compiled kernels until they are loaded 0.3, "
+    "decoding and replay 0.2. Done: neither kafka-python nor jinja2 is imported (0.3). Tried: "
+    "numba imported while the client fetches already (no gain on two processors)."
 )
 ROWS = (
     Row("P8", "`sharelag lag` of a live topic of state records", "console consumer with Kafka's "

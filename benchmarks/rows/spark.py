@@ -28,13 +28,12 @@ from benchmarks.processes import command, cpu_seconds, own_python, peak_memory
 from benchmarks.sessions import (
     MASTER,
     conform,
+    in_one_process,
     keep_session,
     lag_by_frames,
     lag_by_function,
-    lag_in_one_process,
     living,
     offsets_of,
-    progress_in_one_process,
     progress_of,
     raw_of,
 )
@@ -114,8 +113,7 @@ def against_rows(
     """Ask a new DataFrame of Parquet; the rival only counts its records."""
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
-    alone = lag_in_one_process if schema is schemas.LAG else progress_in_one_process
-    wanted = conform(alone(folder), schema)
+    wanted = in_one_process(folder, schema)
 
     def ours() -> pa.Table:
         return ask(raw_of(spark, folder), offsets_of(spark, folder))
@@ -138,8 +136,8 @@ def against_udf(bench: Bench, ask: Ask) -> Iterator[Contest]:
     folder = bench.inputs.capture("light", records)
     part = bench.size(100_000, 10_000)
     some = bench.inputs.capture("light", part)
-    wanted = conform(lag_in_one_process(folder))
-    starts = lag_in_one_process(some).column("start_offset").fill_null(-1).to_pylist()
+    wanted = in_one_process(folder)
+    starts = in_one_process(some).column("start_offset").fill_null(-1).to_pylist()
 
     def ours() -> pa.Table:
         return ask(raw_of(spark, folder), offsets_of(spark, folder))
@@ -168,7 +166,7 @@ def of_folder(bench: Bench, kind: str) -> Iterator[Contest]:
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     captured = bench.inputs.capture("light", records)
     folder = captured if kind == "capture" else bench.inputs.delta("light", records)
-    wanted = conform(lag_in_one_process(folder))
+    wanted = in_one_process(folder)
 
     def files() -> DataFrame:
         if kind == "capture":
@@ -194,11 +192,13 @@ def of_folder(bench: Bench, kind: str) -> Iterator[Contest]:
 
 
 @contextmanager
-def second_ask(bench: Bench, ask: Callable[[sharelag.Workbench], pa.Table]) -> Iterator[Contest]:
+def second_ask(
+    bench: Bench, ask: Callable[[sharelag.Workbench], pa.Table], schema: pa.Schema = schemas.LAG
+) -> Iterator[Contest]:
     """Ask a workbench of a new DataFrame for `frames.lag`, and time what is asked after it."""
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
-    wanted = conform(lag_in_one_process(folder))
+    wanted = in_one_process(folder, schema)
     pids = living(spark)
 
     def ours() -> Measured:
@@ -211,7 +211,7 @@ def second_ask(bench: Bench, ask: Callable[[sharelag.Workbench], pa.Table]) -> I
         return Measured(found, wall=wall, cpu=spent or 1e-9)
 
     def check(found: pa.Table, counted: int) -> None:
-        assert conform(found) == wanted, "Spark and one process give different answers"
+        assert conform(found, schema) == wanted, "Spark and one process give different answers"
         assert counted == records, counted
 
     yield Contest(
@@ -226,9 +226,9 @@ def lag_frame_again(opened: sharelag.Workbench) -> pa.Table:
     return opened.frames.lag.toArrow()
 
 
-def lag_answer(opened: sharelag.Workbench) -> pa.Table:
+def progress_answer(opened: sharelag.Workbench) -> pa.Table:
     """Ask for the answer with the lag's age, which needs the history."""
-    return opened.lag().table
+    return opened.progress().table
 
 
 # ---- more of it ----------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def cold(_: Bench) -> Iterator[Contest]:
     ours = [sys.executable, "-m", "sharelag", "lag", "--capture", str(folder)]
     bare = own_python(_BARE, MASTER, str(folder / "records"))
     records = ds.dataset(folder / "records").count_rows()
-    rows = lag_in_one_process(folder).num_rows
+    rows = in_one_process(folder).num_rows
 
     def check(found: str, rival: str) -> None:
         assert len(found.splitlines()) == 1 + rows, found
@@ -330,7 +330,7 @@ _NAMES: dict[Callable[..., object], str] = {
     lag_of_chosen_rows: "sharelag.lag(raw.where(...), offsets)",
     progress_of: "sharelag.open(raw=, offsets=).frames.progress",
     lag_frame_again: "frames.lag again",
-    lag_answer: "bench.lag() after frames.lag",
+    progress_answer: "bench.progress() after frames.lag",
     count: "mapInArrow that only counts",
     count_exchanged: "the same after one exchange",
 }
@@ -401,6 +401,6 @@ ROWS = (
         0.5, partial(against_rows, ask=progress_of, schema=schemas.PROGRESS), note=_HISTORY),
     Row("P17", "second ask: frames.lag again", _COUNTS, 5, 20,
         partial(second_ask, ask=lag_frame_again), "frames.lag"),
-    Row("P17", "second ask: bench.lag(), with the age, after frames.lag", _COUNTS, 0.3, 0.5,
-        partial(second_ask, ask=lag_answer), "answer"),
+    Row("P17", "second ask: bench.progress(), with the age, after frames.lag", _COUNTS, 0.3, 0.5,
+        partial(second_ask, ask=progress_answer, schema=schemas.PROGRESS), "answer"),
 )  # fmt: skip

@@ -45,8 +45,9 @@ def start_local() -> None:
     """Spare a command of this process what it does not need."""
     # pyarrow imports pandas for the first array it makes: a third of a quick command's CPU time
     # (row I7 of the benchmarks); Spark does need it. numba imports scipy and cffi for functions
-    # that no kernel calls: a fifth of the CPU time where kernels are compiled.
-    without = Without({"pandas": None, "scipy": "numba", "cffi": "numba"})
+    # that no kernel calls, a fifth of the CPU time where kernels are compiled, and yaml for a file
+    # of settings.
+    without = Without({"pandas": None} | dict.fromkeys(("scipy", "cffi", "yaml"), "numba"))
     sys.meta_path.insert(0, without)
     click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
 

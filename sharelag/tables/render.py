@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
 import pyarrow as pa
 
 from sharelag.tables.declared import format_of, meanings_of
@@ -22,6 +21,9 @@ from sharelag.tables.lines import cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.table import AMOUNT, Format
 from sharelag.tables.words import MISSING, NOT_KNOWN, THIN_SPACE, terminal
+
+if TYPE_CHECKING:
+    import jinja2
 
 #: Rows that are shown.
 MOST = 20
@@ -120,6 +122,8 @@ def failure(title: str, why: str) -> dict[str, str]:
 
 @cache
 def _template(name: str) -> jinja2.Template:
+    import jinja2  # no command that prints a table needs it
+
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -102,7 +102,8 @@ class Tuned(Displayable):
             if row["low"] is not None:
                 low, high = (amount_of(name, row[end]) for end in ("low", "high"))
                 span = f"difference {low} to {high}"
-            said.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} recommended; {span}")
+            whose = "recommended" if self.kept else "there"
+            said.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
         return said
 
     def conditions(self) -> str:
@@ -115,8 +116,9 @@ class Tuned(Displayable):
         )
 
     def sentences(self) -> list[str]:
-        """Return what is gained, what to set, and what to know of it."""
-        return [*self.gains(), *(f"set {one}" for one in self.to_set), self.conditions()]
+        """Return what is gained, what to set where that keeps the goals, and what to know of it."""
+        to_set = self.to_set if self.kept else ()
+        return [*self.gains(), *(f"set {one}" for one in to_set), self.conditions()]
 
     def presented(self) -> Presentation:
         """Return the settings, with the verdict before what else to know."""

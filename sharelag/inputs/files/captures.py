@@ -45,6 +45,7 @@ from sharelag.inputs.files.parquet import (
     read_table,
     reading_parquet,
 )
+from sharelag.inputs.files.pieces import by_partition
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.recorded import samples
@@ -105,7 +106,7 @@ def write_capture(
     ----------
     folder : pathlib.Path
     records : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, written as they arrive.
+        `sharelag.schemas.RAW`, each partition's in their order.
     finish : callable
         Called after the last record with the folder of the records; returns the tables by name,
         ``offsets`` and any of `EXTRAS`, and the `CaptureInfo`.
@@ -129,8 +130,8 @@ def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> 
         half.mkdir(mode=0o755)
         (half / "records").mkdir()
         with parquet.writer(half / "records" / "part-0.parquet", schemas.RAW) as file:
-            for batch in records:
-                file.write_batch(batch)
+            for group in by_partition(records):
+                file.write_table(group)
         tables, info = finish(half / "records")
         for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
             if name in tables:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -68,6 +70,43 @@ def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.
         yield found[0] if len(found) == 1 else one_batch(pa.Table.from_batches(found))
 
 
+def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put raw records of the same partition together, each table a row group to be written.
+
+    Brokers answer with some records of each partition in turn. A file in that order would have all
+    partitions in each row group, so that no task could read whole ones by itself. Records of a
+    partition stay in their order; at most `_HELD_BYTES` and a batch are held.
+    """
+    held: dict[tuple[str, int], list[pa.RecordBatch]] = {}
+    size: dict[tuple[str, int], int] = {}
+    for batch in batches:
+        for place, records in _apart(batch):
+            held.setdefault(place, []).append(records)
+            size[place] = size.get(place, 0) + records.nbytes
+        while sum(size.values()) > _HELD_BYTES:
+            largest = max(size, key=size.__getitem__)
+            del size[largest]
+            yield pa.Table.from_batches(held.pop(largest))
+    # What is left of neighbours together: a row group takes as long to open as to read a thousand.
+    for _, places in groupby(sorted(held), key=itemgetter(0)):
+        rest = (one_batch(pa.Table.from_batches(held[place])) for place in places)
+        for group in group_batches(rest, _FEW_ROWS, _BYTES):
+            yield pa.Table.from_batches(group)
+
+
+def _apart(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """Yield the records of each partition, as ``((topic, partition), records)``."""
+    topic, partition = batch.column("topic").dictionary_encode(), batch.column("partition")
+    place = topic.indices.to_numpy().astype(np.int64) << 32 | partition.to_numpy()
+    if (np.diff(place) < 0).any():
+        order = np.argsort(place, kind="stable")
+        place, batch = place[order], batch.take(pa.array(order))
+    ends = [*np.flatnonzero(np.diff(place)) + 1, len(place)] if len(place) else []
+    for first, end in zip([0, *ends], ends, strict=False):
+        name = topic.dictionary[int(place[first]) >> 32].as_py()
+        yield (name, int(place[first]) & 0xFFFFFFFF), batch.slice(first, end - first)
+
+
 # ---- pieces of files ----------------------------------------------------------------------------
 
 
@@ -75,6 +114,8 @@ def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.
 _BATCH_ROWS = 50_000
 #: The same in a process that has only one.
 _FEW_ROWS = 20_000
+#: Bytes that are held while records are put together by partition.
+_HELD_BYTES = 64 << 20
 #: Bytes that a task should read at least, with a record's row as `_ROW_BYTES` in addition, because
 #: dictionaries hide what repeated values cost. A task of this size takes a fraction of a second.
 _TASK_BYTES, _ROW_BYTES = 16 << 20, 64

@@ -8,16 +8,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
+from sharelag.inputs.files import pieces
 from sharelag.inputs.files.captures import CaptureInfo, read_capture, write_capture
+from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.descriptions import describe
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
@@ -87,6 +91,36 @@ def test_round_trip(capture: Path) -> None:
     assert found.offsets.equals(OFFSETS)
     (records,) = (pq.read_table(path) for path in found.records_paths)
     assert records.equals(RECORDS)
+
+
+@pytest.mark.parametrize("held", [1, 3_000, 1 << 30])
+def test_tasks_can_read_whole_partitions_of_records_that_came_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr(pieces, "_HELD_BYTES", held)
+    monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
+    monkeypatch.setattr(pieces, "_FEW_ROWS", 20)  # so that small partitions share row groups
+    random = np.random.default_rng(5)
+    batches = []
+    for topic, first in [(STATE_TOPIC, 0), (STATE_TOPIC, 200), (GROUP_TOPIC, 0), (GROUP_TOPIC, 99)]:
+        table = pa.Table.from_batches([_records(first, 99)])
+        partition = pa.array(random.integers(0, 6, 99), pa.int32())
+        table = table.set_column(3, "partition", partition)
+        table = table.set_column(2, "topic", pa.repeat(topic, 99))
+        batches += table.cast(schemas.RAW).to_batches()
+    write_capture(tmp_path / "c", batches, lambda _: ({"offsets": OFFSETS}, INFO))
+    for topic in (STATE_TOPIC, GROUP_TOPIC):
+        found = plan(read_capture(tmp_path / "c").records_paths, topic)
+        tasks = [pa.Table.from_batches(read_pieces(task)) for task in found.tasks]
+        places = [set(task["partition"].to_pylist()) for task in tasks]
+        assert found.whole
+        assert sum(map(len, places)) == 6
+        assert len(tasks) >= 2
+        came = pa.Table.from_batches(batches).filter(pc.field("topic") == topic)
+        for task, partitions in zip(tasks, places, strict=True):
+            for partition in partitions:
+                one = pc.field("partition") == partition
+                assert task.filter(one).equals(came.filter(one))
 
 
 def test_a_capture_as_an_input(capture: Path) -> None:

@@ -155,6 +155,8 @@ def test_what_cannot_be_kept_is_said() -> None:
     answer = tune(GROUP, ["age_p95<1s"], runs=Formula(), seeds=5, trials=32)
     assert not answer.kept
     assert answer.verdict().startswith("nothing tried reliably keeps the goals; nearest is ")
+    assert answer.changed
+    assert not any(line.startswith("set ") for line in answer.sentences())
     assert {row["safe_from"] for row in answer.settings.to_pylist()} == {None}
 
 
