@@ -350,7 +350,7 @@ def _from_file(name: str) -> Scenario:
 
 
 def evidence_of(options: dict[str, Any]) -> Evidence:
-    """Read what an input tells of the groups that were named."""
+    """Gather the evidence of the groups that were named."""
     from sharelag.engine import engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)

@@ -214,19 +214,17 @@ class Fixed:
             raise InputError(f"replicas must be at least 0, not {self.replicas}")
 
 
-#: Of the records that may wait for longer than the goal; and the part of it in which a backlog is
-#: finished that is as old already.
-_LATE, _AT_LEAST = 0.05, 0.25
+#: The share of records that may wait for longer than the goal.
+_LATE = 0.05
 #: Where the sum ends: no broker lets more join.
 _MOST = 1000
 
 
 class Fewest(NamedTuple):
-    """How many members keep up, and how many finish what waits in time."""
+    """How many members keep up with what comes, and how many also finish what waits in time."""
 
     keep_up: int
     catch_up: int
-    left_ms: float  # until the oldest is too old
 
     @property
     def members(self) -> int:
@@ -234,28 +232,25 @@ class Fewest(NamedTuple):
         return max(self.keep_up, self.catch_up)
 
 
-def fewest(
-    arriving: float, each: float, waiting: float, age_ms: float, goal_ms: float, startup_ms: float
-) -> Fewest:
+def fewest(arriving: float, each: float, waiting: float, goal_ms: float) -> Fewest:
     """Return the fewest members that keep records younger than a goal.
 
     They have to keep up with what comes: of records that arrive by chance, 95 % may wait no longer
-    than the goal (Erlang's C). And they have to finish what waits before it is too old.
+    than the goal (Erlang's C). And beside what comes they finish what waits within the goal.
 
     Parameters
     ----------
     arriving, each : float
         Records a second: that come, and that a busy member finishes.
-    waiting, age_ms : float
-        Records that are not finished, and the age of the oldest.
-    goal_ms, startup_ms : float
-        The age to stay below, and how long a new member takes to begin.
+    waiting : float
+        Records that are not finished.
+    goal_ms : float
+        The age to stay below.
     """
-    left_ms = max(goal_ms - age_ms - startup_ms, goal_ms * _AT_LEAST)
     keep_up = floor(arriving / each) + 1 if arriving > 0 else 0
     while 0 < keep_up < _MOST and _late(arriving, each, keep_up, goal_ms) > _LATE:
         keep_up += 1
-    return Fewest(keep_up, ceil(1000 * waiting / left_ms / each), left_ms)
+    return Fewest(keep_up, ceil((arriving + 1000 * waiting / goal_ms) / each))
 
 
 def _late(arriving: float, each: float, members: int, goal_ms: float) -> float:

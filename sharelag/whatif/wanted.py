@@ -42,7 +42,7 @@ class Wanted:
     reason
         Why so many, or why that is not known.
     group, goal_ms
-        What was asked.
+        Whose members, and below which age.
     arriving, each
         Records that arrive a second, and that a busy member finishes; None: not known.
     waiting, stuck
@@ -77,9 +77,7 @@ class Wanted:
         }
 
 
-def members_wanted(
-    evidence: Evidence, group: str | None = None, goal: str = "30s", startup: str = "10s"
-) -> Wanted:
+def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30s") -> Wanted:
     """Return the fewest members that keep a group's records younger than a goal, and why so many.
 
     Parameters
@@ -88,15 +86,15 @@ def members_wanted(
         As `sharelag.gather` or ``bench.evidence()`` gives it.
     group : str, optional
         May be left out when there is one only.
-    goal, startup : str
-        Durations: the age to stay below, and how long a new member takes to begin.
+    goal : str
+        The age to stay below, a duration.
 
     Raises
     ------
     InputError
-        There is no such group, or the goal is no time.
+        There is no such group, or the goal is not a duration.
     """
-    goal_ms, startup_ms = (parse_duration(one).total_seconds() * 1000 for one in (goal, startup))
+    goal_ms = parse_duration(goal).total_seconds() * 1000
     if goal_ms <= 0:
         raise InputError(f"records cannot stay younger than {goal}: give a goal such as 30s")
     scenario = scenario_from(evidence, group)
@@ -116,26 +114,30 @@ def members_wanted(
         many = counted(int(np.isnan(arrivals).sum()), "share partition")
         return Wanted(None, f"the rate of arrivals of {many} is not known", name, goal_ms, **known)
     arriving, each = float(np.maximum(arrivals, 0).sum()), rates(scenario).each
+    if not (arriving or waiting):
+        return Wanted(
+            0, _apart("nothing waits and nothing arrives", apart), name, goal_ms, 0.0, **known
+        )
     if unknown := unknown_work(scenario) or ("" if each else "their work takes no time"):
-        why = unknown.removeprefix("not known: ")
+        why = unknown.removeprefix("not known: ").partition("; give it")[0]
         return Wanted(None, why, name, goal_ms, arriving, **known)
-    # A stuck record may be as old as it likes: nobody makes it younger.
-    ages = facts.ages[mine][(held == 0) & (left > 0)]
-    age_ms = max(float(np.nan_to_num(ages, nan=goal_ms).max(initial=0.0)), 0.0)
-    found = fewest(arriving, each, waiting, age_ms, goal_ms, startup_ms)
-    reason = _reason(found, arriving, each, waiting, duration(goal_ms))
-    if apart:
-        reason += f"; {apart:,} more are stuck, which no number of members finishes"
+    found = fewest(arriving, each, waiting, goal_ms)
+    reason = _apart(_reason(found, arriving, each, waiting, duration(goal_ms)), apart)
     return Wanted(found.members, reason, name, goal_ms, arriving, each, **known)
 
 
+def _apart(reason: str, stuck_offsets: int) -> str:
+    if not stuck_offsets:
+        return reason
+    verb = "is" if stuck_offsets == 1 else "are"
+    return f"{reason}; {stuck_offsets:,} more {verb} stuck, which no number of members finishes"
+
+
 def _reason(found: Fewest, arriving: float, each: float, waiting: int, goal: str) -> str:
-    if not found.members:
-        return "nothing waits and nothing arrives"
     pace = f"a busy member finishes {number(each)} a second"
     if found.catch_up > found.keep_up:
         return (
-            f"{waiting:,} offsets wait and have {duration(found.left_ms)} until they are too old "
-            f"for {goal}; {pace} ({number(arriving)} arrive, for which {found.keep_up} would do)"
+            f"{waiting:,} offsets wait, to be finished within {goal} beside {number(arriving)} "
+            f"that arrive a second, and {pace}; {found.keep_up} would keep up"
         )
     return f"{number(arriving)} records arrive a second and {pace}, so that they stay below {goal}"

@@ -607,14 +607,12 @@ class Workbench(Opened):
         """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
 
-    def members_wanted(
-        self, group: str | None = None, goal: str = "30s", startup: str = "10s"
-    ) -> Wanted:
+    def members_wanted(self, group: str | None = None, goal: str = "30s") -> Wanted:
         """Return the fewest members that keep a group's records younger than a goal, and why.
 
         Parameters and errors are those of `sharelag.whatif.members_wanted`.
         """
-        return members_wanted(self.evidence(group), group, goal, startup)
+        return members_wanted(self.evidence(group), group, goal)
 
     def past(
         self,

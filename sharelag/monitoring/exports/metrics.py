@@ -33,7 +33,6 @@ from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys
 from sharelag.tables.words import label
-from sharelag.whatif.wanted import members_wanted
 
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
@@ -138,31 +137,11 @@ class Gathered:
     attempts: int = 0  # since the start
     # The metrics as written, by content type.
     texts: dict[str, bytes] = field(default_factory=dict, compare=False)
-    # Members wanted, by group and goal.
-    asked: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:
         """The numbers of each group (see `scaling.scaling`), computed once per result."""
         return {} if self.evidence is None else scaling(self.evidence)
-
-    def wanted(self, group: str, goal: str) -> dict[str, Any]:
-        """Return the members that keep a goal, and why so many; computed once per result.
-
-        Raises
-        ------
-        InputError
-            The goal is no duration.
-        """
-        if self.evidence is None:
-            return {}
-        if (group, goal) not in self.asked:
-            found = members_wanted(self.evidence, group, goal)
-            self.asked[group, goal] = {
-                "members_wanted": found.members,
-                "members_wanted_reason": found.reason,
-            }
-        return self.asked[group, goal]
 
 
 @contextmanager
@@ -197,7 +176,7 @@ def gathering(
         if now.evidence is None or time.monotonic() - since < shown:
             return now
         if old.succeeded != now.succeeded:  # one result, so that it is written once
-            old = replace(now, evidence=None, texts={}, asked={})
+            old = replace(now, evidence=None, texts={})
         return old
 
     thread = threading.Thread(target=work, name="sharelag-gathering", daemon=True)

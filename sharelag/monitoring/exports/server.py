@@ -17,6 +17,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any, TypeAlias
@@ -25,9 +26,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import choose_encoder
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.exports.metrics import Gathered, consumers, registry_of
 from sharelag.schemas import SCHEMA_VERSION
+from sharelag.whatif.wanted import members_wanted
 
 Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
@@ -169,11 +173,10 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
         return _json(HTTPStatus.NOT_FOUND, {"error": "unknown share group"})
     given = parse_qs(query)
     if goal := given.get("goal"):
-        try:
-            numbers = numbers | gathered.wanted(group, goal[0])
-        except InputError:
+        if not _is_goal(goal[0]):
             words = "goal must be a duration such as 30s"
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
+        numbers = numbers | _wanted(gathered.evidence, group, goal[0])
     target = given.get("target")
     if target:
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
@@ -181,6 +184,22 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
         numbers = numbers | {"consumers": consumers(numbers, int(target[0]))}
     return _json(HTTPStatus.OK, {"schema_version": SCHEMA_VERSION} | numbers)
+
+
+def _is_goal(text: str) -> bool:
+    try:
+        return len(text) <= _DIGITS and parse_duration(text) > timedelta()
+    except InputError:
+        return False
+
+
+def _wanted(evidence: Evidence, group: str, goal: str) -> dict[str, Any]:
+    """Return how many members keep a goal, and why; null where nothing is known of the topics."""
+    try:
+        found = members_wanted(evidence, group, goal)
+    except InputError as error:
+        return {"members_wanted": None, "members_wanted_reason": str(error)}
+    return {"members_wanted": found.members, "members_wanted_reason": found.reason}
 
 
 def _json(status: HTTPStatus, body: dict[str, Any]) -> Reply:

@@ -369,8 +369,7 @@ class AgeKeeper:
             return None if lag else policy.min_replica_count
         arrival = (seen.arrived - arrived) / (now - since) * _SECOND if now > since else 0.0
         if policy.utilization is None:
-            startup_ms = policy.pods.startup_ms
-            found = fewest(arrival, self._rate, lag, seen.age_ms, policy.goal_ms, startup_ms)
+            found = fewest(arrival, self._rate, lag, policy.goal_ms)
             return max(found.members, policy.min_replica_count)
         left = max(policy.goal_ms - seen.age_ms - policy.pods.startup_ms, policy.goal_ms / 4) / 1000
         return max(
