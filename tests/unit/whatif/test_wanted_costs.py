@@ -17,7 +17,7 @@ SEEDS = range(1)
 #: Apart from the streams of simulations.
 _STREAM = 1249
 FEWEST = "target-age:goal=30s,utilization=fewest,max=200,stabilization=60s"
-#: What is tried of the others, of which the cheapest counts that is as young.
+#: What is tried of the others: what each kind costs at an age lies between these.
 GOALS = tuple(
     f"target-age:goal={goal},max=200,stabilization=60s" for goal in ("30s", "45s", "60s", "90s")
 )
@@ -56,24 +56,34 @@ def costs(number: int) -> dict[str, Any]:
     tried = autoscaled({"as it is": load(number)}, (FEWEST, *GOALS, *THRESHOLDS))
     runs = compare(tried, seeds=SEEDS).runs.to_pylist()
     means = {
-        name: tuple(
+        name: [
             float(np.mean([row[measure] for row in runs if row["variant"] == name]))
             for measure in ("age_p95_ms", "member_hours")
-        )
-        for name in tried
+        ]
+        for name in (FEWEST, *GOALS, *THRESHOLDS)
     }
     age, hours = means[FEWEST]
-    found: dict[str, Any] = {"load": number, "age_p95_ms": age, "fewest": hours}
-    for kind, names in (("target-age", GOALS), ("keda", THRESHOLDS)):
-        as_young = [cost for old, cost in (means[name] for name in names) if old <= age]
-        found[kind] = min(as_young, default=None)
-    found["target-age:goal=30s"] = means[GOALS[0]]
-    return found
+    return {
+        "load": number,
+        "age_p95_ms": age,
+        "fewest": hours,
+        "target-age": at_age([means[name] for name in GOALS], age),
+        "keda": at_age([means[name] for name in THRESHOLDS], age),
+        "all": means,
+    }
+
+
+def at_age(points: list[list[float]], age: float) -> float | None:
+    """The cost of one kind at an age, between its points; None where none of them is as young."""
+    ages, hours = np.array(sorted(points)).T
+    if age < ages[0]:
+        return None
+    return float(np.interp(age, ages, np.minimum.accumulate(hours)))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(2 * 3600)
-def test_the_fewest_members_cost_no_more_than_other_autoscalers_at_the_same_age() -> None:
+def test_the_fewest_members_cost_less_than_other_autoscalers_at_the_same_age() -> None:
     rows = [costs(number) for number in LOADS]
     assert sum(row["age_p95_ms"] <= 30_000 for row in rows) >= 0.9 * len(rows), rows
     for kind in ("target-age", "keda"):
