@@ -32,14 +32,6 @@ def test_members_keep_up_with_what_comes() -> None:
     assert fewest(0, 10, 0, 30_000).members == 0
 
 
-def test_late_records_are_as_many_as_queues_say() -> None:
-    """Two members that are busy half of the time let a third of the records wait (Erlang's C)."""
-    from sharelag.whatif.autoscale import _late
-
-    assert _late(10, 10, 2, 0) == pytest.approx(1 / 3)
-    assert _late(5, 10, 1, 200) == pytest.approx(0.5 * 2.718281828**-1)
-
-
 def test_a_backlog_is_finished_within_the_goal_beside_what_comes() -> None:
     """3,000 records in 30 s are 100 a second, and 20 come: twelve members of 10 each."""
     assert fewest(20, 10, 3000, 30_000) == (3, 12)
