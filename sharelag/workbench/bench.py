@@ -610,7 +610,7 @@ class Workbench(Opened):
     def members_wanted(self, group: str | None = None, goal: str = "30s") -> Wanted:
         """Return the fewest members that keep a group's records younger than a goal, and why.
 
-        Parameters and errors are those of `sharelag.whatif.members_wanted`.
+        For its parameters and errors see `sharelag.whatif.members_wanted`.
         """
         return members_wanted(self.evidence(group), group, goal)
 
