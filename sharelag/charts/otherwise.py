@@ -8,6 +8,7 @@ from sharelag.charts import text
 from sharelag.charts.figure import Figure
 from sharelag.charts.palette import Theme
 from sharelag.charts.simulations import projection_figure
+from sharelag.whatif.otherwise import HAPPENED_NAME
 
 if TYPE_CHECKING:
     from sharelag.whatif.otherwise import Otherwise
@@ -23,4 +24,5 @@ def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
     """
     alert = found.alert
     levels = {} if alert is None else {alert.column: alert.level}
-    return projection_figure(found.curves, theme, text.moment(found.past.begin), levels)
+    happened = (HAPPENED_NAME, found.past.end)
+    return projection_figure(found.curves, theme, text.moment(found.past.begin), levels, happened)

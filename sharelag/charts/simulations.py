@@ -30,6 +30,8 @@ from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sharelag.whatif.compare import Comparison
 
 # ---- variants against a baseline -----------------------------------------------------------------
@@ -156,6 +158,7 @@ def projection_figure(
     theme: Theme = "light",
     since: str = "the beginning",
     levels: Mapping[str, float] | None = None,
+    seen: tuple[str, datetime] | None = None,
 ) -> Figure:
     """Draw lag above and the age of the oldest record below, one line per variant.
 
@@ -170,6 +173,8 @@ def projection_figure(
         What the time is counted from, in words.
     levels : mapping of str to float, optional
         Levels to mark: of ``lag`` in offsets, of ``age_ms`` in milliseconds.
+    seen : tuple of str and datetime, optional
+        The variant that was not simulated but seen, and its last moment.
     """
     schemas.require(records, PROJECTED, "projection")
     unit = (
@@ -179,12 +184,13 @@ def projection_figure(
     if not len(records):
         story = Story("Nothing was simulated", None, unit, simulated=True)
         return empty("There is no projection: try a change", story, theme)
+    if seen is not None:
+        unit = f"{text.name(seen[0]).capitalize()} was recorded, all else is simulated. {unit}"
     every = projections(records)
     drawn = _to_draw(every)
     longest = pc.max(records.column("time_ms")).as_py()
     scale, words = text.time_unit(float(longest))
-    oldest = max(pc.max(mine.column("age_ms")).as_py() for mine in drawn.values())
-    old_scale, old_words = text.time_unit(float(oldest))
+    old_scale, old_words = text.time_unit(float(pc.max(records.column("age_ms")).as_py() or 0))
     panels = {
         "y": (_LAG, 1.0, "lag (offsets)", "%{y:,.0f} offsets"),
         "y2": (_AGE, old_scale, f"oldest record ({old_words})", f"%{{y:.3g}} {old_words} old"),
@@ -201,7 +207,8 @@ def projection_figure(
             traces += projected_curve(mine, times, name, look["line"], about, columns, unit_ms)
             known = [mine.column(column).drop_null().to_numpy() / unit_ms for column in columns]
             values += known
-            ends[name] = float(known[0][-1])
+            if len(known[0]):
+                ends[name] = float(known[0][-1])
         low, high = _fitted(np.concatenate(values))
         layout[f"yaxis{place[1:]}"] = axis(
             title, range=[low, high], domain=_ABOVE if place == "y" else _BELOW, rangemode="normal"
@@ -217,9 +224,9 @@ def projection_figure(
     left = len(every) - len(drawn)
     story = Story(
         f"Lag after {text.span(longest)}: {'; '.join(finals)}",
-        None,
+        None if seen is None else seen[1],
         unit,
-        simulated=True,
+        simulated=seen is None,
         facts=(f"Not drawn: {text.counted(left, 'variant')} with more lag at the end.",)
         * bool(left),
     )
@@ -250,6 +257,8 @@ def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 def _fitted(values: Any) -> tuple[float, float]:
     """Return the ends of an axis: from 0, unless all values are far above it."""
+    if not len(values):
+        return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
     spare = 0.06 * (high - low) or 1.0
     return (0.0 if low < _FROM_ZERO * high else max(low - spare, 0.0)), high + spare
@@ -291,6 +300,8 @@ def _labels(
     """Return names at the ends of lines, in their colours, none over another."""
     pixels = _PANELS * (_BELOW[1] - _BELOW[0])
     names = sorted(ends, key=lambda name: ends[name])
+    if not names:
+        return []  # of none it is known
     at = [(ends[name] - low) / (high - low) * pixels for name in names]
     for number in range(1, len(at)):
         at[number] = max(at[number], at[number - 1] + _LABEL_LINE)

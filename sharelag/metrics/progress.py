@@ -184,8 +184,9 @@ def progress_of(evidence: Evidence) -> pa.Table:
             is_committed,
         )
         for is_committed, lag in _by_isolation(evidence).items()
+        if lag.num_rows
     ]
-    return pa.Table.from_batches(parts).sort_by(ascending(*_ORDER))
+    return pa.Table.from_batches(parts, schemas.PROGRESS).sort_by(ascending(*_ORDER))
 
 
 def _by_isolation(evidence: Evidence) -> dict[bool, pa.Table]:

@@ -268,7 +268,7 @@ def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = 
     order, bounds = by_share_partition(table)
     times = table.column("timestamp").cast(schemas.TIMESTAMP).view(pa.int64()).to_numpy()
     steps = np.searchsorted(moments, times[order])
-    back = _going_back(steps, bounds)
+    back = going_back(steps, bounds)
     apart = np.repeat(back, np.diff(bounds))
     kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
     columns, count = kernel_columns(table, order, bounds), len(moments)
@@ -285,7 +285,7 @@ def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = 
     return pa.concat_tables(parts).sort_by(_ORDER)
 
 
-def _going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+def going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return the share partitions whose timestamps go back: clocks of brokers can be set back."""
     back = np.append(False, steps[1:] < steps[:-1])
     back[bounds[:-1]] = False

@@ -145,7 +145,7 @@ def _human_cell(row: Mapping[str, Any], name: str, looked_at: bool) -> str:
 
     Places in a log are to be copied, and other programs read what is not looked at.
     """
-    return cell(row, name, "," if looked_at and format_of(name) is not Format.OFFSET else "")
+    return cell(row, name, "," if looked_at else "")
 
 
 def _padded(text: str, width: int, is_number: bool) -> str:
@@ -189,7 +189,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     if form is Format.DURATION and isinstance(value, int):
         value = duration(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value, "" if form is Format.ORDINAL else thousands)
+        return number(value, "" if form in (Format.ORDINAL, Format.OFFSET) else thousands)
     if value is None:
         return MISSING
     return shown_name(str(value)) if name in _NAMES else terminal(str(value))

@@ -41,7 +41,7 @@ class Format(Enum):
     DURATION = ("duration", "ms", pa.int64())
     ORDINAL = ("ordinal", "", pa.int32())  # partitions, epochs: no separators between thousands
     COUNT = ("count", "", pa.int64())
-    OFFSET = ("offset", "offset", pa.int64())  # a place in a log
+    OFFSET = ("offset", "offset", pa.int64())  # a place in a log, to be copied: without them, too
     OFFSETS = ("offsets", "offsets", pa.int64())  # how many of them
     BYTES = ("bytes", "bytes", pa.int64())
     RATE = ("rate", "1/s", pa.float64())

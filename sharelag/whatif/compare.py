@@ -300,9 +300,10 @@ class Comparison(Displayable):
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
 
-        That is the winner. Where there is none, it is the best of those that are better than the
-        baseline, and those of them that it is not shown to be better than: they tie. None is best
-        by a measure of which neither direction is better.
+        That is the best of those that are better than the baseline, and those of them that it is
+        not shown to be better than, or by less than a tenth of its gain: they tie. Where the
+        baseline is better than each of the others, it is the baseline. None is best by a measure of
+        which neither direction is better.
 
         Raises
         ------
@@ -318,17 +319,28 @@ class Comparison(Displayable):
             for row in self.differences.to_pylist()
             if row["measure"] == measure and row["better"]
         }
-        names = [winner] if winner else self._from_the_best(measure, list(ahead))
-        tied = [name for name in names if name not in wins[names[0]]]
-        usual = next(
-            row["mean"]
-            for row in self.measures.to_pylist()
-            if (row["variant"], row["measure"]) == (self.baseline, measure)
-        )
+        mine = [row for row in self.measures.to_pylist() if row["measure"] == measure]
+        unknown = {row["variant"]: row["unknown"] for row in mine}
+        (usual,) = (row["mean"] for row in mine if row["variant"] == self.baseline)
+        others = [name for name in self._from_the_best(measure, list(ahead)) if name != winner]
+        names = [winner, *others] if winner else others
+
+        def is_alike(name: str) -> bool:
+            own, best = ahead.get(name), ahead.get(names[0])
+            if own is None or best is None or unknown[name] != unknown[names[0]]:
+                return False
+            return bool(abs(own - best) < words.MATTERS * abs(best))
+
+        tied = [name for name in names if name not in wins[names[0]] or is_alike(name)]
         gains = [abs(ahead[name]) for name in tied if ahead.get(name) is not None]
         is_known = len(gains) == len(tied) and usual
         share = max(gains, default=0.0) / abs(usual) if is_known else None
-        return Best(tuple(tied), winner is not None, tuple(gains) if is_known else (), share)
+        return Best(
+            tuple(tied),
+            winner is not None and len(tied) == 1,
+            tuple(gains) if is_known else (),
+            share,
+        )
 
     def _from_the_best(self, measure: str, names: list[str]) -> list[str]:
         """Sort variants by a measure: by the runs that do not know it, then by the mean."""
@@ -369,9 +381,8 @@ class Comparison(Displayable):
         told = self.measures.to_pylist()
         rows = [row for row in told if not measures or row["measure"] in measures]
         dark = {row["measure"] for row in rows if row["unknown"]}
-        winners = {
-            measure: None if MEASURED[measure].better is None else self.winner(measure)
-            for measure in dict.fromkeys(row["measure"] for row in rows)
+        best = {
+            measure: self.best(measure) for measure in dict.fromkeys(r["measure"] for r in rows)
         }
         for row in sorted(rows, key=lambda row: row["measure"] in dark):
             measure, variant = row["measure"], row["variant"]
@@ -386,7 +397,7 @@ class Comparison(Displayable):
                 "difference_high": other.get("high"),
                 **{name: other.get(name) for name in sorted(words.RATIOS)},
                 "better": other.get("better"),
-                "winner": winners[measure] == variant,
+                "winner": best[measure].beats_all and best[measure].names == (variant,),
                 "confidence": self.confidence,
             }
 

@@ -59,14 +59,17 @@ class Opened:
     #: Whether only one question follows, so that no other answer can contradict it.
     asks_once: bool = False
     _once: Once = field(default_factory=Once, init=False)
+    _later: Opened | None = field(default=None, init=False)  # the same as of its end
 
     # ---- another one -----------------------------------------------------------------------------
 
     def at(self, moment: str | Moment) -> Self:
         """Open it as of another moment: a time with its zone, or offsets of the state topic."""
-        return replace(
+        then = replace(
             self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment)
         )
+        object.__setattr__(then, "_later", self if self.as_of is None else self._later)
+        return then
 
     def refresh(self) -> Self:
         """Read the input again; where it holds what it held before, the answers are kept."""
@@ -92,7 +95,9 @@ class Opened:
 
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
-        return replace(self, choice=replace(self.choice, groups=frozenset(groups)))
+        chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
+        object.__setattr__(chosen, "_later", self._later)
+        return chosen
 
     # ---- questions -------------------------------------------------------------------------------
 
@@ -262,7 +267,12 @@ class Opened:
         is_own = self.spark is not None or self.cache
         if is_own and not self._is_here():
             return self._spark_reading()
-        return engines.read(self.source, self.engine, self.as_of, self.choice, self.over, **kept)
+        later: dict[str, Any] = {}
+        if self._is_here() and self._later is not None and self._later.is_gathered:
+            later = {"later": self._later.reading}
+        return engines.read(
+            self.source, self.engine, self.as_of, self.choice, self.over, **kept, **later
+        )
 
     def _on_spark(self) -> SparkReading:
         """Return the reading if it is on Spark, else another one that is."""

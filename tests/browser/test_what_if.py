@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from playwright.sync_api import Browser, expect
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 
+#: A run and its cancellation are in `test_dashboards.py`, what is found in tests/widgets.
+pytestmark = pytest.mark.exhaustive
 CELL = """import sharelag
 from sharelag_widgets.dashboards import WhatIfLab
 lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))
@@ -113,7 +116,6 @@ def test_what_is_clicked_right_after_changes_finds_them_all(opened: Watched) -> 
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive  # `tests/widgets/test_what_if.py` presses the button without a browser
 def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browser) -> None:
     """Of the demo: what clears the lag of `fulfilment`, from the first cell on."""
     lab.write("decision", [DECISION])
@@ -134,6 +136,14 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
     # Of the machine's time, as others may use the machine meanwhile.
     assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 60
     expect(page.locator(".sl-chart:visible")).to_have_count(2)  # the grid, and the curves
+    words = page.locator(".sl-chart:visible").first.locator(".textpoint text")
+    boxes = words.evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right, at.top])"
+    )
+    lines = sorted(boxes, key=lambda box: (box[2], box[0]))
+    beside = [(one, other) for one, other in pairwise(lines) if one[2] == other[2]]
+    assert beside
+    assert all(one[1] <= other[0] for one, other in beside)
     assert axe_violations(page, ".sharelag-dashboard") == []
     watched.assert_quiet()
     page.close()
@@ -142,10 +152,7 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
 @pytest.mark.parametrize(
     ("width", "theme"),  # a notebook beside nothing, and a whole screen
     [
-        (768, "Dark"),
-        pytest.param(1440, "Light", marks=pytest.mark.exhaustive),
-        pytest.param(768, "Light", marks=pytest.mark.exhaustive),
-        pytest.param(1440, "Dark", marks=pytest.mark.exhaustive),
+        *((768, "Dark"), (1440, "Light"), (768, "Light"), (1440, "Dark")),
     ],
 )
 def test_it_is_readable_at_any_width_in_any_theme(opened: Watched, width: int, theme: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import sharelag
 from sharelag.metrics import explain
 from sharelag.workbench import Workbench
 from sharelag.workbench.questions import timeline
-from sharelag_widgets.dashboards import Now
+from sharelag_widgets.dashboards import Now, now
 from tests.support.synthetic import capture_of
 
 PARTITIONS = 50  # of each group
@@ -71,6 +72,35 @@ def test_a_pick_costs_what_its_group_costs(
     (few, little), (many, much) = cost
     assert many < 1.5 * few
     assert much < little + 20_000  # what is copied for the incident channel names twenty groups
+
+
+def test_the_group_in_sight_is_at_another_moment_before_all_others_are(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(now, "AT_ONCE", 1000)
+    board, end = Now(bench, "group-00001"), bench.evidence().as_of
+    before, shown = board.verdict.sentence, []
+
+    def show(*_: Any) -> None:
+        Now.show(board)
+        views = (board.table.view, board.rows_of_group.view)
+        lags = [view.rows.column("lag") for view in views if view is not None]
+        shown.append((board.seen.groups, board.cards.state, board.verdict.sentence, *lags))
+
+    monkeypatch.setattr(board, "show", show)
+    board.selection.moment = end - timedelta(seconds=70)
+    assert board.join(300)
+    then = bench.at(end - timedelta(seconds=70))
+    explained = then.explain("group-00001").summaries[0].state
+    mine = then.lag("group-00001").table.column("lag")
+    assert mine != bench.lag("group-00001").table.column("lag")
+    assert [one[0] for one in shown] == [("group-00001",), then.groups]
+    assert [one[1] for one in shown] == [explained] * 2
+    assert [one[4] for one in shown] == [mine] * 2
+    assert [one[2] for one in shown] == [before, then.overview().title]
+    assert shown[0][3] == bench.overview().table.column("lag")
+    assert shown[1][3] == then.overview().table.column("lag")
+    assert not {"sharelag-moves", "sharelag-follows"} & set(board._dom_classes)
 
 
 def test_causes_are_ranked_once_for_all_that_is_shown(

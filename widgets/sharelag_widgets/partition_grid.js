@@ -2,7 +2,7 @@
 
 import { isUnknown, textAt } from "./shared/columns.js";
 import { button, make, named, ownsKeys } from "./shared/dom.js";
-import { counted, duration, isolated, number, shown, words } from "./shared/format.js";
+import { counted, formatOf, isolated, number, shown, words } from "./shared/format.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
 import { view } from "./shared/view.js";
 import { beside, bounds, cellAt, cellsIn, layout, placeOf, stepOf } from "./grid_math.js";
@@ -145,7 +145,7 @@ function build({ model, root, link, say, later }) {
   function writeLegend(column, steps, stepAt) {
     const counts = new Map();
     for (const row of cells) counts.set(stepAt(row), (counts.get(stepAt(row)) ?? 0) + 1);
-    const format = get("measure").endsWith("_ms") ? duration : number;
+    const format = formatOf(get("measure"));
     // Without negative numbers, nothing but zero lies below the first bound.
     const lowest = column.texts ? 0 : column.values.reduce((low, value) => (value < low ? value : low), 0);
     const range = (step) => (step === 0 ? (lowest < 0 ? `below ${format(steps[0])}` : format(0)) : step < steps.length ? `${format(steps[step - 1])} to ${format(steps[step])}` : `${format(steps[step - 1])} and more`);

@@ -2,7 +2,7 @@
 
 import { ACQUIRED, AVAILABLE, KINDS, UNKNOWN, UNREAD, lastFill } from "./shared/palette.js";
 import { brushes, paintLast, sized } from "./shared/paint.js";
-import { number } from "./shared/format.js";
+import { number, place } from "./shared/format.js";
 import { heights, isLast, stacks, ticks } from "./strip_math.js";
 
 const STATES = { top: 18, height: 58 };
@@ -168,7 +168,7 @@ function paintAxis(context, { span: [from, to], soft }, x, width, most) {
   context.textBaseline = "top";
   const top = most > 0 ? AXIS.top + 12 : AXIS.top - 24;
   for (const tick of ticks(from, to, width)) {
-    const text = number(tick);
+    const text = place(tick);
     const half = context.measureText(text).width / 2;
     const at = x(tick);
     context.fillRect(Math.min(Math.round(at), width - 1), STATES.top + STATES.height, 1, 4);

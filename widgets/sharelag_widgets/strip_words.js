@@ -1,6 +1,6 @@
 // What does a strip say in words: of the offset that is looked at, of what is picked, of where one can go? Nothing of a page.
 
-import { number } from "./shared/format.js";
+import { place } from "./shared/format.js";
 import { FINISHED, KINDS, LAST, UNREAD, WINDOW } from "./shared/palette.js";
 import { isLast, pieceAt } from "./strip_math.js";
 
@@ -13,7 +13,7 @@ export const HELP = [
 
 /** The offset that is looked at, and what is picked; either may be missing. */
 export function spotWords(pieces, cursor, picked, limit = null) {
-  const range = picked.length && (picked[0] === picked[1] ? number(picked[0]) : `${number(picked[0])} to ${number(picked[1])}`);
+  const range = picked.length && (picked[0] === picked[1] ? place(picked[0]) : `${place(picked[0])} to ${place(picked[1])}`);
   if (cursor !== null) return cursorWords(pieces, cursor, limit) + (range ? ` \u2014 picked ${range}` : "");
   return range ? `You picked ${range}.` : "No offset chosen: use the arrow keys, or point at one.";
 }
@@ -21,12 +21,12 @@ export function spotWords(pieces, cursor, picked, limit = null) {
 /** The offset that is looked at. */
 export function cursorWords(pieces, cursor, limit = null) {
   const n = pieceAt(pieces, cursor);
-  if (n < 0) return `Offset ${number(cursor)}: outside of the window and the log`;
+  if (n < 0) return `Offset ${place(cursor)}: outside of the window and the log`;
   const kind = pieces.kind[n];
   const isCounted = pieces.count[n] && kind !== UNREAD && kind !== FINISHED && kind !== WINDOW;
   const count = isCounted ? `, delivery count ${pieces.count[n]}` : "";
   const last = isLast(pieces, n, limit) ? ` of ${limit}, ${LAST.words.toLowerCase()}` : "";
-  return `Offset ${number(cursor)}: ${KINDS[kind].words}${count}${last}; run ${number(pieces.first[n])} to ${number(pieces.end[n] - 1)}`;
+  return `Offset ${place(cursor)}: ${KINDS[kind].words}${count}${last}; run ${place(pieces.first[n])} to ${place(pieces.end[n] - 1)}`;
 }
 
 /**
@@ -37,10 +37,10 @@ export function cursorWords(pieces, cursor, limit = null) {
  * @returns {{offset: number} | {why: string}}
  */
 export function offsetIn(text, [first, end]) {
-  const there = `${number(first)} to ${number(end - 1)}`;
+  const there = `${place(first)} to ${place(end - 1)}`;
   const typed = text.trim();
   if (!/^(\d+|\d{1,3}([\s,._']\d{3})+)$/.test(typed)) return { why: `Type an offset as a whole number, from ${there}.` };
   const offset = Number(typed.replace(/\D/g, ""));
-  if (offset < first || offset >= end) return { why: `Offset ${number(offset)} is out of range: at this moment there are ${there}.` };
+  if (offset < first || offset >= end) return { why: `Offset ${place(offset)} is out of range: at this moment there are ${there}.` };
   return { offset };
 }

@@ -1,6 +1,6 @@
 // How wide are the columns of a long table, and how is it copied? Nothing of a page.
 
-import { csvLine, number, shown, utc } from "./shared/format.js";
+import { csvLine, formatOf, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";
 
 /** Characters of a text at most, and values that are looked at to find the longest. */
@@ -28,7 +28,7 @@ function longest(column, name) {
     if (value > high) high = value;
     if (row < LOOKED_AT) most = Math.max(most, shown(column, row, name).length);
   }
-  return low > high ? most : Math.max(most, ...[low, high].map((value) => (name.endsWith("_ms") ? 8 : number(value).length)));
+  return low > high ? most : Math.max(most, ...[low, high].map((value) => (name.endsWith("_ms") ? 8 : formatOf(name)(value).length)));
 }
 
 /** What may be the widest of a column: its longest texts, or its first values and the extremes, as they are shown. */

@@ -2,7 +2,7 @@
 
 import { textAt } from "./shared/columns.js";
 import { button, make, ownsKeys } from "./shared/dom.js";
-import { isolated, local, number, utc } from "./shared/format.js";
+import { isolated, local, number, place, utc } from "./shared/format.js";
 import { lastSwatch, swatch } from "./shared/paint.js";
 import { KINDS, LAST } from "./shared/palette.js";
 import { view } from "./shared/view.js";
@@ -165,9 +165,9 @@ function build({ model, root, link, say, later }) {
     const colour = (name) => css.getPropertyValue(name).trim();
     const [start, windowEnd, logEnd] = ["start", "window_end", "end"].map(value);
     const marks = [
-      { offset: start, words: `SPSO ${number(start)}` },
-      { offset: Math.max(windowEnd, start), words: `SPEO ${number(Math.max(windowEnd, start))}` },
-      { offset: logEnd, words: `log end ${number(logEnd)}` },
+      { offset: start, words: `SPSO ${place(start)}` },
+      { offset: Math.max(windowEnd, start), words: `SPEO ${place(Math.max(windowEnd, start))}` },
+      { offset: logEnd, words: `log end ${place(logEnd)}` },
     ].filter(({ offset }) => !Number.isNaN(offset));
     paintStrip(canvas, {
       pieces, marks, span: span(), tail: tail(), cursor: get("cursor"), picked: get("offsets"), limit: get("limit"), theme: root.dataset.theme,
@@ -197,7 +197,7 @@ function build({ model, root, link, say, later }) {
     const at = utc(value("time"));
     time.show(at, local(value("time")));
     const known = Number.isNaN(start) ? "The start offset is not known yet: the group has not fetched from this partition."
-      : `SPSO ${number(start)}, SPEO ${number(Math.max(windowEnd, start))}, log end ${number(logEnd)}`;
+      : `SPSO ${place(start)}, SPEO ${place(Math.max(windowEnd, start))}, log end ${place(logEnd)}`;
     summary.textContent = `${at}: ${known}. ${numbersOf()}`;
     const there = counts.map((count, kind) => (count ? `${KINDS[kind].words} ${number(count)}` : "")).filter(Boolean);
     const spoke = `${isolated(textAt(columns.label, shown))}, ${at}: ${there.join(", ") || known}`;

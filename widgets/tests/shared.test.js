@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 
 import { age } from "../sharelag_widgets/dashboards/age.js";
 import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
-import { csvLine, duration, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
+import { csvLine, duration, formatOf, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
 import { hearing } from "../sharelag_widgets/shared/hearing.js";
 import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
 import { awaitPlotly } from "../sharelag_widgets/plotly_once.js";
@@ -12,6 +12,8 @@ import { asText, asTitle, keyOf, pointsOf, textTrace, timeOf, withArrays } from 
 
 test("numbers, times and durations as people read them", () => {
   assert.deepEqual([0, 999, 1000, -1234567, 0.25, 123.456, 1234.5, NaN, null].map(number), ["0", "999", "1\u202f000", "-1\u202f234\u202f567", "0.25", "123", "1\u202f235", "-", "-"]);
+  const written = { start_offset: "1234567", partition: "1234567", lag: "1\u202f234\u202f567", partitions: "1\u202f234\u202f567", age_ms: "20m 34s" };
+  for (const [name, text] of Object.entries(written)) assert.equal(formatOf(name)(1234567), text);
   assert.equal(utc(Date.UTC(2026, 10, 21, 3, 10, 5, 7)), "2026-11-21 03:10:05.007 UTC");
   assert.equal(utc(NaN), "time not known");
   assert.equal(utc(9e15), "9000000000000000 ms");

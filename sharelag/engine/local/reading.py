@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -28,6 +28,7 @@ from sharelag.engine.local.records import (
     StateTopic,
     decoded,
     gaps_of,
+    keep_records,
     read_states,
     read_whole,
     state_records,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.replay.positions import Positions
 
+#: Up to so many records are held decoded, 200 bytes each, where earlier moments are looked at.
+KEPT = 1_000_000
+
 
 class QuickReading(Reading):
     """The tables of an input, computed in this process.
@@ -57,6 +61,8 @@ class QuickReading(Reading):
         Store the state after each record, which everything except windows and lag needs.
     health : bool
         Also count the records of the state topic, which decodes every record once more.
+    later : QuickReading, optional
+        Of the same input as of its end: its records are decoded once for all earlier moments.
     """
 
     engine = "local"
@@ -70,9 +76,11 @@ class QuickReading(Reading):
         *,
         history: bool = True,
         health: bool = False,
+        later: QuickReading | None = None,
     ) -> None:
         super().__init__(source, as_of, choice, over)
-        self._with_history, self._with_health = history, health
+        self._with_history, self._with_health, self._later = history, health, later
+        self._version: Hashable = None  # of what the history was read of
         self._saw_group_records = False
         self._scanned: pa.Table | None = None  # the gaps that a scan for positions found
 
@@ -90,6 +98,19 @@ class QuickReading(Reading):
     def then(self, as_of: Moment) -> QuickReading:
         """Return a reading of the same records as of another moment, without history."""
         return QuickReading(self.source, as_of, self.choice, self.over, history=False)
+
+    def before(self, as_of: Moment, choice: Choice) -> StateTopic | None:
+        """Return the state as of an earlier time; None where that has to be read anew.
+
+        What that needs is kept: the decoded records, unless they are very many.
+        """
+        is_all = not self.choice.groups and self.counted.records <= KEPT
+        if not is_all or not isinstance(as_of, datetime) or as_of > self.now:
+            return None
+        version = self.source.version()
+        kept = self.once("kept", lambda: keep_records(self.source, self.choice.generation))
+        whole = self._history if version is not None and version == self._version else None
+        return kept.up_to(as_of, choice.groups, self.source.kafka_version, whole)
 
     def _whole(self) -> QuickReading:
         is_whole = self._with_health and self.as_of is None and not self.choice.groups
@@ -209,6 +230,9 @@ class QuickReading(Reading):
     @property
     def _read(self) -> StateTopic:
         def read() -> StateTopic:
+            if self._later is not None and (found := self._later.before(self.as_of, self.choice)):
+                return found
+            self._version = self.source.version()
             if self._with_history:
                 return read_whole(self.source, self.as_of, self.choice, self._with_health)
             return read_states(self.source, self.as_of, self.choice)

@@ -14,9 +14,10 @@ from sharelag import schemas
 from sharelag.engine import Counted
 from sharelag.inputs import Input
 from sharelag.model.versions import Told
+from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.repeats import EachOnce
-from sharelag.replay.state import replay_arrow
+from sharelag.replay.state import going_back, replay_arrow
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import STATE_TOPIC
@@ -60,6 +61,58 @@ def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) 
     version = source.kafka_version
     found = raw.apply(lambda batches: _replay(batches, as_of, choice, with_health, version))
     return found._replace(counted=found.counted._replace(repeated=raw.repeated))
+
+
+class Kept(NamedTuple):
+    """All records of the state topic, decoded, of which those up to any moment are replayed."""
+
+    records: pa.RecordBatch
+    counted: Counted
+    gaps: pa.Table
+    goes_back: bool  # whether one may have an earlier time than the one before: clocks are set back
+
+    def up_to(
+        self, as_of: datetime, groups: frozenset[str], version: Told, whole: pa.Table | None
+    ) -> StateTopic:
+        """Return what `read_whole` does; ``whole`` is the history of all, where that is known."""
+        from sharelag.replay.history import history_arrow
+
+        records = up_to(filter_groups(self.records, groups), as_of)
+        if whole is None or self.goes_back:
+            history = pa.Table.from_batches([history_arrow(records, self.gaps)])
+        else:  # what came before a moment does not depend on what comes after it
+            history = filter_groups(whole, groups).filter(pc.field("record_timestamp") <= as_of)
+        times = self.records.column("timestamp")  # of all groups
+        span = pc.min_max(times.filter(pc.less_equal(times, as_of))).as_py()
+        counted = self.counted._replace(
+            records=records.num_rows, first=span["min"], last=span["max"]
+        )
+        windows = pa.Table.from_batches([replay_arrow(records, version)])
+        return StateTopic(windows, counted, self.gaps, history)
+
+
+def keep_records(source: Input, generation: int | None) -> Kept:
+    """Decode all records of the state topic, and hold them."""
+    raw, count = state_records(source, generation), _Count()
+    read = partial(decode_arrow, topic=STATE_TOPIC, generation=generation)
+
+    def decode(batches: EachOnce) -> list[Decoded]:
+        return [read(batch, kafka_version=source.kafka_version) for batch in batches]
+
+    found = raw.apply(decode)
+    for one in found:
+        count.add(one, one.records)
+    records = one_batch(pa.Table.from_batches([one.records for one in found], schemas.RECORDS))
+    counted = count.counted._replace(repeated=raw.repeated)
+    return Kept(records, counted, gaps_of(raw), _goes_back(records))
+
+
+def _goes_back(records: pa.RecordBatch) -> bool:
+    times = records.column("timestamp")
+    if times.null_count or not records.num_rows:
+        return bool(times.null_count)
+    order, bounds = by_share_partition(records)
+    return bool(going_back(times.view(pa.int64()).to_numpy()[order], bounds).any())
 
 
 def gaps_of(raw: EachOnce) -> pa.Table:

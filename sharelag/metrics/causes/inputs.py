@@ -206,6 +206,8 @@ class CauseInputs:
     @cached_property
     def stable_since(self) -> Floats:
         """Estimated time when the open transaction started, in milliseconds."""
+        if np.isnan(self.stable_end).all():
+            return self.stable_end
         time, known = time_of(self.ends, np.nan_to_num(self.stable_end).astype(np.int64))
         return np.where(known & ~np.isnan(self.stable_end), time.astype(float), np.nan)
 

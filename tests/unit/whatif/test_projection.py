@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +139,22 @@ def test_names_stand_at_the_ends_of_lines_and_none_over_another() -> None:
         at = sorted((one.y - low) * room for one in labels)
         assert min(np.diff(at)) > 14.9  # pixels
         assert at[-1] <= 171.1
+
+
+def test_what_was_seen_is_not_called_simulated_and_ages_may_be_unknown() -> None:
+    curves = curves_of(seen=(900, 50, None), tried=(500, 40, None))
+    none = pa.nulls(len(curves), pa.float64())
+    place = curves.schema.get_field_index("age_ms")
+    end = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    for of in (pc.equal(curves.column("variant"), "seen"), pa.array([True] * len(curves))):
+        ages = pc.if_else(of, none, curves.column("age_ms"))
+        found = curves.set_column(place, PROJECTED.field("age_ms"), ages)
+        figure = charts.projection_figure(found, seen=("seen", end))
+        said = " ".join(figure.layout.meta["facts"])
+        assert "Seen was recorded, all else is simulated." in said
+        labels = [one.text for one in figure.layout.annotations if one.yref == "y2"]
+        assert labels == ["tried"] * (ages.null_count < len(ages))
+    assert "Simulated." in " ".join(charts.projection_figure(curves).layout.meta["facts"])
 
 
 def test_a_mark_stands_where_the_lag_is_gone() -> None:

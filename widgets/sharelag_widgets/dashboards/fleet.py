@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from sharelag import charts, schemas
 from sharelag.durations import duration
-from sharelag.tables.arrow import beside, keys
+from sharelag.metrics.explain import explain
+from sharelag.tables.arrow import as_table, beside, keys, without_timestamps
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.words import moment, terminal
 from sharelag.workbench import Workbench
@@ -50,8 +51,9 @@ def groups_table(picked: Selection) -> TablePart:
 
 def with_trends(groups: pa.Table, sums: pa.Table) -> pa.Table:
     """Groups with their lag over time; null where that of some share partition is not known."""
-    moments = sorted(pc.unique(sums.column("as_of")).to_pylist())
-    known = {(row["group_id"], row["as_of"]): row["lag"] for row in sums.to_pylist()}
+    sums = without_timestamps(sums)  # numbers, of which there are many, take less time
+    group, at, lag = (sums.column(name).to_pylist() for name in ("group_id", "as_of", "lag"))
+    known, moments = dict(zip(zip(group, at, strict=True), lag, strict=True)), sorted({*at})
     trends = [
         [known.get((group, moment)) for moment in moments]
         for group in groups.column("group_id").to_pylist()
@@ -73,7 +75,7 @@ def incident_text(bench: Workbench) -> str:
     overview = bench.overview()
     source = input_name(bench.source) or bench.describe()
     lines = [f"{overview.title} ({source}, as of {moment(bench.evidence().as_of)})"]
-    causes = bench.explain().table.sort_by([("rank", "descending")]).to_pylist()
+    causes = _causes(bench).sort_by([("rank", "descending")]).to_pylist()
     first = {row["group_id"]: row for row in causes}
     level = overview.table.column("level")
     bad = overview.table.filter(pc.is_in(level, pa.array(["critical", "warning"])))
@@ -88,6 +90,11 @@ def incident_text(bench: Workbench) -> str:
     if len(bad) > COPIED:
         lines.append(f"and {len(bad) - COPIED:,} more share groups need attention")
     return "\n".join(map(terminal, lines))
+
+
+def _causes(bench: Workbench) -> pa.Table:
+    """Return the causes of all groups, without their words, of which nobody sees most."""
+    return as_table(explain(bench.evidence(), bench.patience))
 
 
 def _place_of(cause: Mapping[str, Any]) -> str:
@@ -185,7 +192,7 @@ def measured(bench: Workbench) -> pa.Table:
     """`sharelag.schemas.LAG` with the age, whether it drains, and the first cause beside it."""
     lag = bench.lag().table
     progress = beside(keys(lag, SHARE_PARTITION), bench.evidence().progress, SHARE_PARTITION)
-    causes = _first_causes(bench.explain().table, lag)
+    causes = _first_causes(_causes(bench), lag)
     for name in ("age_ms", "drain"):
         lag = lag.append_column(name, progress.column(name))
     return lag.append_column("cause", causes)

@@ -144,9 +144,12 @@ class Now(PastGroup):
         if not is_watched():
             return False
         try:
-            return self._is_on_spark() or self.bench.source.size() > AT_ONCE
+            return self._is_on_spark() or self._has_much()
         except ShareLagError:
             return False  # who shows it meets the same, and says so
+
+    def _has_much(self) -> bool:
+        return self.bench.source.size() > AT_ONCE
 
     def _is_on_spark(self) -> bool:
         return engines.choose(self.bench.engine, self.bench.source) == "spark"
@@ -204,10 +207,11 @@ class Now(PastGroup):
         if self._only_lag:
             self._only_lag, self.verdict.busy = False, ""
             self._hide(False)
-        if self._shown is not self.seen:
-            self._show_all()
-        self._show_groups(self._knows_past(group))
-        self._say(group)
+        if self.seen is not self._alone:
+            if self._shown is not self.seen:
+                self._show_all()
+            self._show_groups(self._knows_past(group))
+            self._say(group)
         with self._deaf():
             self._picked.keys = ((group,),)
         self._look_at(group)

@@ -24,7 +24,8 @@ Past = tuple[Workbench, str, int]
 class PastGroup(TriedGroup):
     """A dashboard of one group whose past is read after it, and which goes back to any moment.
 
-    A subclass has a choice ``range`` and says whether reading takes a while (`_takes_a_while`).
+    A subclass has a choice ``range`` and says whether reading takes a while (`_takes_a_while`), and
+    whether there is so much that the group comes before all others (`_has_much`).
     """
 
     range: Any
@@ -34,10 +35,16 @@ class PastGroup(TriedGroup):
         self._past: set[Past] = set()  # what was read
         self._past_run: Run | None = None
         self._then: Workbench | None = None  # as of the moment that is looked at, if not the last
+        self._alone: Workbench | None = (
+            None  # the group at that moment, before all others are known
+        )
         self._then_run: Run | None = None
         self.selection.observe(self._go_to, names=["moment"])
 
     def _takes_a_while(self) -> bool:
+        raise NotImplementedError
+
+    def _has_much(self) -> bool:
         raise NotImplementedError
 
     # ---- the past of the group -------------------------------------------------------------------
@@ -80,7 +87,9 @@ class PastGroup(TriedGroup):
     @property
     def seen(self) -> Workbench:
         """The workbench as of the moment that is looked at; the window and the chart have all."""
-        return self._then or self.bench
+        alone = self._alone
+        is_here = alone is not None and self.group in alone.choice.groups
+        return alone if is_here else self._then or self.bench  # type: ignore[return-value]
 
     def _mine(self, rows: pa.Table) -> pa.Table:
         return rows.filter(pc.equal(rows.column("group_id"), str(self.group)))
@@ -99,14 +108,22 @@ class PastGroup(TriedGroup):
         then = self.bench.at(moment)
 
         def read(*_: Any) -> None:
+            alone = then.only(str(self.group))
+            if self._has_much() and alone.groups:
+                alone.explain()
+                with self._lock:
+                    if self._then_run is None or self._moment() != moment:
+                        return  # somebody drags
+                    self._then, self._alone = then, alone
+                    self.show()
+                    self._mark("sharelag-follows")
             then.overview()
 
         def show(run: Run, _: Any, error: BaseException | None) -> None:
             with self._lock:
                 if run is not self._then_run:
                     return
-                self._then_run = None
-                self.remove_class("sharelag-moves")
+                self._then_run = self._alone = None
                 if error is not None:
                     self.header.failure = words_of(error)
                 elif self._moment() == moment:
@@ -114,10 +131,16 @@ class PastGroup(TriedGroup):
                     self.show()
                 else:
                     self._go_to()
+                self._mark("" if self._then_run is None else "sharelag-moves")
 
-        self.add_class("sharelag-moves")
+        self._mark("sharelag-moves")
         self._then_run = Run(read, lambda *_: None, show)
         self._then_run.start()
+
+    def _mark(self, chosen: str) -> None:
+        """Dim what is still of the moment before."""
+        for name in ("sharelag-moves", "sharelag-follows"):
+            (self.add_class if name == chosen else self.remove_class)(name)
 
     def _moment(self) -> Any:
         """Return the moment that is picked; None where that is the last one."""

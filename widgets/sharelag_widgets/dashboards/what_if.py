@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
+import pyarrow.compute as pc
 import traitlets
 
 from sharelag.charts import (
@@ -101,8 +102,7 @@ class WhatIfLab(GroupDashboard):
             "Assignors by members",
             {"cell": "when the lag is gone, p95 age of the oldest record, member-hours"},
         )
-        # A grid of words is not squeezed: where the page is narrow it scrolls.
-        self.grid.view.layout.min_width = "34em"
+        self.grid.view.layout.flex = "1 0 auto"
         scrolling = W.Layout(overflow="auto hidden", width="100%")
         self.grid.children = [self.grid.header, W.Box([self.grid.view], layout=scrolling)]
         self.projection = ChartPart(
@@ -310,30 +310,35 @@ class WhatIfLab(GroupDashboard):
         return compared is not None and state is not None and compared.group == state.group
 
     def _draw(self) -> None:
-        mine = self.comparison is not None and self._is_of_this_group()
-        for part in (self.results, self.decision, self.projection):
-            part.layout.display = None if mine else "none"
-        self.grid.layout.display = None if mine and self.clearing is not None else "none"
+        found = self.comparison if self._is_of_this_group() else None
         self._say()
-        if self.comparison is None or not mine:
-            return
+        if found is not None:
+            self._fill(found)
+        for part in (self.results, self.decision, self.projection):
+            part.layout.display = None if found is not None else "none"
+        is_search = found is not None and self.clearing is not None
+        self.grid.layout.display = None if is_search else "none"
+
+    def _fill(self, found: Comparison) -> None:
         if self.clearing is not None:
-            self.grid.draw(clearing_figure(self.clearing.cells, self.theme))
-        self.decision.show(self.comparison.presented().table, views.DECISION.means)
-        self.projection.draw(projection_figure(self.comparison.projected, self.theme))
+            cells = self.clearing.cells
+            # A grid of words is not squeezed: where the page is narrow it scrolls.
+            across = len(pc.unique(cells.column("members")))
+            self.grid.view.layout.min_width = f"{10 + 12 * across}em"
+            self.grid.draw(clearing_figure(cells, self.theme))
+        self.decision.show(found.presented().table, views.DECISION.means)
+        self.projection.draw(projection_figure(found.projected, self.theme))
         self.projection.header.notes = [self._begins()]
-        known = known_measures(self.comparison)
+        known = known_measures(found)
         if self.measure.options != tuple((measure_words(name), name) for name in known):
             self.measure.unobserve(self._measured, names=["value"])
             self.measure.options = [(measure_words(name), name) for name in known]
-            self.measure.value = first_measure(self.comparison, known)
+            self.measure.value = first_measure(found, known)
             self.measure.observe(self._measured, names=["value"])
         if self.measure.value is not None:
-            records = compared_records(self.comparison, self.measure.value)
+            records = compared_records(found, self.measure.value)
             self.chart.draw(compared_figure(records, self.theme))
-        self.table.show(
-            difference_rows(self.comparison), MEANS | OF_MEASURES, notes_of(self.comparison)
-        )
+        self.table.show(difference_rows(found), MEANS | OF_MEASURES, notes_of(found))
 
     def _say(self) -> None:
         """The verdict of the comparison that is shown, with the Python that gives it again."""

@@ -12,6 +12,11 @@ export function number(value) {
   return digits.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
 }
 
+/** An offset, a partition or an epoch: as commands take it. */
+export function place(value) {
+  return isNone(value) ? "-" : String(value);
+}
+
 /** A moment (milliseconds) in UTC, as ISO 8601 with a space. */
 export function utc(milliseconds) {
   if (isNone(milliseconds)) return "time not known";
@@ -61,12 +66,18 @@ export function unitsOf(seconds) {
   });
 }
 
-/** How a value of a column is written: by the column's kind, and durations by its name. */
+/** How numbers of a column are written, by its name. */
+export function formatOf(name) {
+  if (name.endsWith("_ms")) return duration;
+  return /(^|_)(offset|partition|epoch)$/.test(name) ? place : number;
+}
+
+/** How a value of a column is written: by the column's kind, and numbers by its name. */
 export function shown(column, row, name) {
   const value = column.values[row];
   if (column.texts) return column.texts[value] ?? "-";
   if (column.kind === "time") return isNone(value) ? "-" : utc(value);
-  return name.endsWith("_ms") ? duration(value) : number(value);
+  return formatOf(name)(value);
 }
 
 /** A name within a sentence: one that runs from right to left must not turn what follows. */
