@@ -26,6 +26,7 @@ from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.search import PROBES
 from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
 from sharelag.whatif.tuned import TRADED, TUNED
+from sharelag.whatif.wanted import WANTED
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
 _TOPIC = pa.field("topic", pa.string())
@@ -146,6 +147,7 @@ def _simulated() -> dict[str, dict[str, Any]]:
         "simulate-fewest-members": [variant, goal, *PROBES, answer],
         "simulate-timeline": [variant, *of_run, *steps, fetching],
         "simulate-against": [variant, *ANSWERS],
+        "simulate-members-wanted": list(WANTED),
         "simulate-tune": list(TUNED),
         "simulate-tune-front": list(TRADED),
         "simulate-scenarios": about,

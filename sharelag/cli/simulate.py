@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of
-from sharelag.cli.output import write
+from sharelag.cli.output import read_by, write
 from sharelag.cli.partial import PARTIAL
 from sharelag.cli.simulate_options import (
     BETWEEN,
@@ -19,6 +19,7 @@ from sharelag.cli.simulate_options import (
     SEEDS,
     TRIALS,
     VARIANTS,
+    evidence_of,
     given_seeds,
     past_of,
     ranges_of,
@@ -101,6 +102,8 @@ def simulate(output: str, **options: Any) -> int:
         _list(output, "assignor" if "list" in options["assignor"] else "scenario")
         return 0
     require_names(options)
+    if options["members_wanted"] is not None:
+        return _wanted(output, options)
     if options["since"] is not None:
         return _otherwise(output, options)
     scenario, settings = scenario_of(options)
@@ -370,6 +373,24 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     tell(words)
     for sentence in trials.too_few(rows, len(seeds), options["confidence"]):
         tell(sentence)
+
+
+def _wanted(output: str, options: dict[str, Any]) -> int:
+    """Print how many members each group wants; return the exit code: whether all are known."""
+    from sharelag.cli.output import groups_in
+    from sharelag.tables.lines import lines
+    from sharelag.tables.words import terminal
+    from sharelag.whatif.wanted import members_wanted
+
+    evidence = evidence_of(options)
+    groups = sorted(groups_in(evidence.lag))
+    found = [members_wanted(evidence, one, options["members_wanted"]) for one in groups]
+    view = views.WANTED.without("why") if output == "human" else views.WANTED
+    write(lines([one.row() for one in found], output, view.columns))
+    read_by(evidence, source_of(options))
+    for one in found:
+        tell(terminal(str(one)))
+    return PARTIAL if any(one.members is None for one in found) else 0
 
 
 def _otherwise(output: str, options: dict[str, Any]) -> int:

@@ -18,6 +18,7 @@ from sharelag.cli.telling import tell
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sharelag.metrics.evidence import Evidence
     from sharelag.whatif.past import Past
     from sharelag.whatif.scenario import Scenario
 
@@ -199,6 +200,12 @@ TRIALS = [
         help="With --tune, print what more or fewer member-hours would give instead of settings.",
     ),
     click.option(
+        "--members-wanted",
+        metavar="GOAL",
+        help="Say how many members keep records younger than this, such as 30s, at the rate that "
+        "comes; by a sum, as the exporter tells KEDA.",
+    ),
+    click.option(
         "--between",
         type=Counts(bounds=True),
         metavar="N,N",
@@ -342,10 +349,9 @@ def _from_file(name: str) -> Scenario:
     return from_json(text)
 
 
-def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
+def evidence_of(options: dict[str, Any]) -> Evidence:
+    """Gather the evidence of the groups that were named."""
     from sharelag.engine import engines
-    from sharelag.whatif.from_cluster import scenario_from
-    from sharelag.whatif.scenario import Service
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
@@ -353,6 +359,14 @@ def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
         chosen = options["engine"] if options["sweep"] else start(options["engine"], source)
         evidence = engines.gather(read, chosen, moment, choice, options["over"])
     require_rows(choice, moment, groups_in(evidence.lag), source, evidence.rejected)
+    return evidence
+
+
+def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
+    from sharelag.whatif.from_cluster import scenario_from
+    from sharelag.whatif.scenario import Service
+
+    source, evidence = source_of(options), evidence_of(options)
     mean = options["service"] if options["service_ms"] is None else options["service_ms"]
     scenario = scenario_from(
         evidence, service=None if mean is None else Service(mean / _MS, "exponential")

@@ -32,9 +32,13 @@ _OF = {
 }
 #: What a span of the past has itself.
 _NOT_PAST = ("scenario", "duration", "autoscale", "service_ms", "over", "rebalance_every", "sweep")
+_NOT_WANTED = (
+    *("members", "assignor", "setting", "autoscale", "seed", "seeds", "duration"),
+    *("rebalance_every", "service", "service_ms"),
+)
 _QUESTIONS = (
     *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
-    *("since", "tune"),
+    *("since", "tune", "members_wanted"),
 )
 
 
@@ -115,6 +119,13 @@ def _require_one(options: dict[str, Any]) -> None:
         )
     if options["tune"]:
         _require_tunable(options)
+    if options["members_wanted"]:
+        if options["scenario"] is not None:
+            raise click.UsageError("--members-wanted reads an input: remove --scenario.")
+        if varied := given_options(_NOT_WANTED):
+            raise click.UsageError(
+                f"--members-wanted is a sum over the group as it is: remove {flags(varied)}."
+            )
     if options["what_clears"] and (set_ := given_options(("setting", "autoscale"))):
         raise click.UsageError(f"--what-clears tries assignors and members: remove {flags(set_)}.")
     if options["since"] and (of_others := given_options(_NOT_PAST)):

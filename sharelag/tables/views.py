@@ -130,6 +130,7 @@ TRADED = view(
     difference_from="DIFF-FROM",
     difference_to="DIFF-TO",
 )
+WANTED = view("group_id members_wanted goal arrival_rate member_rate waiting stuck why")
 MOVING = view(
     "by variant consumer_group share_group difference low high better",
     meanings={

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.simulate import SimulationResult, simulate
     from sharelag.whatif.tune import tune
     from sharelag.whatif.tuned import Tuned
+    from sharelag.whatif.wanted import Wanted, members_wanted
     from sharelag.whatif.workload import Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "TargetAge",
     "Topic",
     "Tuned",
+    "Wanted",
     "assign",
     "assignor_descriptions",
     "assignor_names",
@@ -102,6 +104,7 @@ __all__ = [
     "cost_against_age",
     "fewest_members",
     "from_json",
+    "members_wanted",
     "named",
     "names",
     "otherwise",
@@ -139,6 +142,7 @@ _HOMES = {
     "simulate": "SimulationResult simulate",
     "tune": "tune",
     "tuned": "Tuned",
+    "wanted": "Wanted members_wanted",
     "workload": "Burst PartitionStart Producer Topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from math import ceil, exp, floor
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
@@ -163,6 +164,9 @@ class TargetAge:
         members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one
         member) time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
 
+    Without a ``utilization`` they are the fewest that keep what arrives below the goal, as
+    `fewest` has it: what ``/keda/GROUP`` calls ``members_wanted``.
+
     Rates are those of the last ``window_ms``; a member's is what it finished by the time it was at
     work. The same rules as the HPA's keep it from flapping.
 
@@ -176,7 +180,7 @@ class TargetAge:
     min_replica_count: int = 1
     max_replica_count: int = 100
     metric: Metric = "lag_excluding_stuck"
-    utilization: float = 0.8
+    utilization: float | None = 0.8
     window_ms: int = 60_000
     hpa: Hpa = Hpa()
     pods: Pods = Pods()
@@ -184,7 +188,8 @@ class TargetAge:
 
     def __post_init__(self) -> None:
         _require_bounds(self.min_replica_count, self.max_replica_count)
-        if self.goal_ms < 1 or self.window_ms < 1 or not 0 < self.utilization <= 1:
+        share = 1.0 if self.utilization is None else self.utilization
+        if self.goal_ms < 1 or self.window_ms < 1 or not 0 < share <= 1:
             raise InputError(
                 "goal_ms and window_ms must be at least 1, and utilization above 0 and at most 1"
             )
@@ -207,6 +212,54 @@ class Fixed:
     def __post_init__(self) -> None:
         if self.replicas < 0:
             raise InputError(f"replicas must be at least 0, not {self.replicas}")
+
+
+#: The share of records that may wait for longer than the goal.
+_LATE = 0.05
+#: Where the sum ends: no broker lets more join.
+_MOST = 1000
+
+
+class Fewest(NamedTuple):
+    """How many members keep up with what comes, and how many also finish what waits in time."""
+
+    keep_up: int
+    catch_up: int
+
+    @property
+    def members(self) -> int:
+        """The fewest that do both."""
+        return max(self.keep_up, self.catch_up)
+
+
+def fewest(arriving: float, each: float, waiting: float, goal_ms: float) -> Fewest:
+    """Return the fewest members that keep records younger than a goal.
+
+    They have to keep up with what comes: of records that arrive by chance, 95 % may wait no longer
+    than the goal (Erlang's C). And beside what comes they finish what waits within the goal.
+
+    Parameters
+    ----------
+    arriving, each : float
+        Records a second: that come, and that a busy member finishes.
+    waiting : float
+        Records that are not finished.
+    goal_ms : float
+        The age to stay below.
+    """
+    keep_up = floor(arriving / each) + 1 if arriving > 0 else 0
+    while 0 < keep_up < _MOST and _late(arriving, each, keep_up, goal_ms) > _LATE:
+        keep_up += 1
+    return Fewest(keep_up, ceil((arriving + 1000 * waiting / goal_ms) / each))
+
+
+def _late(arriving: float, each: float, members: int, goal_ms: float) -> float:
+    """Return the share of records that wait longer than a goal, of Erlang's queue M/M/c."""
+    load, lost = arriving / each, 1.0
+    for count in range(1, members + 1):
+        lost = load * lost / (count + load * lost)  # his B, which his C is made of
+    waits = lost / (1 - load / members * (1 - lost))
+    return waits * exp(-(members * each - arriving) * goal_ms / 1000)
 
 
 Autoscaler: TypeAlias = Keda | TargetAge | Fixed
@@ -297,9 +350,11 @@ def _part(value: str) -> float:
     return number
 
 
-def _share(value: str) -> float:
+def _share(value: str) -> float | None:
+    if value == "fewest":
+        return None
     if not 0 < (share := _part(value)) <= 1:
-        raise ValueError("a number above 0 and at most 1, such as 0.8")
+        raise ValueError("a number above 0 and at most 1, such as 0.8, or fewest")
     return share
 
 

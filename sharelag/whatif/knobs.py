@@ -46,6 +46,11 @@ _OF_GROUP = {
 #: `fewest_members` tries. More may be given.
 _MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
 _GREATEST = (1 << 31) - 1
+#: Where a setting goes that is not the group's.
+_WHERE = {
+    "broker": "of every broker, for all groups: group.{}={} in server.properties, then a restart",
+    "consumer": "of the consumers: {}={}",
+}
 
 
 @dataclass(frozen=True)
@@ -265,21 +270,18 @@ def to_set(
     if renews and not scenario.settings.limits.renew_enabled:
         given[_ENABLED] = "true"
     found = settings_in_force(table, [scenario.group_id], given, None, kafka_version)
-    said = [
-        f"of the group: {line}"
-        for line in setting_commands(
-            found, given, [scenario.group_id], kafka_version, server, command_config
-        )
+    lines = setting_commands(
+        found, given, [scenario.group_id], kafka_version, server, command_config
+    ) or [  # one that does not go with another setting has no command
+        f"{row['name']}={row['value']}, but {row['problem']}"
+        for row in found.to_pylist()
+        if row["name"] in given
     ]
+    said = [f"of the group: {line}" for line in lines]
     said += [
-        f"of every broker, for all groups: group.{name}={text} in server.properties, then a restart"
+        _WHERE[whose[name]].format(name, text)
         for name, text in texts.items()
-        if whose[name] == "broker"
-    ]
-    said += [
-        f"of the consumers: {name}={text}"
-        for name, text in texts.items()
-        if whose[name] == "consumer"
+        if whose[name] in _WHERE
     ]
     if renews is not None:
         lock_ms = changed.get("share.record.lock.duration.ms")

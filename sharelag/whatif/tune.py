@@ -288,7 +288,11 @@ class _Tuner:
                 return self._simplified(min(sure, key=lambda one: checked[one][HOURS].mean()))
             if scores[order[begin]] >= _MISSED:
                 break  # all that follow miss a goal already
-        return min(checked, key=lambda one: sum(self._broken(checked[one], _CHECK).values()))
+        missed = {
+            one: sum(self._broken(values, _CHECK).values()) for one, values in checked.items()
+        }
+        nearest = min(missed, key=missed.__getitem__)
+        return nearest if missed[nearest] * _MORE < missed[self.now] else self.now
 
     def _evolve(self, trials: int, seed: int) -> None:
         """Try settings, a generation at a time; what is learned stays in `_known`."""

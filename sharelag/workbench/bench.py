@@ -17,6 +17,7 @@ from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.wanted import Wanted, members_wanted
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.one_group import delivery_limit, worst_first
@@ -605,6 +606,13 @@ class Workbench(Opened):
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
         """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
+
+    def members_wanted(self, group: str | None = None, goal: str = "30s") -> Wanted:
+        """Return the fewest members that keep a group's records younger than a goal, and why.
+
+        For its parameters and errors see `sharelag.whatif.members_wanted`.
+        """
+        return members_wanted(self.evidence(group), group, goal)
 
     def past(
         self,

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,17 @@ from sharelag.cli.simulate import simulate
 from sharelag.engine.spark.sweep import sweep
 from sharelag.errors import InputError
 from sharelag.inputs.spark import is_connect
-from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
+from sharelag.whatif import (
+    ASSIGNORS,
+    Member,
+    Scenario,
+    Service,
+    compare,
+    named,
+    register,
+    tune,
+    variants,
+)
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.compiled import support
@@ -282,3 +293,24 @@ def test_the_command_line_sweeps_and_compares(spark: SparkSession, tmp_path: Pat
     assert received.stdout == here.stdout
     assert len(received.stdout.splitlines()) > 40
     assert kept(tmp_path) == before
+
+
+def test_settings_are_tuned_by_jobs_as_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
+    """Each generation is one job; what a search before it made is not made again."""
+    stays = {
+        "share.record.lock.duration.ms": 30_000,
+        "share.partition.max.record.locks": 2000,
+        "share.delivery.count.limit": 5,
+        "share.acquire.mode": "batch_optimized",
+        "renew": False,
+        "max.poll.records": 50,
+    }
+    ranges = {**stays, "members": (1, 4)}
+    given: dict[str, Any] = {"ranges": ranges, "trials": 5, "seeds": 2, "margins": False}
+    here = tune(QUICK, ["lag_end<18000"], **given)
+    there = tune(QUICK, ["lag_end<18000"], runs=partial(sweep, spark=spark, out=tmp_path), **given)
+    assert there.settings.equals(here.settings)
+    assert there.front.equals(here.front)
+    made = kept(tmp_path)
+    tune(QUICK, ["lag_end<18000"], runs=partial(sweep, spark=spark, out=tmp_path), **given)
+    assert kept(tmp_path) == made

@@ -24,28 +24,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sharelag.errors import InputError, ShareLagError
-from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.causes.inputs import Bools, CauseInputs, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.metrics.stuck import stuck
 from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys
 from sharelag.tables.words import label
 
-#: Causes that more members do not resolve.
-STUCK = frozenset(
-    [
-        "poison_records",
-        "head_of_line",
-        "window_full",
-        "open_transaction",
-        "markers",
-        "compaction_holes",
-        "records_deleted",
-    ]
-)
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
 _GRACE = 10.0
@@ -92,17 +80,6 @@ _OF_GROUP = (
     ),
     ("kafka_share_group_members", "Members of the group, by its own records.", "members"),
 )
-
-
-def stuck(facts: CauseInputs) -> Floats:
-    """Count the offsets of each share partition that more members cannot finish, up to its lag."""
-    held = np.zeros(len(facts.groups))
-    for cause in CAUSES:
-        if cause.name in STUCK:
-            found = cause.find(facts)
-            # An offset may have several causes; the largest count is a lower bound.
-            held = np.maximum(held, np.where(found.where, np.nan_to_num(found.held), 0))
-    return np.minimum(held, np.nan_to_num(facts.lag("lag")))
 
 
 def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any, TypeAlias
@@ -25,9 +26,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import choose_encoder
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.exports.metrics import Gathered, consumers, registry_of
 from sharelag.schemas import SCHEMA_VERSION
+from sharelag.whatif.wanted import members_wanted
 
 Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
@@ -155,7 +159,11 @@ class _Metrics:
 
 
 def _keda(gathered: Gathered, group: str, query: str) -> Reply:
-    """Answer with one group's numbers; ``?target=100`` adds the consumers at 100 offsets each."""
+    """Answer with one group's numbers.
+
+    ``?target=100`` adds the consumers at 100 offsets each, ``?goal=30s`` the members that keep
+    records younger than that.
+    """
     if gathered.evidence is None:
         failed = "the cluster could not be read; the server's log says why"
         why = failed if gathered.attempts else "nothing has been collected yet; try again"
@@ -163,13 +171,35 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
     numbers = gathered.groups.get(group)
     if numbers is None:
         return _json(HTTPStatus.NOT_FOUND, {"error": "unknown share group"})
-    target = parse_qs(query).get("target")
+    given = parse_qs(query)
+    if goal := given.get("goal"):
+        if not _is_goal(goal[0]):
+            words = "goal must be a duration such as 30s"
+            return _json(HTTPStatus.BAD_REQUEST, {"error": words})
+        numbers = numbers | _wanted(gathered.evidence, group, goal[0])
+    target = given.get("target")
     if target:
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
             words = "target must be a positive number of offsets per consumer"
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
         numbers = numbers | {"consumers": consumers(numbers, int(target[0]))}
     return _json(HTTPStatus.OK, {"schema_version": SCHEMA_VERSION} | numbers)
+
+
+def _is_goal(text: str) -> bool:
+    try:
+        return len(text) <= _DIGITS and parse_duration(text) > timedelta()
+    except InputError:
+        return False
+
+
+def _wanted(evidence: Evidence, group: str, goal: str) -> dict[str, Any]:
+    """Return how many members keep a goal, and why; null where nothing is known of the topics."""
+    try:
+        found = members_wanted(evidence, group, goal)
+    except InputError as error:
+        return {"members_wanted": None, "members_wanted_reason": str(error)}
+    return {"members_wanted": found.members, "members_wanted_reason": found.reason}
 
 
 def _json(status: HTTPStatus, body: dict[str, Any]) -> Reply:

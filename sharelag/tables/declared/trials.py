@@ -199,3 +199,16 @@ TRADED = Table(
     Column("difference_to", F.RATIO, "upper bound of the difference to the group as it is"),
     Own("met", "null: the runs do not say", pa.bool_()),
 )  # fmt: skip
+
+WANTED = Table(
+    "wanted", "how many members a group wants",
+    "group_id",
+    Column("members_wanted", F.COUNT, "the fewest that keep the goal; null: not known", type=_INT),
+    Own("goal", "age that records are to stay below"),
+    "arrival_rate",
+    Column("member_rate", F.RATE, "records that a busy member finishes a second; null: not known"),
+    Column("waiting", F.OFFSETS, "unfinished offsets that members can finish; null: not known"),
+    Column("stuck", F.OFFSETS, "unfinished offsets that no number of members finishes; null: not "
+           "known"),
+    Own("why", "so many, or why that is not known"),
+)  # fmt: skip

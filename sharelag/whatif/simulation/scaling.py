@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Rules, TargetAge
+from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Rules, TargetAge, fewest
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Life
@@ -368,6 +368,9 @@ class AgeKeeper:
         if self._rate is None:
             return None if lag else policy.min_replica_count
         arrival = (seen.arrived - arrived) / (now - since) * _SECOND if now > since else 0.0
+        if policy.utilization is None:
+            found = fewest(arrival, self._rate, lag, policy.goal_ms)
+            return max(found.members, policy.min_replica_count)
         left = max(policy.goal_ms - seen.age_ms - policy.pods.startup_ms, policy.goal_ms / 4) / 1000
         return max(
             math.ceil(max(arrival / policy.utilization, lag / left) / self._rate),

@@ -74,6 +74,7 @@ PRINTED = {
     ],
     "simulate-timeline": [*IDLE, "--timeline"],
     "simulate-against": [*IDLE, "--seeds", "2", "--against", "consumer-group"],
+    "simulate-members-wanted": ["simulate", "--members-wanted", "30s"],
     "simulate-tune": [*IDLE, *TUNED],
     "simulate-tune-front": [*IDLE, *TUNED, "--front"],
     "simulate-scenarios": ["simulate", "--scenario", "list"],

