@@ -72,7 +72,7 @@ capture-data: test-parts ## record data/captures again from real brokers: an hou
 	@$(BIN)/python -m tools.record.scenarios data/captures/scenarios
 
 screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes
-	@$(BIN)/python -m tests.support.notebooks.screenshots
+	@$(BIN)/python -m tools.record.screenshots
 
 lab: $(READY) ## copies of the notebooks in JupyterLab, of which the first has been run; ARGS="--port 9000"
 	@$(BIN)/python -m tools.lab out/lab $(ARGS)

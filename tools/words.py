@@ -67,8 +67,7 @@ def texts() -> Iterator[Text]:
     """Everything that people read but results: pages, help, texts of the code, notebooks."""
     yield from _pages()
     yield from _help()
-    yield from _strings()
-    yield from _docstrings()
+    yield from _of_code()
     yield from _notebooks()
 
 
@@ -106,23 +105,19 @@ def _help() -> Iterator[Text]:
             todo += [(f"{name} {one}", child) for one, child in command.commands.items()]
 
 
-def _strings() -> Iterator[Text]:
-    """Texts in code: messages, meanings of columns, causes, titles.
+def _of_code() -> Iterator[Text]:
+    """Texts of the code: its strings, the reference, `help`, its comments, stories of recordings.
 
-    What is put into a text is read as ``x``.
+    What is put into a string is read as ``x``. Of the stories, their strings are data.
     """
-    for path in _code():
-        place, tree = path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
-        for node, words in _texts_of(tree):
-            yield Text(f"{place}:{node.lineno}", words)
-
-
-def _docstrings() -> Iterator[Text]:
-    """Return texts of the code: the reference, `help`, its comments, and stories of recordings."""
-    for path in [*_code(), *sorted(ROOT.glob("tools/record/stories*.py"))]:
+    ours = _code()
+    for path in [*ours, *sorted(ROOT.glob("tools/record/stories*.py"))]:
         place, text = path.relative_to(ROOT), path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+        tree = ast.parse(text)
+        if path in ours:
+            yield from (Text(f"{place}:{node.lineno}", words) for node, words in _texts_of(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
                 for part in (ast.get_docstring(node) or "").split("\n\n"):
                     yield Text(f"{place}:{getattr(node, 'lineno', 1)}", part)
         comments: list[str] = []
@@ -143,17 +138,18 @@ def _code() -> list[Path]:
 
 def _texts_of(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
     """Every string in a tree with its words; those in the statements of a tree's bodies alone."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield node, "".join(_part(part) for part in node.values)
-            # What is put into it may hold texts of its own.
-            for value in (one for one in node.values if isinstance(one, ast.FormattedValue)):
-                yield from _texts_of(value)
-        elif isinstance(node, ast.Constant):
-            if isinstance(node.value, str) and " " in node.value:
-                yield node, node.value
-        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-            yield from _texts_of(node)
+    todo = [tree]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if isinstance(node, ast.JoinedStr):
+                yield node, "".join(_part(part) for part in node.values)
+                # What is put into it may hold texts of its own.
+                todo += [one for one in node.values if isinstance(one, ast.FormattedValue)]
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, str) and " " in node.value:
+                    yield node, node.value
+            elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+                todo.append(node)
 
 
 def _part(node: ast.expr) -> str:

@@ -43,7 +43,7 @@ _OF_GROUP = {
     "share.delivery.count.limit": 1,
 }
 #: Tried where nothing is said: twice Kafka's default of a poll, and at least as many members as
-#: `fewest_members` tries. More may be asked for.
+#: `fewest_members` tries. More may be given.
 _MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
 _GREATEST = (1 << 31) - 1
 

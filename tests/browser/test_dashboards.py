@@ -31,27 +31,30 @@ CELLS = [
     "lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))\nlab.seconds.value, lab.runs.value = 5, 2\nlab",
     "unknown = GroupView(demo, 'biling')\nunknown",
     "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
-    "names = ipywidgets.VBox([kind(hostile) for kind in ({kinds})])\nnames",
+    "names = ipywidgets.VBox([kind(hostile) for kind in ({kinds},)])\nnames",
     "state = StateTopicHealth(demo)\nstate",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
-#: Those that are small enough for axe to look at every cell. The others consist of the same parts,
-#: and the two that people see first have tests of their own (`test_now.py`, `test_what_if.py`).
-KINDS = ("PoisonHunt", "FleetView", "WindowExplorer", "ImbalanceView")
-OTHERS = ("GroupView", "StateTopicHealth", "WhatIfLab", "Now")
+#: The first is small enough for axe to look at every cell, in each run. The others consist of the
+#: same parts, and the two that people see first have tests of their own (`test_now.py`,
+#: `test_what_if.py`).
+KINDS = (
+    *("PoisonHunt", "FleetView", "WindowExplorer", "ImbalanceView", "GroupView"),
+    *("StateTopicHealth", "WhatIfLab", "Now"),
+)
 
 
 @pytest.fixture(scope="module")
 def hostile(cases: Cases) -> int:
     """How many dashboards there are of a group with a hostile name."""
-    return cases(len(KINDS), len(KINDS + OTHERS))
+    return cases(1, len(KINDS))
 
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab, browser: Browser, hostile: int) -> Iterator[Watched]:
     """The notebook after a full run."""
-    kinds = ", ".join((KINDS + OTHERS)[:hostile])
+    kinds = ", ".join(KINDS[:hostile])
     lab.write("dashboards", [one.replace("{kinds}", kinds) for one in CELLS])
     watched = lab.page(browser)
     page = lab.open(watched, "dashboards.ipynb")
@@ -91,7 +94,9 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     opened.assert_quiet()
 
 
-@pytest.mark.parametrize(("width", "columns"), [(1000, 1), (1920, 2)])
+@pytest.mark.parametrize(
+    ("width", "columns"), [pytest.param(1000, 1, marks=pytest.mark.exhaustive), (1920, 2)]
+)
 def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns: int) -> None:
     page = opened.page
     before = page.viewport_size or {"width": 1280, "height": 720}

@@ -126,6 +126,7 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # in `tests/widgets/test_now.py` without a browser
 def test_what_fits_the_worst_group_is_one_click_from_the_verdict(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -195,6 +196,7 @@ def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) ->
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # in `tests/widgets/test_finder.py` without a browser
 def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -259,6 +261,7 @@ def test_every_column_can_be_read_and_what_belongs_together_stays_together(
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -297,6 +300,7 @@ def test_what_is_clicked_gives_its_python_in_a_new_cell(opened: Watched) -> None
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # as what is clicked does
 def test_what_is_picked_gives_its_python(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -388,6 +392,7 @@ def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int, t
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `test_now_saved.py` shows what is saved
 def test_opened_again_without_its_kernel_it_shows_verdict_table_and_chart(
     opened: Watched, lab: Lab, browser: Browser
 ) -> None:

@@ -13,7 +13,6 @@ import nbformat
 import plotly.graph_objects as go
 import pyarrow as pa
 import pytest
-from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, expect
 
 import sharelag
@@ -44,6 +43,8 @@ def test_a_saved_dashboard_shows_verdict_table_and_charts(
     board: Now, browser: Browser, tmp_path: Path
 ) -> None:
     """As nbconvert makes a page of the notebook, without widget state and without scripts."""
+    from nbconvert import HTMLExporter
+
     made = board._repr_mimebundle_()
     output = nbformat.v4.new_output(
         "display_data", data=made[0] if isinstance(made, tuple) else made

@@ -162,6 +162,7 @@ def test_time_travel_works_without_python(opened: Opened) -> None:
     seen.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
     """The browser prints while the page is still as wide as the screen, and does not wait."""
     seen = opened
@@ -303,6 +304,7 @@ def nothing_is_cut(seen: Opened) -> None:
     assert seen.page.evaluate(BROKEN_WORDS) == []
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_groups_needs_no_scrolling_and_nothing_is_cut(opened: Opened) -> None:
     for width in (1000, 1440):
         opened.page.set_viewport_size({"width": width, "height": 900})
@@ -314,6 +316,7 @@ def test_the_table_of_groups_needs_no_scrolling_and_nothing_is_cut(opened: Opene
     nothing_is_cut(opened)  # and leaves the page narrow, as on paper
 
 
+@pytest.mark.exhaustive
 def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path: Path) -> None:
     """A chart's own title would be cut where it is longer than the chart is wide."""
     notebook = nbformat.read(made.folder / "notebook.ipynb", as_version=4)
@@ -374,6 +377,7 @@ def test_the_mail_needs_no_style_sheet_and_no_script(made: Any, browser: Browser
     seen.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_index_is_readable(made: Any, browser: Browser) -> None:
     seen = Opened(browser, write_index(made.folder.parents[2]), scripted=False)
     for scheme in COLOUR_SCHEMES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched
@@ -11,6 +12,7 @@ from tests.support.browser.jupyter import voila_over
 from tests.support.notebooks.shipped import copy_of
 
 
+@pytest.mark.exhaustive  # as all pages of Voila
 def test_nothing_leaves_the_machine_for_the_list_of_pages(browser: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()

@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, expect
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 
+#: A run and its cancellation are in `test_dashboards.py`, what is found in tests/widgets.
+pytestmark = pytest.mark.exhaustive
 CELL = """import sharelag
 from sharelag_widgets.dashboards import WhatIfLab
 lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))
@@ -114,7 +116,6 @@ def test_what_is_clicked_right_after_changes_finds_them_all(opened: Watched) -> 
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive  # `tests/widgets/test_what_if.py` presses the button without a browser
 def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browser) -> None:
     """Of the demo: what clears the lag of `fulfilment`, from the first cell on."""
     lab.write("decision", [DECISION])
@@ -152,10 +153,7 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
 @pytest.mark.parametrize(
     ("width", "theme"),  # a notebook beside nothing, and a whole screen
     [
-        (768, "Dark"),
-        pytest.param(1440, "Light", marks=pytest.mark.exhaustive),
-        pytest.param(768, "Light", marks=pytest.mark.exhaustive),
-        pytest.param(1440, "Dark", marks=pytest.mark.exhaustive),
+        *((768, "Dark"), (1440, "Light"), (768, "Light"), (1440, "Dark")),
     ],
 )
 def test_it_is_readable_at_any_width_in_any_theme(opened: Watched, width: int, theme: str) -> None:

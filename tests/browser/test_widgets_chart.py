@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pyarrow as pa
+import pytest
 from playwright.sync_api import Browser, expect
 
 import sharelag
@@ -39,6 +40,7 @@ def drawn(desk: Desk, number: int = 0) -> None:
     desk.settle()
 
 
+@pytest.mark.exhaustive  # `shared.test.js` shows it in Node.js
 def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(over_time()), PlotView(bars()))
     requested = "window.models[Object.keys(window.models)[%d]]"
@@ -234,6 +236,7 @@ OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; co
     document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
 
 
+@pytest.mark.exhaustive  # `shared.test.js` shows it in Node.js
 def test_a_figure_waits_while_its_kernel_is_busy_and_for_another_where_it_has_ended(
     browser: Browser, tmp_path: Path
 ) -> None:

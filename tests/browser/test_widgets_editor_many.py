@@ -40,6 +40,7 @@ def test_two_hundred_members_and_a_thousand_partitions(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_a_drag_to_the_edge_scrolls(browser: Browser, tmp_path: Path) -> None:
     members = {f"member-{n}": {"orders": [n % 5]} for n in range(60)}
     view = editor(assignment=members)

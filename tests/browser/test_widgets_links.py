@@ -28,7 +28,7 @@ def linked_views(selection: Selection) -> list[WindowStrip | PartitionGrid | Lag
     ]
 
 
-@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path: Path) -> None:
     selection = Selection()
     desk = Desk(browser, tmp_path, *linked_views(selection))

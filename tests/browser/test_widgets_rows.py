@@ -239,6 +239,7 @@ def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Pat
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_they_fit_any_width(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PartitionGrid.of(lag()), LagTable.of(lag()))
     for width in (1600, 320):

@@ -11,10 +11,11 @@ from playwright.sync_api import Browser, expect
 from sharelag_widgets import WindowStrip
 from tests.support.browser.desk import Desk
 from tests.support.browser.strip_page import PICTURE
+from tests.support.cases import few_of
 from tests.support.widgets.samples import moving, window, windows
 
 
-@pytest.mark.parametrize("button", ["left", "middle"])
+@pytest.mark.parametrize("button", few_of(["left", "middle"], ["left"]))
 def test_zoomed_in_the_mouse_moves_the_picture_along(
     button: str, browser: Browser, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(200, 1))
     desk = Desk(browser, tmp_path, strip)

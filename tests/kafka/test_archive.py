@@ -378,6 +378,7 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
     assert then.column("lag").to_pylist() == [0] * PARTITIONS
 
 
+@pytest.mark.exhaustive
 def test_end_offsets_are_sampled_while_no_records_come(
     broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,20 +14,17 @@ from confluent_kafka import ShareConsumer
 from sharelag.whatif import assign
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
+from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 from tools.assignors import assignors_jar
 
 pytestmark = SHARE_CONSUMERS
 PARTITIONS = 5
-EARLIER = [
-    pytest.param(version, marks=[] if version == KAFKA_VERSION else pytest.mark.exhaustive)
-    for version in COMPARED
-]
 
 
-@pytest.mark.parametrize("version", EARLIER)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", COMPARED)
 def test_brokers_assign_by_sticky_spread(version: str) -> None:
     settings = {"group.share.assignors": "sharelag.assignor.StickySpreadAssignor"}
     broker = KafkaBroker(properties=settings, version=version, libraries=[assignors_jar()])

@@ -19,7 +19,6 @@ import anyio
 import click
 import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
-from mcp import Client, StdioServerParameters
 
 from sharelag.cli import cli
 from tests.support.command import sharelag
@@ -574,6 +573,8 @@ def serve(live: Live) -> None:
 
 @check("mcp")
 def mcp(live: Live) -> None:
+    from mcp import Client, StdioServerParameters
+
     words = ["-c", "from sharelag.cli import main; main()", "mcp", "--bootstrap-server"]
     server = StdioServerParameters(command=sys.executable, args=[*words, live.kafka.servers])
 
@@ -685,8 +686,8 @@ def schedule(live: Live) -> None:
     assert json.loads(given["group"]) == [HOSTILE]
 
 
-#: Those that take ten seconds or more.
-LONG = ("mcp", "report make")
+#: Those that take ten seconds or more, and those that other tests compare on a broker in each run.
+LONG = ("mcp", "report make", "peek", "export serve")
 
 
 def of_clusters() -> set[str]:

@@ -91,6 +91,7 @@ def _quiet(broker: KafkaBroker) -> None:
     wait_until(unchanged, "the state topic is quiet", every=1)
 
 
+@pytest.mark.exhaustive  # `test_every_command.py` compares it, too
 @SHARE_CONSUMERS
 def test_every_row_is_kafkas(worked: KafkaBroker) -> None:
     rows = ask("lag", at=worked.bootstrap_servers)
@@ -105,6 +106,7 @@ def test_every_row_is_kafkas(worked: KafkaBroker) -> None:
     assert any(row["window_available"] for row in live)
 
 
+@pytest.mark.exhaustive
 @SHARE_CONSUMERS
 def test_people_see_the_same_lines(worked: KafkaBroker) -> None:
     said = sharelag("lag", "--bootstrap-server", worked.bootstrap_servers, "--group", MIXED).stdout
@@ -117,6 +119,7 @@ def test_people_see_the_same_lines(worked: KafkaBroker) -> None:
     assert worst_first == sorted(worst_first, reverse=True)
 
 
+@pytest.mark.exhaustive
 @SHARE_CONSUMERS
 def test_describe_without_a_sub_action_is_that_of_offsets(worked: KafkaBroker) -> None:
     plain, offsets, verbose = (

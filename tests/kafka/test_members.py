@@ -167,6 +167,7 @@ def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: Kaf
     assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
 
 
+@pytest.mark.exhaustive
 def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBroker) -> None:
     spread = ask("imbalance", "--group", CROWD, at=groups.bootstrap_servers)
     theirs = parse_members(
@@ -203,6 +204,7 @@ _OF_GROUPS = {
 _OF_MEMBERS = ("group_id", "member_id", "client_id", "client_host", "member_epoch", "assigned")
 
 
+@pytest.mark.exhaustive  # `test_every_command.py` compares it, too
 @pytest.mark.parametrize("command", _OF_GROUPS, ids=" ".join)
 def test_groups_of_the_cluster_are_those_that_kafkas_command_prints(
     groups: KafkaBroker, tmp_path: Path, command: tuple[str, ...]
@@ -242,6 +244,7 @@ def test_types_of_groups_are_those_that_kafkas_other_command_prints(
     assert {row["type"] for row in ask("groups", at=groups.bootstrap_servers)} == {"Share"}
 
 
+@pytest.mark.exhaustive  # `test_every_command.py` compares it, too
 def test_members_of_the_cluster_are_those_that_kafkas_command_prints(
     groups: KafkaBroker, tmp_path: Path
 ) -> None:

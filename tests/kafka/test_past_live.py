@@ -131,6 +131,7 @@ def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, li
     assert all(row["lag"] is not None for row in rows)
 
 
+@pytest.mark.exhaustive
 def test_watch_shows_what_changed_until_it_is_interrupted(
     broker: KafkaBroker, noted: dict[datetime, list[Any]]
 ) -> None:

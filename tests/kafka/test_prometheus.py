@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from sharelag.inputs import CaptureInput
 from sharelag.monitoring.exports.server import application
 from tests.support.chapters import CAPTURE
@@ -36,6 +38,7 @@ def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
         assert server.values('absent(kafka_share_group_sum_lag{group="analytics"})') != []
 
 
+@pytest.mark.exhaustive
 def test_hostile_names_are_labels(tmp_path: Path) -> None:
     now = gathered(WrittenInput([Write(600, 6600, group=HOSTILE)]))
     with running(lambda: now, TOKEN) as port, prometheus(tmp_path, port, TOKEN) as server:

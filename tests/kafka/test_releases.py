@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +13,11 @@ from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS
 from sharelag.model.settings import Setting, catalogue
 from sharelag.model.settings.consumer import CONSUMER
 from sharelag.model.versions import has_reached, release_of
+from sharelag.wire import messages
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, Field, RecordKind
 from sharelag.wire.generations import layout_of
+from sharelag.wire.messages import SHARE_APIS
+from tests.support.kafka.since import since
 from tools import releases_page
 from tools.releases import RELEASES, Printed, Release
 
@@ -30,6 +35,7 @@ every = pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
 later = pytest.mark.parametrize("release", LATER, ids=lambda one: one.name)
 
 
+@pytest.mark.exhaustive  # jars of a release do not change
 def test_the_page_is_what_the_jars_say() -> None:
     page = releases_page.PAGE.read_text("utf-8")
     assert page == releases_page.written(page), "python -m tools.releases_page"
@@ -136,3 +142,22 @@ def test_properties_of_consumers_are_kafkas(release: Release) -> None:
         assert mine[name].kind == printed.kind, name
         choices = printed.valid.partition("[")[2].rstrip("]").split(", ")
         assert not mine[name].choices or set(mine[name].choices) == set(choices), name
+
+
+# ---- the schemas of requests that the package ships, against those that Kafka's own jar has ------
+
+
+@since("4.4", "the version whose schemas are shipped")
+def test_schemas_are_those_of_kafka(kafka_jars: Path) -> None:
+    shipped = sorted(Path(messages.__file__).parent.glob("*.json"))
+    assert shipped
+    with zipfile.ZipFile(next(kafka_jars.glob("kafka-clients-*.jar"))) as jar:
+        for path in shipped:
+            assert path.read_bytes() == jar.read(f"common/message/{path.name}"), path.name
+
+
+def test_no_request_about_share_groups_is_left_out(kafka_jars: Path) -> None:
+    with zipfile.ZipFile(next(kafka_jars.glob("kafka-clients-*.jar"))) as jar:
+        names = {Path(name).stem for name in jar.namelist() if name.endswith("Request.json")}
+    shared = {name.removesuffix("Request") for name in names if "Share" in name}
+    assert shared == set(SHARE_APIS.values())

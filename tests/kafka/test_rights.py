@@ -55,7 +55,7 @@ COMBINATIONS = {
 }
 EXHAUSTIVE = pytest.mark.exhaustive
 #: Of these `make test` tries what happens.
-QUICK = ("topics are hidden", "a consumer")
+QUICK = ("topics are hidden",)
 #: A command for each set of topics that commands read.
 COMMANDS = [
     *("lag", "explain", "groups", "brokers", "health", "settings --all-groups", "reconcile"),

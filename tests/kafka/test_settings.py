@@ -274,6 +274,7 @@ def in_table(
     return {row["name"]: (row["value"], row["source"]) for row in rows}
 
 
+@pytest.mark.exhaustive
 def test_a_groups_settings_are_values_with_where_they_come_from(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE)
     assert found == {
@@ -298,6 +299,7 @@ def test_a_groups_settings_are_values_with_where_they_come_from(configured: Kafk
     assert in_force(table, "nobody")["share.delivery.count.limit"] == (5, "default")
 
 
+@pytest.mark.exhaustive
 def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
     configured: KafkaBroker,
 ) -> None:
@@ -317,6 +319,7 @@ def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
     assert brokers["group.share.max.record.lock.duration.ms"] == "60000"
 
 
+@pytest.mark.exhaustive
 def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: KafkaBroker) -> None:
     group, where = "a group's\x1b[1m name", ("--bootstrap-server", configured.bootstrap_servers)
     checked = ("share.delivery.count.limit=7", "share.auto.offset.reset=by_duration:PT1H")
@@ -335,6 +338,7 @@ def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: Ka
     assert found["share.auto.offset.reset"] == ("by_duration:PT1H", "group")
 
 
+@pytest.mark.exhaustive
 def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE, "broker")
     ours = catalogue(KAFKA_VERSION)
@@ -346,6 +350,7 @@ def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> Non
     assert found["share.coordinator.state.topic.num.partitions"] == ("4", "broker")
 
 
+@pytest.mark.exhaustive
 def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) -> None:
     table = settings(client_config(configured.bootstrap_servers), [], ["kept", "plain", "gone"])
     rows = {
@@ -361,6 +366,7 @@ def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) ->
     assert rows["plain", "retention.ms"] == ("604800000", "default")
 
 
+@pytest.mark.exhaustive
 def test_what_we_may_not_see_is_null_with_a_warning(
     configured: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

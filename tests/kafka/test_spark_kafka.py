@@ -204,6 +204,7 @@ def test_one_call_reads_both_topics_up_to_now(
     assert not [one.group_id for one in listed.valid if "spark" in one.group_id]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("source", [EXHAUSTIVE_KAFKA, "sharelag_kafka"])
 def test_one_call_gives_a_stream_of_both_topics(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str, tmp_path: Path

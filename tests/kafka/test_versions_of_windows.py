@@ -105,7 +105,7 @@ def equal_neighbours(batches: Held) -> int:
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["local", BY_SPARK])
 def test_a_capture_has_the_boundaries_of_the_version_that_it_notes(
     engine: str, asked: Oracle, drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession
 ) -> None:

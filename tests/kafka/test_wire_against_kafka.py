@@ -191,6 +191,7 @@ def test_there_are_as_many_tags_as_kafka_allows(more: int, oracle_record_json: O
     assert ours(STATE_TOPIC, records) == theirs
 
 
+@pytest.mark.exhaustive
 def test_kafka_4_0_reads_and_writes_the_older_format_the_same(cases: Any) -> None:
     random = Random("4.0")
     rows = [

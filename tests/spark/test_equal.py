@@ -117,7 +117,11 @@ def test_random_topics_are_the_same_at_random_moments(
 
 @pytest.mark.parametrize("largest", [0.0, 1.0], ids=["in parts", "whole"])
 def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, largest: float
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    largest: float,
+    cases: Any,
 ) -> None:
     monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
     monkeypatch.setattr(pieces, "_LARGEST_PART", largest)
@@ -133,7 +137,7 @@ def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
     assert len(planned.tasks) > (1 if largest else 5)
     written = sorted(demo.column("timestamp").to_pylist())
     then = written[len(written) // 2]
-    for moment in [then] if largest else [None, {0: 200, 1: 200}, then]:
+    for moment in cases([then], [then, None, {0: 200, 1: 200}]):
         ours, theirs = (engines.read(source, name, moment) for name in ("local", "spark"))
         assert theirs.table("windows").to_pylist() == ours.table("windows").to_pylist()
         assert theirs.counted == ours.counted

@@ -202,12 +202,20 @@ def test_dataframes_of_ones_own_give_the_lag_of_the_capture(
 def test_tables_of_this_process_are_taken_like_those_of_spark(
     kind: str, spark: SparkSession, wanted: pa.Table
 ) -> None:
-    raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
-    given = [raw.to_pandas(), ends.to_pandas()] if kind == "pandas" else [raw, ends]
+    given = [like(kind, pq.read_table(CAPTURE / name)) for name in ("records", "offsets.parquet")]
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
     with pytest.raises(InputError, match="cannot read raw records from a list: give a DataFrame"):
         sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_functions_take_tables_of_this_process(
+    kind: str, spark: SparkSession, wanted: pa.Table
+) -> None:
+    given = [like(kind, pq.read_table(CAPTURE / name)) for name in ("records", "offsets.parquet")]
+    bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     records, rejects = sharelag.decode(given[0])
     assert not rejects.count()
     windows = like(

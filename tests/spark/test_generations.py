@@ -40,6 +40,7 @@ def same(path: Path, spark: SparkSession, generation: int | None = None) -> None
         assert tables[0].select(names).to_pylist() == tables[1].select(names).to_pylist()
 
 
+@pytest.mark.exhaustive
 def test_control_records_of_a_log_directory(spark: SparkSession, tmp_path: Path) -> None:
     same(write(tmp_path, user_log(raw(control(0))), topic_id=KEY.topic_id), spark)
 
@@ -51,6 +52,7 @@ def test_control_records_beside_a_state_topic(spark: SparkSession, tmp_path: Pat
     same(beside(folder, *todays), spark, generation=1)
 
 
+@pytest.mark.exhaustive
 def test_files_with_an_older_generation_each(spark: SparkSession, tmp_path: Path) -> None:
     for generation in (2, 3):
         folder = tmp_path / f"g{generation}"

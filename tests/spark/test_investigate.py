@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import sharelag as api
@@ -42,6 +43,7 @@ def test_the_evidence_of_some_groups_is_the_same(spark: SparkSession) -> None:
     assert explain(local, patience).to_pylist() == explain(on_spark, patience).to_pylist()
 
 
+@pytest.mark.exhaustive
 def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
     """Every eleventh record of the capture is gone: nothing is bridged, on either engine."""
     whole = pa.Table.from_batches(SOURCE.batches(STATE_TOPIC))
@@ -65,15 +67,6 @@ def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
     follows = local.column("follows").to_pylist()
     assert 50 < follows.count(False) < len(follows)
     assert None in local.column("finished").to_pylist()
-
-
-def test_the_health_is_the_same(spark: SparkSession) -> None:
-    (local, found), (on_spark, found_there) = (
-        readings.health(SOURCE, name) for name in ("local", "spark")
-    )
-    order = [("topic", "ascending"), ("partition", "ascending")]
-    assert on_spark.sort_by(order).to_pylist() == local.sort_by(order).to_pylist()
-    assert found.to_pylist() == found_there.to_pylist()
 
 
 def test_public_functions_over_data_frames(spark: SparkSession) -> None:

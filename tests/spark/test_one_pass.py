@@ -275,11 +275,12 @@ OTHERWISE: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 def test_files_that_a_frame_is_a_mere_scan_of_are_read_by_tasks_and_not_exchanged(
-    raw: DataFrame, ends: DataFrame, spark: SparkSession
+    raw: DataFrame, ends: DataFrame, spark: SparkSession, cases: Cases
 ) -> None:
     alone = sharelag.open("chapters", engine="local")
     scanned = sharelag.open(raw=raw.where("true"), offsets=ends)
-    for given in (raw, raw.select(*sorted(raw.columns)), raw.alias("records")):
+    scans = [raw.select(*sorted(raw.columns)), raw, raw.alias("records")]
+    for given in scans[: cases(1, 3)]:
         bench = sharelag.open(raw=given, offsets=ends)
         plans = plans_of(spark, bench.lag)
         assert "MapInArrow" in plans

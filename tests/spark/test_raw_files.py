@@ -148,6 +148,7 @@ def test_settings_of_a_session_change_no_answer(
             assert _rows(bench.frames[name]) == rows, name
 
 
+@pytest.mark.exhaustive
 def test_an_address_that_only_spark_knows(spark: SparkSession, tmp_path: Path) -> None:
     place = "viewfs://lake/raw"
     mount = {

@@ -91,6 +91,7 @@ def test_what_consumers_print_is_the_same_on_both_engines(
         consumed(spark, tmp_path, "keys")
 
 
+@pytest.mark.exhaustive
 def test_a_frame_says_what_its_table_lacks(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -279,12 +279,14 @@ def workers() -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.exhaustive  # a Spark of its own
 def test_workers_are_forked_from_one_thread_and_have_imported_what_they_need(
     workers: subprocess.CompletedProcess[str],
 ) -> None:
     assert workers.stdout == "{'1'} {True} 2 2\n", workers.stderr[-2000:]
 
 
+@pytest.mark.exhaustive  # the same Spark
 def test_nothing_is_written_but_what_is_wrong(workers: subprocess.CompletedProcess[str]) -> None:
     """Java's warning of incubator modules is left out; the rest of its words are passed on.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.spark.own_sessions import SCRIPT, run
 
 
+@pytest.mark.exhaustive  # a Spark Connect server of its own
 def test_spark_remote_says_where_spark_is(remote: str) -> None:
     """The server's master, UI address and the rest stay; it gets what a session may set."""
     code = SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
@@ -13,6 +16,7 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     assert "Failed to set" not in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
     code = (
         "from pyspark.sql import SparkSession\n"

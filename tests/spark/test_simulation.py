@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -21,6 +22,7 @@ from tests.support.simulation_scenarios import EVERYTHING
 ROOT = str(Path(__file__).parents[2])
 
 
+@pytest.mark.exhaustive  # `test_sweep.py` shows it of a sweep
 def test_the_same_seed_gives_the_same_bytes_in_spark_workers(spark: SparkSession) -> None:
     def digests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys

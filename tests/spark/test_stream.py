@@ -317,6 +317,7 @@ def test_a_stream_is_watched(
         stream.watch(log.raw, generation=99)
 
 
+@pytest.mark.exhaustive
 def test_a_limited_stream_has_no_lag_until_it_is_read(
     spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table]
 ) -> None:

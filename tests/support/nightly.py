@@ -1,4 +1,4 @@
-"""Sixteen nights of two share groups, and notebook runs without a kernel, for many fast runs."""
+"""Ten nights of two share groups, and notebook runs without a kernel, for many fast runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sharelag.reports.execute import Executed
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 
-NIGHTS = 16
+NIGHTS = 10
 FIRST = datetime(2026, 6, 1, 3, 0, tzinfo=UTC)
 TOPIC, TOPIC_ID = "orders", "A" * 22
 #: From and to which night one offset of `billing` holds the start offset back.
-HELD_FROM, HELD_TO = 9, 14
+HELD_FROM, HELD_TO = 5, 8
 #: What arrives each day, and how much of it each group finishes.
 DAILY, FINISHED = 1000, {"billing": 1000, "shipping": 900}
 

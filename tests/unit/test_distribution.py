@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from collections import OrderedDict
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from tests.support import ports
 from tests.support.distribution import LONGEST, ROOMS, ByRoom, room
 
 
@@ -58,7 +65,7 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
 
 
 def test_unit_tests_come_before_the_servers_of_another_process() -> None:
-    spark, unit = files("spark", "brief", "stream"), files("unit", "kinds", "errors", "words")
+    spark, unit = files("spark", "brief", "stream"), files("unit", "wheel", "errors", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
 
 
@@ -83,3 +90,66 @@ def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.C
     assert [file for file in LONGEST if not (root / file).exists()] == []
     found = {room(str(path.relative_to(root))) for path in root.glob("tests/*/test_*.py")}
     assert found == set(ROOMS)
+
+
+# ---- servers of tests get ports that nobody else takes -------------------------------------------
+
+
+_ASK = "from tests.support.ports import free_ports; print(free_ports(700), flush=True); input()"
+_PROCESSES = 4
+
+
+def test_processes_side_by_side_get_different_ports_that_no_connection_takes() -> None:
+    given = list(ports.free_ports(3))
+    with ExitStack() as ends:
+        asking = [
+            ends.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", _ASK],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for _ in range(_PROCESSES)
+        ]
+        for process in asking:  # all hold what they have until all have answered
+            assert process.stdout
+            given += json.loads(process.stdout.readline())
+        for process in asking:
+            process.communicate("\n")
+    # Of 22,000 ports, four processes without locks would give about 130 twice.
+    assert len(set(given)) == len(given) == 3 + 700 * _PROCESSES
+    # What the system gives out itself is above.
+    assert max(given) < int(ports.SYSTEM_TAKES.read_text().split()[0])
+
+
+# ---- the suite has the four kinds of tests that KIP-932 plans, and says how each is run ----------
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def counted(folder: str, decorator: str = "") -> int:
+    """Count the test functions of a folder, or their decorators of a name."""
+    line = re.compile(rf"^ *@{decorator}\(" if decorator else r"^ *def test_", re.MULTILINE)
+    return sum(
+        len(line.findall(path.read_text("utf-8"))) for path in (ROOT / folder).rglob("test_*.py")
+    )
+
+
+@pytest.mark.row("CMP-03")
+def test_unit_property_whole_way_and_performance_tests_are_there_and_run() -> None:
+    assert counted("tests/unit") > 1_000
+    assert counted("tests", "given") >= 10
+    assert counted("tests/kafka") > 100
+    measured = json.loads((ROOT / "docs" / "benchmarks.json").read_text("utf-8"))
+    assert measured
+    # What runs them: make test has all of tests/, make bench the performance.
+    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == "make test"
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert "\ntest: " in makefile
+    assert "\nbench:" in makefile
+    listed = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("Four kinds:")[2][:400]
+    for kind in ("examples", "properties", "whole ways", "performance", "make bench"):
+        assert kind in listed

@@ -54,25 +54,27 @@ def test_the_readme_is_short() -> None:
     assert len(_IMAGE.findall(text_of("README.md"))) == 2  # one picture, light and dark
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_links_lead_somewhere(name: str) -> None:
-    text = _CODE.sub("", text_of(name))
-    for link in (*_LINK.findall(text), *_IMAGE.findall(text)):
+def links() -> Iterator[tuple[str, str]]:
+    """Every page's links to other pages, files and places within them."""
+    for name in NAMES:
+        text = _CODE.sub("", text_of(name))
+        yield from ((name, link) for link in (*_LINK.findall(text), *_IMAGE.findall(text)))
+
+
+def test_links_lead_somewhere() -> None:
+    for name, link in links():
         if link.startswith("https://"):
             continue
         path, _, anchor = link.partition("#")
         target = (ROOT / name).parent / path if path else ROOT / name
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
+        assert target.exists(), (name, link)
+        assert not anchor or anchor in anchors(target), (name, link)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_commands_take_these_options(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_take_these_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rules.yaml").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    for arguments in commands(text_of(name)):
+    for arguments in (line for name in NAMES for line in commands(text_of(name))):
         arguments = arguments[: next((i for i, a in enumerate(arguments) if a == ">"), None)]
         command: click.Command = cli
         context = click.Context(cli, info_name="sharelag")
@@ -84,13 +86,13 @@ def test_commands_take_these_options(
             command.parse_args(context, list(arguments))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_python_names_what_exists(name: str) -> None:
-    for code in re.findall(r"^```python\n(.*?)^```", text_of(name), re.MULTILINE | re.DOTALL):
-        for node in ast.walk(ast.parse(code)):
+def test_python_names_what_exists() -> None:
+    for page in NAMES:
+        code = re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+        for node in (node for part in code for node in ast.walk(ast.parse(part))):
             is_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
             if is_name and node.value.id == "sharelag":  # type: ignore[attr-defined]
-                assert node.attr in dir(sharelag)  # type: ignore[attr-defined]
+                assert node.attr in dir(sharelag), page  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "README.md"])

@@ -177,13 +177,8 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
     assert row_of(board, "members")["age"] == ""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "heads",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("lag-aware", "members")),
-    ],
-)
+@pytest.mark.exhaustive  # `test_what_if.py` runs the Python of a lab
+@pytest.mark.parametrize("name", ["heads", "lag-aware", "members"])
 def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
     bench = sharelag.open("head_of_line", engine="local")
     board = Now(bench)
@@ -216,6 +211,7 @@ def test_what_cannot_help_says_why_and_is_not_simulated() -> None:
     assert healthy.comparison is None
 
 
+@pytest.mark.exhaustive
 def test_a_what_if_of_another_group_is_not_shown(demo: Workbench) -> None:
     board = Now(demo, "billing")
     press(board, "members")

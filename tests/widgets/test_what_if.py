@@ -455,7 +455,10 @@ def test_the_default_number_of_runs_is_enough_for_any_choice(uneven: Workbench) 
 @pytest.mark.parametrize(
     ("given", "lines"),
     [
-        ({"members": "6, 8", "locks": "10.5", "limits": "2"}, ["lag-aware-sticky", "10500"]),
+        pytest.param(
+            *({"members": "6, 8", "locks": "10.5", "limits": "2"}, ["lag-aware-sticky", "10500"]),
+            marks=pytest.mark.exhaustive,
+        ),
         ({"assignors": ("simple", "sticky"), "members": "3"}, ["['simple', 'sticky']"]),
     ],
 )
@@ -479,6 +482,7 @@ def test_the_python_of_the_lab_finds_the_same(
     assert names["curves"].layout.meta["title"] == lab.projection.header.finding
 
 
+@pytest.mark.exhaustive  # its Python finds the same in each run
 def test_the_command_line_finds_the_same_with_its_defaults(uneven: Workbench) -> None:
     lab = WhatIfLab(uneven, GROUP)
     lab.run()
@@ -552,6 +556,7 @@ def test_a_long_simulation_ends_in_its_middle_when_cancelled(
     assert (lab.state, lab.comparison, lab.bar.value) == ("cancelled", None, 0)
 
 
+@pytest.mark.exhaustive
 def test_a_long_simulation_by_hand_ends_in_its_middle_when_cancelled(
     uneven: Workbench, looks: threading.Event
 ) -> None:

@@ -21,7 +21,6 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.browser.desk import BIN, ROOT, Watched
 from tests.support.ports import free_port
-from tools import lab
 
 #: The kernel of the notebook in sight has nothing to do.
 IDLE = (
@@ -148,6 +147,8 @@ def jupyter_server(
     command: Sequence[str], env: Mapping[str, str], folder: Path, apart: Path, ready: str
 ) -> Iterator[None]:
     """Start a Jupyter server in a folder; its own files go to ``apart``. Kernels end with it."""
+    from tools import lab  # all of Jupyter's server, which each process of tests would import
+
     env = (
         os.environ
         | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")}

@@ -222,14 +222,12 @@ def test_whole_files_are_no_partial_answer_and_nobody_can_tell(tmp_path: Path) -
 def test_repeats_are_told_by_every_command() -> None:
     raw = str(DATA / "records-twice" / "raw")
     for command in ("windows", "lag", "health", "progress", "explain", "history", "members"):
-        done = sharelag(command, "--raw", raw, "--engine", "local")
+        done = sharelag(command, "--raw", raw, "--engine", "local", "-o", "json")
         assert done.returncode == 0, done.stderr
         assert "31 records repeat another one; each counts once" in done.stderr, command
-    for command in ("windows", "lag", "health", "progress", "history", "members"):
-        done = sharelag(command, "--raw", raw, "--engine", "local", "-o", "json")
         rows = rows_of(done)
-        assert rows
-        assert {row["repeated_records"] for row in rows} == {31}, command
+        assert rows or command == "explain"  # nothing is wrong
+        assert {row["repeated_records"] for row in rows} <= {31}, command
     done = sharelag("decode", "--raw", raw, "--records", "state")
     assert len(done.stdout.splitlines()) == 67
 
@@ -369,6 +367,12 @@ def test_raw_records_of_a_few_state_partitions(tmp_path: Path, command: list[str
         rows = rows_of(done)
         assert {row.get("complete", True) for row in rows} == {code == 0}
     assert "partitions 4-49 of the state topic, which has 50 partitions" in done.stderr
+
+
+def test_checks_and_causes_of_a_few_state_partitions_are_not_known(tmp_path: Path) -> None:
+    whole = _state(50)
+    pq.write_table(whole, tmp_path / "whole.parquet")
+    pq.write_table(whole.filter(pc.less(whole.column("partition"), 4)), tmp_path / "some.parquet")
     rules = tmp_path / "rules.yaml"
     for rule in ("measure: lag, warn: 1, unknown: ok", "measure: poison, warn: 1, unknown: ok"):
         rules.write_text(f"version: 1\nrules: [{{name: r, {rule}}}]")

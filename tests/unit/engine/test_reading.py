@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame
 
+from sharelag import schemas
 from sharelag.engine.local import QuickReading
+from sharelag.engine.once import Once
+from sharelag.engine.spark import tasks
+from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.packing import REPLAYED
+from sharelag.engine.spark.tasks import TaskRecords
+from sharelag.errors import InputError
+from sharelag.replay.columns import KEY
 from sharelag.replay.moment import Choice
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.workbench import Workbench
+from tests.support.cases import few_of
+from tests.support.chapters import CAPTURE
 from tests.support.written_input import NOW, Write, WrittenInput
 
 WRITES = [Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)]
@@ -77,3 +95,120 @@ def test_the_progress_of_a_group_is_the_same_alone_and_among_others(as_of: Any) 
             together.counted.first,
             together.counted.last,
         )
+
+
+# ---- each question to a reading is answered once, and waits for no other question ----------------
+
+
+def test_an_answer_is_kept_and_a_failure_is_not() -> None:
+    once = Once()
+    with pytest.raises(ZeroDivisionError):
+        once("a", lambda: 1 // 0)
+    assert "a" not in once
+    assert (once("a", lambda: 1), once("a", lambda: 2), once("b", lambda: 3)) == (1, 1, 3)
+    assert "a" in once
+
+
+def test_an_answer_may_need_another_one() -> None:
+    once = Once()
+    assert once("a", lambda: once("b", lambda: 1) + once("a's part", lambda: 1)) == 2
+
+
+class Waits(WrittenInput):
+    """An input that reads its records when it may."""
+
+    may: threading.Event | None = None
+
+    def batches(self, topic: str) -> Any:
+        if self.may is not None:
+            self.asked.append("waits")
+            assert self.may.wait(600)
+        return super().batches(topic)
+
+
+def test_a_question_waits_for_no_other_and_is_computed_once() -> None:
+    source = Waits([Write(5, 10), Write(3, 12)])
+    bench = Workbench(source, engine="local")
+    bench.evidence()
+    source.may = threading.Event()
+    answers: list[Any] = []
+    slow = [
+        threading.Thread(target=lambda: answers.append(bench.moments("billing"))) for _ in range(2)
+    ]
+    quick = threading.Thread(target=lambda: answers.append(bench.lag()))
+    try:
+        for thread in (*slow, quick):
+            thread.start()
+        quick.join(300)
+        assert not quick.is_alive()
+        assert len(answers) == 1
+    finally:
+        source.may.set()
+        for thread in (*slow, quick):
+            thread.join(300)  # a kernel may have to be compiled first
+    assert len(answers) == 3
+    assert answers[1].table.equals(answers[2].table)
+    assert source.asked.count("waits") == 1
+
+
+# What a task makes of the partitions that it has: share partitions whole, however many records
+
+
+RAW = pq.read_table(CAPTURE / "records")
+
+
+def read() -> Iterator[pa.RecordBatch]:
+    yield from RAW.to_batches(max_chunksize=100)
+
+
+@pytest.mark.parametrize("most", few_of([10, 100, 1000, 10**6], [100, 10**6]))
+def test_share_partitions_are_whole_in_however_many_passes(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(tasks, "_MOST_ROWS", most)
+    records = decode_arrow(RAW).records.select(REPLAYED[STATE_TOPIC].names)
+    parts = list(TaskRecords(read).share_partitions())
+    found = pa.Table.from_batches(parts)
+    order = [(name, "ascending") for name in (*KEY, "offset")]
+    assert found.sort_by(order).equals(pa.Table.from_batches([records]).sort_by(order))
+    shares = [
+        set(zip(*(part.column(name).to_pylist() for name in KEY), strict=True)) for part in parts
+    ]
+    assert sum(map(len, shares)) == len(set.union(*shares))
+    assert (len(parts) > 1) == (most < records.num_rows)
+
+
+# ---- what is said when Spark's tasks find that files are not what they were ----------------------
+
+
+class Failing:
+    """A DataFrame whose tasks fail."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def select(self, _: list[str]) -> Failing:
+        return self
+
+    def toArrow(self) -> Any:
+        raise RuntimeError(self._message)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "Traceback\nsharelag.errors.InputError: a changed: open it again\n\tat org",
+            r"^a changed: open it again$",
+        ),
+        ("Traceback ...\nFileNotFoundError: a.parquet\n\tat org", "are gone: .* Read it again"),
+    ],
+)
+def test_a_task_that_misses_its_file_says_what_to_do(message: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        collected(cast("DataFrame", Failing(message)), schemas.WINDOWS)
+
+
+def test_other_errors_of_tasks_are_left_as_they_are() -> None:
+    with pytest.raises(RuntimeError, match="no memory"):
+        collected(cast("DataFrame", Failing("no memory")), schemas.WINDOWS)

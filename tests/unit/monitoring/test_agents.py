@@ -6,12 +6,10 @@ import json
 import re
 import sys
 from functools import cache
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.server.mcpserver import MCPServer
 
 import sharelag
 from sharelag.errors import InputError, SetupError
@@ -31,6 +29,9 @@ from tests.support.widgets.samples import HOSTILE
 from tests.support.with_members import WithMembers, joined
 from tests.support.written_input import Write, WrittenInput
 
+if TYPE_CHECKING:  # each process of tests would import it
+    from mcp.server.mcpserver import MCPServer
+
 NAMES = [
     *("groups", "lag", "explain", "window", "what_if", "compare"),
     *("settings", "plan_reset", "plan_delete"),
@@ -45,6 +46,8 @@ def server(name: str) -> MCPServer:
 
 def asked(name: str, tool: str, **given: Any) -> dict[str, Any]:
     """Return the JSON of a tool's answer about a sample; its sentence where it is an error."""
+
+    from mcp import Client
 
     async def ask() -> dict[str, Any]:
         async with Client(server(name)) as client:
@@ -74,6 +77,8 @@ def test_it_finds_the_cause_of_each_story(name: str) -> None:
 
 def test_an_agents_way_over_the_wire() -> None:
     """Over stdin and stdout, as an agent starts it: groups, the worst one, its causes, its window."""
+    from mcp import Client, StdioServerParameters
+
     command = ["-c", "from sharelag.cli import main; main()", "mcp", "--capture"]
     server = StdioServerParameters(
         command=sys.executable, args=[*command, str(folder_of("poison"))]

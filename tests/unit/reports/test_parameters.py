@@ -110,7 +110,7 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         "as_of": "2026-06-01T00:00:00Z",
     }
     texts = ("orders", "123", "null", "'", "a: b", "- x", '"q"', "2026-06-01T00:00:00Z")
-    odd = ("2026-02-30", "[" * 3000, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x")
+    odd = ("2026-02-30", "[" * 1500, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x")
     for value in (*texts, *odd, ["a", "1"], 3, 2.5, True):
         assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
@@ -118,7 +118,7 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     known = notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))
     assert known["as_of"] == "2026-06-01T00:00:00.000Z"
     assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
-    for end in ("{hunter22", "2026-02-30", "[" * 3000, "9" * 5000, "!!bool hunter22"):
+    for end in ("{hunter22", "2026-02-30", "[" * 1500, "9" * 5000, "!!bool hunter22"):
         (tmp_path / "p.yaml").write_text(f"password: {end}")
         with pytest.raises(InputError, match="is not valid YAML") as raised:
             _given(tmp_path / "p.yaml", ())

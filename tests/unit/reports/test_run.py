@@ -198,6 +198,10 @@ def test_a_sample_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert absolute({"capture": "demo"})["capture"] == str(tmp_path / "demo")
 
 
+#: What ends otherwise, each in a kernel of its own.
+_WHOLE = ("BrokerUnreachableError", 1), (None, 0)
+
+
 def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
     path = own(tmp_path, "seconds = 30", "import time; time.sleep(seconds)")
     made = report(path, out=tmp_path / "out", figures=False, run=partial(execute, cell_seconds=1))
@@ -207,7 +211,11 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"), [("NoLeaderError", 3), ("BrokerUnreachableError", 1), (None, 0)]
+    ("kind", "status"),
+    [
+        ("NoLeaderError", 3),
+        *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in _WHOLE),
+    ],
 )
 def test_a_report_on_a_part_of_the_input_ends_with_3(
     kind: str | None, status: int, tmp_path: Path

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
-from sharelag.tables.declared import lag
+from sharelag.charts import palette
+from sharelag.metrics.causes import CAUSES
+from sharelag.model import DeliveryState
+from sharelag.monitoring.checks.judge import CODES
+from sharelag.schemas import RAW
+from sharelag.tables import level, report_views, views
+from sharelag.tables.declared import format_of, heading_of, lag, meaning_of, unit_of
 from sharelag.tables.lines import lines, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.render import as_html, as_text
-from sharelag.tables.table import COLUMNS, Column, Format, Own, Table, view
+from sharelag.tables.table import COLUMNS, Column, Format, Own, Table, View, declare, view
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from tests.support.command import sharelag as command
+from tests.support.records import row
 from tools import frames_page, json_schemas
+from tools.docs.reference import tables
 
 
 @pytest.fixture
@@ -100,3 +114,165 @@ def test_a_table_may_have_a_column_otherwise() -> None:
 def test_a_name_that_nobody_declared_is_refused() -> None:
     with pytest.raises(KeyError, match="of_nobody"):
         Table("some", "a row", "lag of_nobody")
+
+
+# ---- each column is defined once; everything shown has a heading and a meaning -------------------
+
+
+ROOT = Path(__file__).parents[3]
+VIEWS = {
+    f"{room.__name__}.{name}": one
+    for room in (views, report_views)
+    for name, one in vars(room).items()
+    if isinstance(one, View)
+}
+#: Kafka's own headings, which are read and not shown.
+_OTHERS = {"sharelag/cli/grouped.py", "sharelag/inputs/kafka/described.py"}
+
+
+def test_what_is_shown_has_a_heading_and_a_meaning() -> None:
+    for name, shown in VIEWS.items():
+        assert set(shown.names) <= set(COLUMNS), name
+        assert len(shown.columns) == len(shown.names), f"{name}: two columns have one heading"
+        assert all(heading and shown.means[one] for heading, one in shown.columns.items()), name
+        assert {*shown.headings, *shown.meanings} <= set(shown.names), name
+
+
+def test_tables_say_only_what_is_their_own() -> None:
+    for name, table in tables().items():
+        assert table.row, name
+        for column in table.columns:
+            common = COLUMNS[column.name]
+            assert column.meaning, name
+            assert (column.format, column.heading) == (common.format, common.heading), name
+        assert set(table.view.meanings) <= set(table.view.names), name
+
+
+def test_no_column_is_declared_twice() -> None:
+    with pytest.raises(ValueError, match="column lag is declared twice"):
+        declare(COLUMNS["lag"])
+
+
+def _second_definitions(path: Path) -> Iterator[int]:
+    """Lines of dictionaries from headings to columns, or from columns to meanings."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(node, ast.Dict):
+            continue
+        pairs = [
+            (key.value, value.value)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+        ]
+        headings = [key for key, value in pairs if value in COLUMNS and _is_heading(key)]
+        meanings = [key for key, value in pairs if key in COLUMNS and _is_sentence(str(value))]
+        if len(headings) > 2 or len(meanings) > 2:
+            yield node.lineno
+
+
+def _is_sentence(text: str) -> bool:
+    return len(text.split()) > 2 and "{" not in text
+
+
+def _is_heading(text: object) -> bool:
+    return isinstance(text, str) and text not in COLUMNS and text[:1].isupper()
+
+
+def test_there_is_no_second_definition() -> None:
+    files = [
+        path
+        for folder in ("sharelag", "widgets", "tools")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (ROOT / "sharelag" / "tables") not in path.parents
+    ]
+    found = {
+        f"{name}:{line}"
+        for path in files
+        if (name := path.relative_to(ROOT).as_posix()) not in _OTHERS
+        for line in _second_definitions(path)
+    }
+    assert not found
+
+
+def test_the_first_columns_are_those_of_kafkas_command() -> None:
+    headings = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
+    assert list(views.LAG.columns)[:6] == headings
+
+
+def test_units_follow_formats() -> None:
+    assert (unit_of("age_ms"), unit_of("lag"), unit_of("end_offset")) == ("ms", "offsets", "offset")
+    assert (unit_of("arrival_rate"), unit_of("as_of"), unit_of("bytes")) == ("1/s", "UTC", "bytes")
+    assert unit_of("group_id") == ""
+
+
+def test_columns_that_nobody_declared_are_read_by_their_names() -> None:
+    assert heading_of("of_somebody_else") == "OF-SOMEBODY-ELSE"
+    assert format_of("of_somebody_else") is None
+    assert format_of("some_ms") is Format.DURATION
+    assert meaning_of("of_somebody_else") == ""
+
+
+# ---- there is one order of levels, and it has what checks, causes and reports need ---------------
+
+
+def test_the_order() -> None:
+    assert list(level.LEVELS) == ["ok", "note", "unknown", "warning", "critical", "failed"]
+    assert level.worst(["ok", "warning", "unknown"]) == "warning"
+    assert level.worst([]) == "ok"
+
+
+def test_all_that_judge_use_it() -> None:
+    assert list(CODES) == ["ok", "warning", "critical", "unknown"]
+    assert [CODES[name] for name in CODES] == [0, 1, 2, 3]
+    assert {cause.severity for cause in CAUSES} <= set(level.SEVERITIES)
+    assert tuple(palette.SEVERITIES) == level.SEVERITIES
+    assert list(level.CHECKED) == sorted(CODES, key=level.rank, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("severity", "expected"), [("note", "ok"), ("warning", "warning"), ("critical", "critical")]
+)
+def test_a_note_needs_nobody(severity: str, expected: str) -> None:
+    assert level.outcome(severity) == expected
+
+
+def test_rule_files_call_a_warning_otherwise() -> None:
+    assert level.of_rule("warn") == "warning"
+    assert level.of_rule("ok") == "ok"
+
+
+# ---- state 3, Archiving (KIP-1191), is a separate state wherever states are shown ----------------
+
+
+ARCHIVING = int(DeliveryState.ARCHIVING)
+
+
+@pytest.fixture(name="raw")
+def raw_records(tmp_path: Path) -> Path:
+    """A share partition whose offsets 3 and 4 are on their way to a queue."""
+    records = [
+        encode_record(SHARE_SNAPSHOT, row(0, [])),
+        encode_record(SHARE_UPDATE, row(-1, [(0, 2, 2, 1), (3, 4, ARCHIVING, 5), (5, 5, 0, 1)])),
+    ]
+    rows = [
+        {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": offset}
+        | {"timestamp": offset, "timestampType": 0}
+        for offset, (key, value) in enumerate(records)
+    ]
+    path = tmp_path / "state.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=RAW), path)
+    return path
+
+
+def test_it_is_decoded_replayed_and_shown_as_it_is(raw: Path) -> None:
+    (line,) = command("decode", "--raw", str(raw), "-o", "json").stdout.splitlines()[1:]
+    batches = json.loads(line)["value"]["data"]["stateBatches"]
+    assert [one["deliveryState"] for one in batches] == [2, ARCHIVING, 0]
+    (shown,) = map(
+        json.loads, command("windows", "--raw", str(raw), "-o", "json").stdout.split("\n")[:-1]
+    )
+    assert [run[:3] for run in shown["runs"]] == [[3, 4, ARCHIVING], [5, 5, 0]]
+    human = command("windows", "--raw", str(raw)).stdout
+    assert "archiving" in human
+    picture = command("windows", "--raw", str(raw), "--picture").stdout
+    assert "archiving" in picture
+    assert palette.KINDS["archiving"].words == "Archiving"

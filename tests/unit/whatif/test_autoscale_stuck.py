@@ -30,6 +30,7 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import Log
 from tests.support.autoscaling import SECOND, only, rows
+from tests.support.cases import few_of
 from tests.support.simulated_input import SimulatedInput
 from tests.support.written_input import Write, WrittenInput
 
@@ -78,7 +79,7 @@ STUCK = {
 }
 
 
-@pytest.mark.parametrize("name", STUCK)
+@pytest.mark.parametrize("name", few_of(STUCK, ["window-full", "markers", "poison"]))
 def test_what_is_stuck_is_what_the_export_says(name: str) -> None:
     """From the records written, both know the same lag and the same stuck part of it."""
     scenario, ends = STUCK[name]

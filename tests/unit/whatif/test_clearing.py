@@ -108,6 +108,7 @@ def test_a_figure_of_the_cells_fills_what_clears_and_frames_the_answer(found: Cl
     assert not charts.clearing_figure(nothing.slice(0, 0)).data
 
 
+@pytest.mark.exhaustive
 def test_the_assignor_alone_may_be_enough() -> None:
     few = what_clears(uneven(waiting=300), seeds=range(7))
     assert {row["members"] for row in few.answers} == {2}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
+import scipy
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
@@ -156,7 +156,7 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
     luck, noise = chance.normal(10_000, 3_000, 20), chance.normal(0, 10, 20)
     received = compared(runs(old={"age_p95_ms": luck}, new={"age_p95_ms": luck - 100 + noise}))
     found = row(received.differences, "new", "age_p95_ms")
-    expected = stats.ttest_rel(luck - 100 + noise, luck).confidence_interval(0.95)
+    expected = scipy.stats.ttest_rel(luck - 100 + noise, luck).confidence_interval(0.95)
     assert found["low"] == pytest.approx(expected.low)
     assert found["high"] == pytest.approx(expected.high)
     assert found["low"] < -100 < found["high"] < 0
@@ -165,7 +165,7 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
     of_old, of_new = (row(received.measures, name, "age_p95_ms") for name in ("old", "new"))
     assert of_old["low"] < of_new["high"]
     assert of_new["low"] < of_old["high"]  # they overlap
-    mean = stats.ttest_1samp(luck, 0).confidence_interval(0.95)
+    mean = scipy.stats.ttest_1samp(luck, 0).confidence_interval(0.95)
     assert (of_old["mean"], of_old["low"], of_old["high"], of_old["median"]) == pytest.approx(
         (np.mean(luck), mean.low, mean.high, np.median(luck))
     )
@@ -191,7 +191,7 @@ def test_a_ratio_is_the_geometric_mean_of_the_pairs() -> None:
     luck = np.random.default_rng(1).lognormal(3, 1, 20)
     factors = np.random.default_rng(2).lognormal(np.log(0.5), 0.1, 20)
     found = differs("lag_p95", luck, luck * factors)
-    assert found["ratio"] == pytest.approx(stats.gmean(factors))
+    assert found["ratio"] == pytest.approx(scipy.stats.gmean(factors))
     assert found["ratio_low"] < 0.5 < found["ratio_high"] < 0.6
     some = differs("wasted", [1, 0, 2], [1, 1, 2])
     assert (some["ratio"], some["ratio_low"]) == (None, None)
@@ -244,7 +244,7 @@ def test_more_variants_make_wider_intervals() -> None:
     assert four["difference"] == two["difference"]
     assert four["high"] - four["low"] > 1.2 * (two["high"] - two["low"])
     level = 1 - 0.05 / 3
-    expected = stats.ttest_rel(
+    expected = scipy.stats.ttest_rel(
         columns["b"]["lag_p50"], columns["a"]["lag_p50"]
     ).confidence_interval(level)
     assert (four["low"], four["high"]) == pytest.approx((expected.low, expected.high))
@@ -264,8 +264,8 @@ def test_there_is_a_winner_only_if_it_beats_every_other() -> None:
 def test_a_winner_among_three_takes_more_than_one_of_two() -> None:
     """At p = 0.03 one of two wins; of three there are three pairs, each of them less sure."""
     pairs = np.random.default_rng(5).normal(0, 1, 10)
-    pairs += stats.t.ppf(1 - 0.03 / 2, 9) * stats.sem(pairs) - np.mean(pairs)
-    assert stats.ttest_1samp(pairs, 0).pvalue == pytest.approx(0.03)
+    pairs += scipy.stats.t.ppf(1 - 0.03 / 2, 9) * scipy.stats.sem(pairs) - np.mean(pairs)
+    assert scipy.stats.ttest_1samp(pairs, 0).pvalue == pytest.approx(0.03)
     luck = np.random.default_rng(6).normal(100, 10, 10)
     a, b, c = ({"lag_p50": values} for values in (luck, luck + pairs, luck + 1000 + 0.1 * pairs))
     assert compared(runs(a=a, b=b)).winner("lag_p50") == "a"
@@ -327,7 +327,7 @@ def test_never_draining_is_worse_when_it_is_seen_often_enough(
     slower: int, better: bool | None
 ) -> None:
     """Exact sign test: 15 pairs against 5 are less than 5 % likely to be luck, 14 to 6 are not."""
-    assert stats.binomtest(15, 20).pvalue < 0.05 < stats.binomtest(14, 20).pvalue
+    assert scipy.stats.binomtest(15, 20).pvalue < 0.05 < scipy.stats.binomtest(14, 20).pvalue
     old: list[float | None] = [None if slower == 20 else 10.0] * 20  # none of both ever drains
     never: list[float | None] = [None] * slower + [5.0] * (20 - slower)
     received = compared(runs(old={"drain_ms": old}, new={"drain_ms": never}))
@@ -634,7 +634,7 @@ def test_a_verdict_names_who_ties_what_is_gained_and_who_clears_the_lag(
 
 def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> None:
     chance, seen = np.random.default_rng(37), Counter[str]()
-    for _ in range(cases(200, 5_000)):
+    for _ in range(cases(100, 5_000)):
         names, seeds = "abcde"[: chance.integers(2, 6)], int(chance.integers(3, 10))
         columns = {}
         for name in names:
@@ -671,7 +671,7 @@ def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> Non
                     place, place == "better" and best.names == (row["variant"],)
                 ), (said, best)
         seen["nothing shown"] += not shown
-    assert min(seen.values()) > 5, seen
+    assert min(seen.values()) > cases(2, 5), seen
 
 
 def test_a_verdict_of_an_open_transaction_says_that_members_do_not_help() -> None:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag.engine import reading
-from sharelag.inputs import CaptureInput, Input, RawInput
+from sharelag.engine import engines, reading
+from sharelag.errors import InputError
+from sharelag.inputs import (
+    CaptureInput,
+    Input,
+    KafkaInput,
+    PrintedInput,
+    RawInput,
+    SegmentsInput,
+)
+from sharelag.inputs.files.printed import is_printed
+from sharelag.inputs.kafka import topics
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.lag import BRIEF
 from sharelag.monitoring.checks.judge import check
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay import positions
 from sharelag.replay.moment import Choice
-from sharelag.wire.fields import STATE_KINDS
+from sharelag.wire.fields import STATE_KINDS, STATE_TOPIC
 from sharelag.workbench import Workbench
 from sharelag.workbench.result import Result
 from tests.support import generators, readings
@@ -25,6 +39,7 @@ from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.records import raw
+from tests.support.written_input import TOPIC, TOPIC_ID, Write, WrittenInput
 
 CHAPTERS = str(CAPTURE)
 CAPTURES = sorted(
@@ -129,3 +144,97 @@ def test_records_that_must_be_replayed_and_rejects(tmp_path: Path, scanned: list
         answer = equal(RawInput(str(tmp_path / f"{name}.parquet")))
         assert answer.rejected == (name == "ordered")
     assert scanned == [True, False]
+
+
+# ---- lag before Spark has started: of what, and what it leaves for the reading that follows ------
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[Write]:
+    """What is written to a cluster, which may be more from one request to the next."""
+    writes = [Write(500, 10)]
+    records = WrittenInput(writes)
+
+    def read(_: object, topic: str, spans: Mapping[int, tuple[int, int]]) -> Iterator[Any]:
+        for first, end in spans.values() if topic == STATE_TOPIC else ():
+            for batch in records.batches(topic):
+                yield batch.slice(first, end - first)
+
+    monkeypatch.setattr(topics, "offset_ranges", lambda *_: {0: (0, len(writes))})
+    monkeypatch.setattr(topics, "read_topic", read)
+    monkeypatch.setattr(topics, "topic_ids", lambda _: {TOPIC: TOPIC_ID})
+    monkeypatch.setattr(topics, "list_offsets", lambda *_: records.offsets([TOPIC_ID]))
+    return writes
+
+
+def starts(lag: pa.Table) -> list[int]:
+    found: list[int] = lag.column("start_offset").to_pylist()
+    return found
+
+
+def test_what_is_read_later_has_the_records_that_came_meanwhile(written: list[Write]) -> None:
+    """End offsets are asked late: with an old end of the state, lag would be too much."""
+    bench = Workbench(KafkaInput(client_config("localhost:9")), engine="local")
+    here = bench.here()
+    assert here is not None
+    assert starts(here.lag().table) == [10]
+    assert not {"state_ranges", "_sized"} & set(vars(bench.source))
+    written.append(Write(3, 6_000))
+    assert starts(bench.reading.table("lag")) == [6_000]
+
+
+def test_how_many_records_a_cluster_has_does_not_settle_what_is_read(written: list[Write]) -> None:
+    """As where `auto` counts them, and Spark then takes its time to start."""
+    source = KafkaInput(client_config("localhost:9"))
+    assert engines.choose("auto", source) == "local"
+    assert source.size() == 1
+    written.append(Write(3, 6_000))
+    assert source.state_ranges == {0: (0, 2)}
+    other = KafkaInput(client_config("localhost:9"))
+    assert other.state_ranges == {0: (0, 2)}
+    written.append(Write(2, 6_001))
+    assert other.size() == 2  # of what is read, once that is known
+    assert KafkaInput(client_config("localhost:9"), {0: (1, 8)}).size() == 7
+
+
+@pytest.mark.parametrize(
+    "name", ["catalog.lake.state", "share_state", "s3a://lake/state", "hdfs://lake/state"]
+)
+def test_what_only_spark_knows_waits_for_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def read(_: object, engine: str, *__: object) -> WrittenInput:
+        asked.append(engine)
+        raise InputError("read on Spark")
+
+    monkeypatch.setattr("sharelag.inputs.local.list_raw", lambda path: asked.append(path))
+    monkeypatch.setattr(engines, "read", read)
+    bench = Workbench(RawInput(name), engine="spark")
+    assert bench.here() is None
+    with pytest.raises(InputError, match="read on Spark"):
+        bench.lag()
+    assert asked == ["spark"]
+
+
+def test_only_records_that_are_known_to_be_few_are_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = folder_of("chapters")
+    written, records = WrittenInput([Write(5, 1)]), tmp_path / "records.parquet"
+    pq.write_table(pa.Table.from_batches(written.batches(STATE_TOPIC)), records)
+    few: list[Input] = [CaptureInput(sample), RawInput(str(records)), written]
+    assert [engines.is_sooner_here(source) for source in few] == [True] * 3
+    monkeypatch.setattr(engines, "FEW_RECORDS", 0)
+    assert [engines.is_sooner_here(source) for source in few] == [False] * 3
+
+
+def test_records_that_nobody_has_counted_are_not_read_twice(tmp_path: Path) -> None:
+    """A log directory and what tools printed may be of any size."""
+    log = tmp_path / f"{STATE_TOPIC}-0"
+    log.mkdir()
+    (log / "00000000000000000000.log").touch()
+    printed = tmp_path / "printed.txt"
+    printed.write_text('{"key":{"version":0},"value":null}\n')
+    assert is_printed(printed)
+    for source in (SegmentsInput((tmp_path,)), PrintedInput(printed)):
+        assert not engines.is_sooner_here(source)

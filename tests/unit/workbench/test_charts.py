@@ -5,18 +5,31 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import sharelag
 from sharelag import charts, schemas
 from sharelag.charts import palette, text
+from sharelag.charts.story import GROUP_STORY
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError, SetupError
 from sharelag.tables.words import percent
+from sharelag.whatif.compare import PROJECTED
+from sharelag.wire import state_partition
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.workbench import Workbench
 from tests.support.charts import (
     ARABIC,
     FIGURES,
@@ -27,9 +40,11 @@ from tests.support.charts import (
     THEMES,
     TOPIC_ID,
     evidence,
+    health,
     records,
     renamed,
 )
+from tests.support.records import KEY, raw, row
 
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
 
@@ -263,3 +278,162 @@ def test_points_name_their_share_partitions_for_picking() -> None:
     assert {one[2] for places in heat.customdata for one in places if one} == {
         *held.lag.column("partition").to_pylist()
     }
+
+
+# ---- the chart of brokers counts share partitions by role, and says whose broker is not known ----
+
+
+ROLES = ("leader_id", "share_coordinator", "group_coordinator")
+
+
+@pytest.fixture(scope="module")
+def brokers() -> pa.Table:
+    return sharelag.open(str(CAPTURE), engine="local").brokers().table
+
+
+def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
+    made = charts.broker_load_records(brokers).to_pylist()
+    for role in ROLES:
+        counted = {row["broker_id"]: row["partitions"] for row in made if row["role"] == role}
+        assert counted == Counter(brokers.column(role).to_pylist())
+    figure = charts.broker_load_figure(charts.broker_load_records(brokers))
+    assert [trace.name for trace in figure.data] == ["Leads", "Keeps state", "Coordinates group"]
+    assert all(sum(trace.x) == len(brokers) for trace in figure.data)
+    most = Counter(brokers.column("share_coordinator").to_pylist()).most_common(1)[0]
+    assert figure.layout.meta["title"] == (
+        f"Broker {most[0]} keeps the state of {most[1]} of {len(brokers)} share partitions"
+    )
+
+
+def test_a_broker_that_is_not_known_is_no_bar(brokers: pa.Table) -> None:
+    place = brokers.schema.get_field_index("leader_id")
+    leaders = pa.array([None, None, *brokers.column("leader_id").to_pylist()[2:]], pa.int32())
+    made = charts.broker_load_records(brokers.set_column(place, "leader_id", leaders))
+    figure = charts.broker_load_figure(made)
+    assert sum(figure.data[0].x) == len(brokers) - 2
+    assert "Not known: the leader of 2 share partitions." in figure.layout.meta["facts"]
+    fewer = charts.broker_load_figure(made, most=1).layout.meta["facts"]
+    assert "Not drawn: 2 brokers with higher ids." in fewer
+
+
+def test_nothing_is_drawn_where_nobody_is_known() -> None:
+    made = charts.broker_load_records(schemas.BROKERS.empty_table())
+    assert "running cluster" in charts.broker_load_figure(made).layout.annotations[0].text
+
+
+# The spread of share partitions over the state topic: those partitions included that have none
+
+
+@pytest.mark.row("PSC-03", "CFG-22")
+def test_the_spread_of_keys_over_all_partitions_of_the_state_topic(tmp_path: Path) -> None:
+    """Files do not tell how many partitions there are: Kafka creates 50; a capture tells it."""
+    keys = [KEY._replace(partition=partition) for partition in range(40)]
+    states = [encode_record(SHARE_SNAPSHOT, row(5, [], partition=key.partition)) for key in keys]
+    at = [state_partition(key, 50) for key in keys]
+    records = pa.Table.from_batches([raw(states)])
+    place = records.schema.get_field_index("partition")
+    records = records.set_column(place, "partition", pa.array(at, pa.int32()))
+    pq.write_table(records, tmp_path / "raw.parquet")
+    bench = sharelag.open(tmp_path / "raw.parquet", engine="local")
+    figure = bench.health().charts["keys"]("light")
+    (bar,) = figure.data
+    assert list(bar.x) == list(range(50))
+    assert list(bar.y) == [at.count(place) for place in range(50)]
+    assert 0 in bar.y
+    used, most = len(set(at)), max(at.count(place) for place in at)
+    assert figure.layout.meta["title"].startswith(
+        f"The state of 40 share partitions is in {used} of 50 partitions; partition "
+    )
+    assert figure.layout.meta["title"].endswith(f" has {most}")
+    assert "Not known: how many partitions the state topic has" in figure.layout.meta["facts"][1]
+    capture = sharelag.open("chapters", engine="local").health().charts["keys"]("dark")
+    assert list(capture.data[0].x) == list(range(4))
+    assert not any(fact.startswith("Not known") for fact in capture.layout.meta["facts"])
+
+
+def test_keys_of_a_topic_with_more_partitions_than_were_thought() -> None:
+    known = health("chapters")
+    made = charts.state_key_records(known, 2)
+    assert made.column("partition").to_pylist() == [0, 1, 2, 3]
+    order = known.sort_by("partition").column("share_partitions")
+    assert made.column("share_partitions").to_pylist() == order.to_pylist()
+
+
+# ---- the story of a group in one chart: lag, age, causes, events, and what may follow ------------
+
+
+@pytest.fixture(scope="module", name="demo")
+def opened_demo() -> Workbench:
+    return sharelag.open("demo", engine="local")
+
+
+def story(bench: Workbench, group: str, **given: Any) -> Any:
+    records = charts.group_story_records(bench.timeline(group).table)
+    causes, events = bench.explain(group).table, bench.events(group).table
+    return charts.group_story_figure(records, causes, events, **given)
+
+
+def test_its_lag_is_the_sum_of_all_and_ends_with_what_lag_says(demo: Workbench) -> None:
+    for group in demo.groups:
+        timeline = demo.timeline(group).table
+        records = charts.group_story_records(timeline)
+        last = records.to_pylist()[-1]
+        assert last["lag"] == pc.sum(demo.lag(group).table.column("lag")).as_py()
+        assert last["partitions"] == len(demo.lag(group).table)
+        for one in records.to_pylist():
+            then = timeline.filter(pc.equal(timeline.column("as_of"), one["as_of"]))
+            lags = then.column("lag").to_pylist()
+            assert one["lag"] is None or one["lag"] == sum(lag for lag in lags if lag is not None)
+
+
+def test_unknown_lag_of_one_share_partition_makes_the_sum_unknown(demo: Workbench) -> None:
+    timeline = demo.timeline("billing").table
+    rows = timeline.to_pylist()
+    rows[-1] |= {"lag": None, "lag_reason": "no_end_offset"}
+    records = charts.group_story_records(pa.Table.from_pylist(rows, timeline.schema))
+    assert records.to_pylist()[-1]["lag"] is None
+
+
+def test_a_shade_begins_with_its_cause_and_is_named_there(demo: Workbench) -> None:
+    drawn = story(demo, "search-index")
+    (cause, *_) = demo.explain("search-index").table.to_pylist()
+    shade, words = drawn.layout.shapes[0], drawn.layout.annotations[0]
+    assert words.text == cause["cause"].replace("_", " ")
+    assert shade.x0 == words.x == text.axis_time(cause["since"])
+
+
+def test_every_event_is_in_the_hover_of_a_mark(demo: Workbench) -> None:
+    drawn = {trace.name: trace for trace in story(demo, "billing").data}
+    begin = demo.timeline("billing").table.column("as_of")[0].as_py()
+    events = demo.events("billing").table.to_pylist()
+    later = [one for one in events if one["happened_at"] >= begin]
+    assert later
+    for one in later:
+        hovers = " ".join(drawn[one["event"]].hovertext)
+        if one["topic"]:
+            assert f"{one['topic']}-{one['partition']}" in hovers
+
+
+def test_a_projection_goes_on_from_the_last_moment(demo: Workbench) -> None:
+    times = np.arange(0, 60_001, 10_000, dtype=np.float64)
+    columns = {"variant": ["as it is"] * len(times), "time_ms": times, "lag": times / 100}
+    columns |= {"low": times / 120, "high": times / 80}
+    ages = ("age_ms", "age_low_ms", "age_high_ms", "drain_ms")
+    columns |= dict.fromkeys(ages, pa.nulls(len(times), pa.float64()))
+    projected = pa.table({name: columns[name] for name in PROJECTED.names}).cast(PROJECTED)
+    drawn = story(demo, "billing", projected=projected)
+    as_of = demo.timeline("billing").table.column("as_of")[-1].as_py()
+    curve = next(trace for trace in drawn.data if trace.name == "as it is")
+    assert curve.x[0] == text.axis_time(as_of)
+    assert curve.x[-1] == text.axis_time(as_of + timedelta(minutes=1))
+    begin, end = (datetime.fromisoformat(one) for one in drawn.layout.xaxis.range)
+    assert end - begin == timedelta(minutes=5)  # not so long a past that the future is a hair
+
+
+def test_without_moments_it_is_a_sentence(demo: Workbench) -> None:
+    nothing = GROUP_STORY.empty_table()
+    drawn = charts.group_story_figure(
+        nothing, demo.explain("billing").table, demo.events("billing").table
+    )
+    assert not drawn.data
+    assert drawn.layout.meta["title"] == "No moment of this group is known"

@@ -22,8 +22,9 @@ random = np.random.default_rng(7)
 GRID = """
 count = 2_000
 lag = (10 ** random.normal(2.2, 1.2, count)).astype(np.int64)
-columns = {"group_id": np.repeat([f"team-{n:02d}" for n in range(20)], 100), "partition": np.tile(np.arange(100), 20)}
-columns |= {"topic": np.full(count, "orders"), "topic_id": np.full(count, "A" * 22), "lag": np.where(lag < 20, 0, lag)}
+columns = {"group_id": np.repeat([f"team-{n:02d}" for n in range(20)], 100)}
+columns |= {"partition": np.tile(np.arange(100), 20), "topic": np.full(count, "orders")}
+columns |= {"topic_id": np.full(count, "A" * 22), "lag": np.where(lag < 20, 0, lag)}
 columns |= {"age_ms": (lag * 40 * 10 ** random.normal(0, 0.3, count)).astype(np.int64)}
 PartitionGrid.of(pa.table(columns))
 """

@@ -21,9 +21,9 @@ from sharelag.reports import report
 from tests.support.browser.chromium import running_browser
 from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.support.connect import QUICK, connect_server
-from tests.support.notebooks.gallery import CELLS, REPORT, WORDS, setup
 from tests.support.notebooks.running import DRAWN, Running
 from tests.support.notebooks.shipped import NAMES, ROOT, complaints, copy_of, read
+from tools.record.gallery import CELLS, REPORT, WORDS, setup
 
 DOCS = ROOT / "docs"
 OUT = DOCS / "screenshots"
@@ -35,13 +35,16 @@ HERO, HERO_SIZE = "dashboard-now", {"width": 1700, "height": 1000}
 #: Chromium draws no pictures beyond this.
 HIGHEST = 16_000
 COLOURS = 256
-_ALONE = """() => { const app = window.jupyterapp; app.shell.mode = 'single-document'; app.shell.collapseLeft();
-    const style = document.createElement('style');
-    style.textContent = '.jp-Toolbar-spacer, .jp-Cell .jp-Collapser, .jp-cell-toolbar { visibility: hidden }';
+_ALONE = """() => { const { shell } = window.jupyterapp;
+    shell.mode = 'single-document';
+    shell.collapseLeft();
+    const [style, hidden] = [document.createElement('style'), '{ visibility: hidden }'];
+    style.textContent = `.jp-Toolbar-spacer, .jp-Cell .jp-Collapser, .jp-cell-toolbar ${hidden}`;
     document.head.append(style); }"""
-_SETTLED = f"""dark => [...document.querySelectorAll('.sl')].every(view => (view.dataset.theme === 'dark') === dark)
-    && {DRAWN}"""
-_PAINTED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
+_SETTLED = f"""dark => [...document.querySelectorAll('.sl')].every(
+    view => (view.dataset.theme === 'dark') === dark) && {DRAWN}"""
+_PAINTED = """() => new Promise(done => requestAnimationFrame(() =>
+    requestAnimationFrame(() => setTimeout(done, 300))))"""
 # A chart that is drawn again is much taller than its frame until it is there.
 _WHOLE = """() => [...document.querySelectorAll('.sl-chart .sl-stage')].every(
     stage => !stage.clientHeight || stage.scrollHeight <= 2 * stage.clientHeight)"""
@@ -50,7 +53,8 @@ _HEIGHT = """() => { const panel = document.querySelector('.jp-WindowedPanel-out
     panel.scrollTop = 0;
     const cells = [...panel.querySelectorAll(".jp-Cell")];
     const lowest = Math.max(...cells.map(cell => cell.getBoundingClientRect().bottom));
-    return Math.ceil(innerHeight - panel.clientHeight + lowest - panel.getBoundingClientRect().top + 16); }"""
+    const top = panel.getBoundingClientRect().top;
+    return Math.ceil(innerHeight - panel.clientHeight + lowest - top + 16); }"""
 # The frame of the active cell is of whoever works there.
 _UNPICKED = """() => document.querySelectorAll('.jp-mod-active, .jp-mod-selected').forEach(
     cell => cell.classList.remove('jp-mod-active', 'jp-mod-selected'))"""
@@ -174,7 +178,8 @@ def _keep(shown: Locator, name: str, highest: int = HIGHEST) -> None:
         path, optimize=True
     )
     print(
-        f"{path.relative_to(ROOT)}: {taken.width} x {taken.height}, {path.stat().st_size / 1000:,.0f} kB",
+        f"{path.relative_to(ROOT)}: {taken.width} x {taken.height}, "
+        f"{path.stat().st_size / 1000:,.0f} kB",
         flush=True,
     )
 
@@ -195,7 +200,8 @@ def _write_gallery(path: Path, names: list[str]) -> None:
 def _gallery() -> str:
     """``docs/gallery.md``: every picture with a line of what it shows."""
     parts = [
-        "# What it looks like\n\nMade by `make screenshots`, of recorded data. In a dark theme you see dark ones.\n",
+        "# What it looks like\n",
+        "Made by `make screenshots`, of recorded data. In a dark theme you see dark ones.\n",
     ]
     for title, names in (
         ("Dashboards", [name for name in CELLS if name.startswith("dashboard")]),
@@ -211,7 +217,8 @@ def _gallery() -> str:
 def _entry(name: str) -> str:
     words = WORDS.get(name) or _question(name)
     dark = f'<source media="(prefers-color-scheme: dark)" srcset="screenshots/{name}-dark.png">'
-    picture = f'<picture>{dark}<img src="screenshots/{name}-light.png" alt="{name}" width="100%"></picture>'
+    light = f'<img src="screenshots/{name}-light.png" alt="{name}" width="100%">'
+    picture = f"<picture>{dark}{light}</picture>"
     if name not in NAMES:
         return f"{words}\n\n{picture}\n"
     link = f"[{name}](../notebooks/{name}.ipynb)"
