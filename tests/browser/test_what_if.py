@@ -99,7 +99,7 @@ def test_by_keys_alone_from_a_change_to_its_verdict_and_all_measures(opened: Wat
     fold.focus()
     page.keyboard.press("Enter")
     expect(fold).to_have_attribute("aria-expanded", "true")
-    expect(board.locator(".sl-table:visible").last).to_contain_text("23 rows")
+    expect(board.locator(".sl-table:visible").last).to_contain_text("24 rows")
     assert fold.evaluate("button => button === document.activeElement")
     opened.assert_quiet()
 
@@ -136,7 +136,8 @@ def test_by_keys_alone_to_a_decision_in_under_a_minute(lab: Lab, browser: Browse
     # Of the machine's time, as others may use the machine meanwhile.
     assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 60
     expect(page.locator(".sl-chart:visible")).to_have_count(2)  # the grid, and the curves
-    words = page.locator(".sl-chart:visible").first.locator(".textpoint text")
+    words = page.locator(".sl-chart:visible").first.locator(".scatterlayer text")
+    expect(words.first).to_be_visible()
     boxes = words.evaluate_all(
         "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right, at.top])"
     )
