@@ -16,7 +16,7 @@ from typing import Any
 
 from sharelag.durations import duration
 from sharelag.tables import words
-from sharelag.tables.words import NO_MOMENT, NOT_KNOWN, THIN_SPACE
+from sharelag.tables.words import NO_MOMENT, NOT_KNOWN, THOUSANDS
 
 _NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"
@@ -74,8 +74,8 @@ def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None 
 
 
 def number(value: float | None) -> str:
-    """Return a number with thin spaces between thousands, of three digits if small and broken."""
-    return NOT_KNOWN if value is None or value != value else words.number(value, THIN_SPACE)
+    """Return a number with its thousands apart, of three digits if small and broken."""
+    return NOT_KNOWN if value is None or value != value else words.number(value, THOUSANDS)
 
 
 def counted(value: float, word: str, plural: str = "") -> str:

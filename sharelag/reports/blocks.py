@@ -16,7 +16,7 @@ from sharelag.durations import duration
 from sharelag.metrics.causes import OF_GROUP
 from sharelag.tables.level import LEVELS, rank
 from sharelag.tables.lines import cell, lines
-from sharelag.tables.words import MISSING, THIN_SPACE, is_number, shell_word, terminal
+from sharelag.tables.words import MISSING, THOUSANDS, is_number, shell_word, terminal
 from sharelag.workbench.explained import evidence_in_words
 from sharelag.workbench.judged import CLUSTER
 
@@ -196,7 +196,7 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     if isinstance(value, str) and _is_time(value):
         return f"{value[:10]} {value[11:19]}"
-    return cell(row, name, THIN_SPACE)
+    return cell(row, name, THOUSANDS)
 
 
 def _is_time(value: Any) -> bool:
@@ -231,8 +231,8 @@ def environment() -> jinja2.Environment:
 
 
 def number(value: float | None) -> str:
-    """Format a number with thin spaces between thousands; ``-`` if unknown."""
-    return MISSING if value is None else f"{value:,}".replace(",", THIN_SPACE)
+    """Format a number; ``-`` if unknown."""
+    return MISSING if value is None else f"{value:,}"
 
 
 def when(moment: str | None) -> str:
@@ -243,13 +243,13 @@ def when(moment: str | None) -> str:
 def _signed(value: int | None) -> str:
     if value is None:
         return "-"
-    return "±0" if value == 0 else f"{value:+,}".replace(",", THIN_SPACE).replace("-", "\u2212")
+    return "±0" if value == 0 else f"{value:+,}".replace("-", "\u2212")
 
 
 def _evidence(found: Mapping[str, str]) -> str:
     """Return what shows a cause, in the words of ``sharelag explain``."""
     shown = {name: value for name, value in found.items() if name != "partitions"}
-    return evidence_in_words(shown, "," in found.get("partitions", ""), THIN_SPACE)
+    return evidence_in_words(shown, "," in found.get("partitions", ""))
 
 
 def _long(value: object) -> str:

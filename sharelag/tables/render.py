@@ -20,7 +20,7 @@ from sharelag.tables.gaps import NOTES, REASONS
 from sharelag.tables.lines import cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.table import AMOUNT, Format
-from sharelag.tables.words import MISSING, NOT_KNOWN, THIN_SPACE, terminal
+from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, terminal
 
 if TYPE_CHECKING:
     import jinja2
@@ -64,7 +64,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
     means = meanings_of(result.columns.values()) | dict(result.means)
     return _template("result.html.j2").render(
         result=result,
-        excerpt=excerpt(result, most, thousands=THIN_SPACE),
+        excerpt=excerpt(result, most),
         help={heading: means[name] for heading, name in result.columns.items() if name in means},
         notes=[terminal(note) for note in result.notes],
         summaries=result.summaries[:most],
@@ -74,11 +74,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
 
 def as_text(result: Presentation, most: int = MOST) -> str:
     """Return a result as plain text."""
-    body = (
-        _summaries_text(result, most)
-        if result.summaries
-        else _table_text(excerpt(result, most, thousands=","))
-    )
+    body = _summaries_text(result, most) if result.summaries else _table_text(excerpt(result, most))
     head = f"{result.title} ({result.when})"
     lines = [
         head,
@@ -90,11 +86,11 @@ def as_text(result: Presentation, most: int = MOST) -> str:
     return "\n".join(terminal(line) for line in lines)
 
 
-def excerpt(result: Presentation, most: int, thousands: str) -> Excerpt:
+def excerpt(result: Presentation, most: int) -> Excerpt:
     """Return a result's first rows as cells, or where they are too many those with the most."""
     table, more = result.table, ""
     if len(table) > most:
-        more = f"and {len(table) - most:,} more rows in .table".replace(",", thousands)
+        more = f"and {len(table) - most:,} more rows in .table"
         if result.order:
             table = table.sort_by([(result.order, "descending")])
             more += f"; shown are {_which(result)}"
@@ -102,10 +98,7 @@ def excerpt(result: Presentation, most: int, thousands: str) -> Excerpt:
     names = tuple(result.columns.values())
     numbers = [_is_number(result.table.schema, name) for name in names]
     rows = tuple(
-        tuple(
-            _cell(row, name, is_number, thousands)
-            for name, is_number in zip(names, numbers, strict=True)
-        )
+        tuple(_cell(row, name, is_number) for name, is_number in zip(names, numbers, strict=True))
         for row in plain_rows(table)
     )
     headings = tuple(
@@ -133,17 +126,15 @@ def _template(name: str) -> jinja2.Template:
     return environment.from_string(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) -> Cell:
+def _cell(row: Mapping[str, Any], name: str, is_number: bool) -> Cell:
     value = row.get(name)
     rest = 0
     if format_of(name) is Format.RUNS and isinstance(value, list):
         rest = len(value) - _RUNS
         row = {**row, name: value[:_RUNS]}
-    words = cell(row, name, thousands)
-    if is_number and isinstance(value, str):  # an amount in words
-        words = words.replace(",", thousands)
+    words = cell(row, name, THOUSANDS)
     if rest > 0:
-        words += f" and {rest:,} more".replace(",", thousands)
+        words += f" and {rest:,} more"
     is_wrapped = name in SENTENCES and len(words) > _SHORTEST_LINE
     return Cell(words, is_number, _reason(row, name, words), is_wrapped)
 

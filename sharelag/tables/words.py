@@ -13,8 +13,8 @@ from shlex import quote
 MISSING, NOT_KNOWN = "-", "not known"
 #: A moment that is not known, in a sentence.
 NO_MOMENT = f"a time that is {NOT_KNOWN}"
-#: Between thousands, on pages and in figures.
-THIN_SPACE = "\u202f"
+#: Between thousands, wherever people look.
+THOUSANDS = ","
 #: From here on three digits are a whole number.
 _WHOLE = 999.5
 
@@ -76,7 +76,7 @@ def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
 
 def terminal(text: str) -> str:
     """Escape what would act on a terminal: control and direction characters."""
-    kept = (c if c.isprintable() or c == THIN_SPACE else _escaped(c) for c in text)
+    kept = (c if c.isprintable() else _escaped(c) for c in text)
     return "".join(kept)
 
 

@@ -172,26 +172,26 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
     )
 
 
-def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool, separator: str = ",") -> str:
+def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool) -> str:
     """Say what shows a cause: what is about the group, then what is about one partition.
 
     ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``; of a
-    cause of many partitions it shows one. The separator stands between thousands of counts: offsets
-    have none, as in commands.
+    cause of many partitions it shows one. Offsets have no separators between thousands, as in
+    commands.
     """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
-    parts = [_shown(name, evidence[name], separator) for name in whole]
-    ones = [_shown(name, evidence[name], separator) for name in evidence if name not in whole]
+    parts = [_shown(name, evidence[name]) for name in whole]
+    ones = [_shown(name, evidence[name]) for name in evidence if name not in whole]
     if ones:
         ones[0] = f"in the partition with the most: {ones[0]}"
     return ", ".join([*parts, *ones])
 
 
-def _shown(name: str, value: str, separator: str) -> str:
+def _shown(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
     is_count = value.isdecimal() and "offset" not in name
-    said = f"{int(value):,}".replace(",", separator) if is_count else value
+    said = f"{int(value):,}" if is_count else value
     return f"{_WORDS.get(name, name)} {said}".strip()
 
 

@@ -136,7 +136,7 @@ def test_the_tables_say_what_the_verdict_says(made: Any, opened: Opened) -> None
         ".sr-groups tbody tr",
         "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
     )
-    plain = [[cell.replace("\u202f", "") for cell in row] for row in rows]
+    plain = [[cell.replace(",", "") for cell in row] for row in rows]
     assert [row[1] for row in plain] == [group["group_id"] for group in made.verdict["groups"]]
     for row, group in zip(plain, made.verdict["groups"], strict=True):
         assert row[0].endswith(group["level"])
@@ -328,14 +328,14 @@ def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path
     charts = [one.data for one in notebook.cells[0].outputs if DARK_MIME in one.data]
     long = " ".join(["there are no members in shipping"] * 9)
     for form in (PLOTLY_MIME, DARK_MIME):
-        charts[-1][form]["layout"]["meta"] = {"title": long, "facts": [long, "8\u202f582 offsets"]}
+        charts[-1][form]["layout"]["meta"] = {"title": long, "facts": [long, "8,582 offsets"]}
         charts[-1][form]["layout"]["title"]["text"] = long
         for note in charts[-1][form]["layout"]["annotations"]:
             note["text"] = long[:90]
     (tmp_path / "report.html").write_text(page(notebook, made.run, made.verdict), "utf-8")
     seen = Opened(browser, tmp_path / "report.html")
     assert long in seen.page.locator(".sr-finding").last.inner_text()
-    assert "8\u202f582 offsets" in seen.page.locator(".sr-fact").last.inner_text()
+    assert "8,582 offsets" in seen.page.locator(".sr-fact").last.inner_text()
     nothing_is_cut(seen)
 
 

@@ -130,7 +130,7 @@ def test_lifted_by_keys_it_moves_and_all_of_it_is_said(browser: Browser, tmp_pat
     said = announced(desk, "orders-1 moved from member-0 to member-3. 4 members, 10 partitions;")
     assert said.endswith("Edited: 1 added, 1 taken away.")
     # The cursor went along.
-    assert desk.page.inner_text(".sl-spot").startswith("orders-1 of member-3, lag 1\u202f000")
+    assert desk.page.inner_text(".sl-spot").startswith("orders-1 of member-3, lag 1,000")
     active = desk.page.get_attribute(LIST, "aria-activedescendant")
     assert desk.page.locator(f"[id='{active}']").inner_text().strip().endswith("orders-1")
     desk.press("Enter", "ArrowUp", "Shift+Enter")

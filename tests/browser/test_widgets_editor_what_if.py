@@ -70,8 +70,8 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
         ],
         [
             "Lag, largest",
-            "41\u202f234 offsets",
-            "41\u202f234 offsets",
+            "41,234 offsets",
+            "41,234 offsets",
             "0",
             "\u22124 to +9",
             "? unclear",

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
 from tests.support.browser.desk import Desk
-from tests.support.browser.strip_page import PICTURE, THIN, counted, legend, table
+from tests.support.browser.strip_page import PICTURE, counted, legend, table
 from tests.support.widgets.samples import TOPIC_ID, moving, run, window, windows
 
 
@@ -24,7 +24,7 @@ def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
         row = rows.slice(moment, 1).to_pylist()[0]
         assert desk.data("moment") == moment
         assert counted(desk) == legend(desk) == strip.counts(moment)
-        result = desk.page.inner_text(".sl-told").replace(THIN, "")
+        result = desk.page.inner_text(".sl-told").replace(",", "")
         assert (
             f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}"
             in result

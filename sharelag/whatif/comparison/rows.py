@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.tables.words import number
+from sharelag.tables.words import THOUSANDS, number
 from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.estimates import Assumption
@@ -113,13 +113,13 @@ def _tell_sameness(
         amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
 
 
-def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
+def amount(measure: str, value: float | None) -> str | None:
     """Return a value of a measure in words, with its unit if that is time; None where unknown."""
     if value is None:
         return None
     if measure.endswith("_ms"):
         return f"{'-' if value < 0 else ''}{duration(abs(value))}"
-    return number(value, thousands)
+    return number(value, THOUSANDS)
 
 
 def measure_words(measure: str) -> str:

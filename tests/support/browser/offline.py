@@ -9,8 +9,6 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.browser.chromium import open_page
 
-THIN_SPACE = "\u202f"  # between thousands
-
 
 class OfflinePage:
     """A page with the network off that records foreign requests and complaints."""
@@ -30,4 +28,4 @@ class OfflinePage:
             f"#{name} tbody tr",
             "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
         )
-        return [[cell.replace(THIN_SPACE, "") for cell in row] for row in cells]
+        return [[cell.replace(",", "") for cell in row] for row in cells]

@@ -7,7 +7,6 @@ from playwright.sync_api import Locator
 from sharelag_widgets.window_strip import KINDS
 from tests.support.browser.desk import Desk
 
-THIN = "\u202f"
 PICTURE = ".sl-strip canvas[role=slider]"
 
 
@@ -20,14 +19,14 @@ def legend(desk: Desk) -> dict[str, int]:
         ".sl-legend li",
         "items => items.map(item => [item.dataset.kind, item.querySelector('strong').innerText])",
     )
-    return {name: int(text.replace(THIN, "")) for name, text in items if text != "0"}
+    return {name: int(text.replace(",", "")) for name, text in items if text != "0"}
 
 
 def table(desk: Desk) -> list[list[str]]:
     rows: list[list[str]] = desk.page.eval_on_selector_all(
         ".sl-strip tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
     )
-    return [[cell.replace(THIN, "") for cell in row] for row in rows]
+    return [[cell.replace(",", "") for cell in row] for row in rows]
 
 
 def go_to(desk: Desk, *typed: str) -> Locator:
@@ -47,9 +46,7 @@ def looked_at(desk: Desk, number: int = 0) -> tuple[str, str, str, bool]:
         float(str(root.locator("canvas[role=slider]").get_attribute(f"aria-value{name}")))
         for name in ("min", "now", "max")
     )
-    said, why = (
-        root.locator(one).inner_text().replace(THIN, "") for one in (".sl-spot", ".sl-why")
-    )
+    said, why = (root.locator(one).inner_text().replace(",", "") for one in (".sl-spot", ".sl-why"))
     return (
         said,
         root.get_by_role("textbox", name="Go to offset").input_value(),

@@ -247,7 +247,7 @@ def test_what_is_wrong_in_many_groups_is_reported_once() -> None:
     alone = ["notifications", "billing", "shipping", "clickstream", "fraud-check"]
     assert (worst["level"], [at["group_id"] for at in worst["places"]]) == ("critical", alone)
     assert all(f"<bdi>{name}</bdi></strong>" in shown for name in alone)
-    assert "partitions 0-5; holds 2\u202f390 offsets" in shown
+    assert "partitions 0-5; holds 2,390 offsets" in shown
     assert (deleted["level"], deleted["title"]) == (
         "warning",
         "records were deleted before the group finished them",

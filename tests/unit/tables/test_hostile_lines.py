@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from sharelag.tables.lines import cell, lines
-from sharelag.tables.words import THIN_SPACE, number, terminal
+from sharelag.tables.words import THOUSANDS, number, terminal
 
 #: Escape sequences of both kinds, direction, invisible and private characters, ends of lines.
 ACTING = [
@@ -93,5 +93,5 @@ def test_groups_with_different_names_look_different() -> None:
 
 
 def test_thousands_are_not_escaped() -> None:
-    assert terminal(number(-12428, THIN_SPACE)) == "-12\u202f428"
+    assert terminal(number(-12428, THOUSANDS)) == "-12,428"
     assert terminal("a\x1b[31m\u202e") == "a\\x1b[31m\\u202e"

@@ -445,7 +445,7 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
         "not started, h: A-topic:3",
     ]
     assert [note.text for note in figure.layout.annotations] == [
-        "holds 1\u202f234 offsets",
+        "holds 1,234 offsets",
         "holds ? offsets",
     ]
     assert figure.layout.meta["title"] == "g: the group has no members, and 1 other cause"

@@ -9,7 +9,7 @@ import pytest
 
 import sharelag
 from sharelag.tables import gaps
-from sharelag.tables.words import THIN_SPACE, lag_sum
+from sharelag.tables.words import THOUSANDS, lag_sum
 from sharelag.workbench import Workbench
 from tests.support.written_input import Write, WrittenInput
 
@@ -64,7 +64,7 @@ def test_rejects_and_unknown_lags_count() -> None:
     assert many == "1,001 records that could not be decoded; `sharelag decode` shows them"
     assert gaps.of_rejected(0) == ()
     assert lag_sum(5000, 1001) == "5,000 (+1,001 unknown)"
-    assert lag_sum(5000, 1001, THIN_SPACE) == f"5{THIN_SPACE}000 (+1{THIN_SPACE}001 unknown)"
+    assert lag_sum(5000, 1001, THOUSANDS) == "5,000 (+1,001 unknown)"
 
 
 # ---- what shows a cause, in words that people read -----------------------------------------------

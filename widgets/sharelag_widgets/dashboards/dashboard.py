@@ -28,7 +28,7 @@ from ..view import Deaf, in_other_forms
 from .parts import Part
 from .pieces import Finder, Header, words_of
 
-_PLAIN_BLANKS = str.maketrans("\u00a0\u202f", "  ")
+_NO_BREAK = "\u00a0"
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
 EVERY, STALE_AFTER = 30.0, 120.0
 #: Traits of a selection that people pick.
@@ -181,7 +181,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         ]
         lines += [f"{part.title}: {part.finding}" for part in parts if part.finding]
         lines += [f"not known: {one}" for one in header.unknown]
-        return "\n".join(terminal(line.translate(_PLAIN_BLANKS)) for line in lines)
+        return "\n".join(terminal(line.replace(_NO_BREAK, " ")) for line in lines)
 
     def still(self) -> str:
         """Return what a saved notebook shows where no kernel is, as HTML."""

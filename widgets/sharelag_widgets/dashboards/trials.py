@@ -16,7 +16,7 @@ from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
-from sharelag.tables.words import MISSING, THIN_SPACE
+from sharelag.tables.words import MISSING
 from sharelag.whatif import Clearing, Comparison, Scenario, assign, compare, variants, what_clears
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
@@ -302,4 +302,4 @@ def _signed(row: Mapping[str, Any], name: str) -> str:
 
 
 def _amount(row: Mapping[str, Any], name: str) -> str:
-    return trials.amount(row["measure"], row[name], THIN_SPACE) or MISSING
+    return trials.amount(row["measure"], row[name]) or MISSING

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.tables.words import MISSING, THIN_SPACE
+from sharelag.tables.words import MISSING
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.comparison.rows import amount, sentence, unknown_work
 from sharelag.whatif.horizon import cut_short
@@ -223,7 +223,7 @@ def _numbers(found: Comparison, variant: str, scenario: Scenario) -> dict[str, A
     sign = "+" if (mean or 0) > 0 else ""
     known = [] if None in span else [float(one) for one in span]
     return numbers | {
-        "difference": MISSING if mean is None else f"{sign}{amount(_AGE, mean, THIN_SPACE)}",
+        "difference": MISSING if mean is None else f"{sign}{amount(_AGE, mean)}",
         "span": known,
         "verdict": _verdict(age, bool(found.best(_AGE).is_small)),
     }
@@ -240,4 +240,4 @@ def _mean(row: Mapping[str, Any]) -> str:
     """Return the mean over the runs in words, or in how many of them it is not known."""
     if row["unknown"]:
         return f"unknown in {row['unknown']} of {row['n'] + row['unknown']} runs"
-    return amount(row["measure"], row["mean"], THIN_SPACE) or MISSING
+    return amount(row["measure"], row["mean"]) or MISSING

@@ -1,15 +1,14 @@
 // Numbers, times and lines of CSV as text.
 
-const THIN = "\u202f";
 const isNone = (value) => Number.isNaN(value ?? NaN);
 
-/** A number with thin spaces between thousands, of three digits if it is small and not whole, as Python writes it; a dash when it is not known. */
+/** A number with commas between thousands, of three digits if it is small and not whole, as Python writes it; a dash when it is not known. */
 export function number(value) {
   if (isNone(value)) return "-";
   const whole = value % 1 === 0 || Math.abs(value) >= 999.5;
   const [digits, rest] = String(whole ? Math.round(value) : +value.toPrecision(3)).split(".");
   if (digits.includes("e")) return String(value);
-  return digits.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return digits.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? `.${rest}` : "");
 }
 
 /** An offset, a partition or an epoch: as commands take it. */
