@@ -13,7 +13,6 @@ import jinja2
 from sharelag.charts import text
 from sharelag.charts.palette import PAPER, Kind, Theme, checked, ladder, marker, template
 from sharelag.errors import SetupError
-from sharelag.tables.words import THOUSANDS
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as Figure  # for the charts
@@ -115,7 +114,6 @@ def figure(
         "showlegend": legend,
         # Also where a page brings its own template: at the right it would lie on a colour bar.
         "legend": template(theme)["layout"]["legend"],
-        "separators": f".{THOUSANDS}",
         "meta": {
             "title": story.title,
             "facts": list(story.lines),

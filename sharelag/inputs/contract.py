@@ -126,5 +126,12 @@ class RecordsOnly:
 
 def version_of(paths: Iterable[Path]) -> Hashable:
     """Tell one state of some files from another, by their names, sizes and times."""
-    found = [(str(path), path.stat()) for path in sorted(paths)]
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+    return tuple((str(path), _state_of(path)) for path in sorted(paths))
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:  # gone, or a link that leads nowhere: who reads it says so
+        return None
+    return stat.st_size, stat.st_mtime_ns

@@ -288,7 +288,7 @@ def test_the_browsers_own_controls_have_the_theme_too(
     view, _ = header()
     desk = Desk(browser, tmp_path, view, paper=paper)
     desk.page.evaluate(CONTROLS)
-    scheme = "normal" if "fff" in paper else "dark"
+    scheme = "light" if "fff" in paper else "dark"
     assert desk.page.evaluate(LOOKS) == [[scheme, "auto", "none"], [scheme, "auto", "none"]]
     desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     desk.page.wait_for_function(f"({LOOKS})().every(([scheme]) => scheme === 'dark')")

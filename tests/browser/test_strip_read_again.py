@@ -67,12 +67,12 @@ def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) ->
     desk = Desk(browser, tmp_path, WindowStrip.of(rows, ends=ends))
     desk.settle()
     end = ends.column("end_offset")[0].as_py()
-    result = desk.page.inner_text(".sl-told").replace(",", "")
+    result = desk.page.inner_text(".sl-told")
     assert result.startswith("2026-11-21 03:09:00.000 UTC: ")
     assert f"log end {end}" in result
     desk.page.focus(PICTURE)
     desk.press("[")
-    result = desk.page.inner_text(".sl-told").replace(",", "")
+    result = desk.page.inner_text(".sl-told")
     assert result.startswith("2026-11-21 03:00:14.000 UTC: ")
     assert str(end) not in result
     desk.assert_quiet()

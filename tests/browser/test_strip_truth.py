@@ -161,7 +161,7 @@ def test_the_picture_has_each_offset_in_the_colour_of_its_state(
         assert {
             name: count for name, count in zip(KINDS, desk.data("counts"), strict=True) if count
         } == counts
-        result = desk.page.inner_text(".sl-told").replace(",", "")
+        result = desk.page.inner_text(".sl-told")
         assert f"SPSO {start}, SPEO {window_end}, log end {end}." in result
     assert seen == {*KINDS} - {"other", "window"}
     desk.assert_quiet()

@@ -61,7 +61,7 @@ def test_what_a_screen_reader_gets(light: Desk) -> None:
     strip, grid, table, chart = (light.root(number).aria_snapshot() for number in range(4))
     assert 'slider "Offsets"' in strip
     assert 'heading "payments"' in strip
-    assert "SPSO 100, SPEO 120, log end 1 120" in strip
+    assert "SPSO 100, SPEO 120, log end 1120" in strip
     assert 'list "Offsets by state"' in strip
     assert 'slider "Share partitions"' in grid
     assert "400 share partitions" in grid

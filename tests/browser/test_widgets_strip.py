@@ -24,7 +24,7 @@ def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
         row = rows.slice(moment, 1).to_pylist()[0]
         assert desk.data("moment") == moment
         assert counted(desk) == legend(desk) == strip.counts(moment)
-        result = desk.page.inner_text(".sl-told").replace(",", "")
+        result = desk.page.inner_text(".sl-told")
         assert (
             f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}"
             in result

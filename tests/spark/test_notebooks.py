@@ -125,8 +125,13 @@ GROUPS = [
 
 @pytest.mark.parametrize(("where", "group", "members"), GROUPS)
 def test_members_and_settings_are_those_of_the_group(
-    where: str, group: str, members: int, quick: list[dict[str, whatif.Scenario]]
+    where: str,
+    group: str,
+    members: int,
+    quick: list[dict[str, whatif.Scenario]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setitem(whatif.ASSIGNORS, "all-hands", whatif.ASSIGNORS["simple"])  # the notebook's
     names = run("06_what_if", where=where, group=group)
     now, lock = max(members, 1), names["scenario"].settings.limits.lock_duration_ms
     _, settings, _ = quick

@@ -127,7 +127,7 @@ function build({ model, root, link, say, later, failed }) {
     // One line through all that goes over the same time, and what is nearest to it, however high or low one points.
     if (isOverTime()) Object.assign(layout.xaxis, { showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: ink });
     return {
-      colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", separators: ".,", ...titled(layout),
+      colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
       ...(get("times") ? { dragmode: false } : {}), ...(isOverTime() ? { hovermode: "x", hoversubplots: "axis", hoverdistance: 40, spikedistance: -1 } : {}),

@@ -46,7 +46,7 @@ def looked_at(desk: Desk, number: int = 0) -> tuple[str, str, str, bool]:
         float(str(root.locator("canvas[role=slider]").get_attribute(f"aria-value{name}")))
         for name in ("min", "now", "max")
     )
-    said, why = (root.locator(one).inner_text().replace(",", "") for one in (".sl-spot", ".sl-why"))
+    said, why = (root.locator(one).inner_text() for one in (".sl-spot", ".sl-why"))
     return (
         said,
         root.get_by_role("textbox", name="Go to offset").input_value(),

@@ -63,7 +63,7 @@ def test_every_report_scheduler_and_example_is_documented() -> None:
 def test_every_option_in_it_is_there(name: str) -> None:
     text = (DOCS / name).read_text()
     commands = ("capture", "check", "export", "export serve", "export prometheus", "report daily")
-    every = (*commands, "report schedule")
+    every = (*commands, "report schedule", "simulate")
     helps = "".join(sharelag(*command.split(), "--help").stdout for command in every)
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
         assert re.search(rf"{option}\b", helps), option

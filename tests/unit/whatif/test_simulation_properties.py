@@ -215,11 +215,11 @@ def values(result: SimulationResult) -> str:
     [
         (
             replace(named("uneven"), duration_ms=20_000),
-            "014e98113710b606ba21e7146e9ad7ea4167035d4cf3761bb671b4729c93484d",
+            "0211941c5ab582f65c33f6eb4e4443dd57dbc36d0f6f6859648037ca266ffec0",
         ),
         (
             CHANCE,
-            "87e31da9f63df1d1d1479d52b2ac4e02cac2def8d1587c6bf5ec62935d1a7936",
+            "62a9bc16d146bd2c2b22bb9d79d88af78e6964ba9b23e9b6edfa22826bb6379a",
         ),
     ],
     ids=["uneven", "chance"],

@@ -2,7 +2,7 @@
 
 const isNone = (value) => Number.isNaN(value ?? NaN);
 
-/** A number with commas between thousands, of three digits if it is small and not whole, as Python writes it; a dash when it is not known. */
+/** A number as Python writes it: of three digits if it is small and not whole. */
 export function number(value) {
   if (isNone(value)) return "-";
   const whole = value % 1 === 0 || Math.abs(value) >= 999.5;
@@ -13,7 +13,7 @@ export function number(value) {
 
 /** An offset, a partition or an epoch: as commands take it. */
 export function place(value) {
-  return isNone(value) ? "-" : String(value);
+  return isNone(value) ? "-" : `${value}`;
 }
 
 /** A moment (milliseconds) in UTC, as ISO 8601 with a space. */
@@ -68,7 +68,7 @@ export function unitsOf(seconds) {
 /** How numbers of a column are written, by its name. */
 export function formatOf(name) {
   if (name.endsWith("_ms")) return duration;
-  return /(^|_)(offset|partition|epoch)$/.test(name) ? place : number;
+  return /(offset|partition|epoch)$/.test(name) ? place : number;
 }
 
 /** How a value of a column is written: by the column's kind, and numbers by its name. */
