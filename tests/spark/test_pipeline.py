@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import charts, schemas
 from sharelag.cli.output import one_line
+from sharelag.engine.spark import rollup
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.spark.files import raw_frame
@@ -52,7 +53,7 @@ def local_lag() -> list[dict[str, Any]]:
 def test_local_and_spark_give_the_same_roll_up(spark: SparkSession, by: str) -> None:
     ours = readings.lag(CaptureInput(CAPTURE), "local", by=by).table
     lag = spark.createDataFrame(readings.lag(CaptureInput(CAPTURE), "local").table)
-    on_spark = sharelag.engine.spark.rollup(lag, by).toArrow().to_pylist()
+    on_spark = rollup(lag, by).toArrow().to_pylist()
     key = lambda row: (row["group_id"], row["topic"] or "")  # noqa: E731
     assert sorted(on_spark, key=key) == sorted(ours.to_pylist(), key=key)
 
@@ -184,13 +185,13 @@ def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) ->
     with pytest.raises(InputError, match=r"records: .*group_id"):
         sharelag.windows(frame.drop("key"))
     with pytest.raises(InputError, match=r"lag: .*group_id"):
-        sharelag.engine.spark.rollup(frame, "group")
+        rollup(frame, "group")
 
 
 def test_a_sum_by_something_else_names_what_there_is(spark: SparkSession) -> None:
     lag = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
     with pytest.raises(InputError, match="cannot sum lag by 'member': choose one of group, topic"):
-        sharelag.engine.spark.rollup(lag, by="member")
+        rollup(lag, by="member")
 
 
 def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
