@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine.spark import diff, rollup
 from sharelag.engine.spark.collecting import collected
 from sharelag.engine.spark.tables import TABLES
 from sharelag.errors import InputError
@@ -223,7 +224,7 @@ def test_functions_take_tables_of_this_process(
     )
     lag = collected(sharelag.lag(windows, given[1]), schemas.LAG)
     assert rows(lag) == rows(wanted)
-    by_group = sharelag.engine.spark.rollup(like(kind, lag), "group").toArrow()
+    by_group = rollup(like(kind, lag), "group").toArrow()
     assert pc.sum(by_group.column("lag")) == pc.sum(wanted.column("lag"))
     assert sharelag.history(like(kind, records.toArrow())).count() == records.count()
     past = like(kind, bench.evidence().past_offsets)
@@ -231,7 +232,7 @@ def test_functions_take_tables_of_this_process(
     frames = bench.frames
     of_spark = sharelag.imbalance(frames.lag, past=frames.past_offsets)
     assert rows(grown) == rows(collected(of_spark, schemas.IMBALANCE))
-    assert sharelag.engine.spark.diff(windows, windows).select("change").distinct().count() == 1
+    assert diff(windows, windows).select("change").distinct().count() == 1
     past_records = sharelag.history(records)
     history = like(kind, collected(past_records, schemas.HISTORY))
     assert history.shape[0] == records.count()
