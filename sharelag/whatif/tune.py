@@ -176,12 +176,8 @@ class _Tuner:
         foreseen: int,
     ) -> None:
         self._scenario, self._each, self._goals, self._runs = scenario, each, goals, runs
-        self._first_seed, self._progress, self._foreseen, self._done = (
-            first_seed,
-            progress,
-            foreseen,
-            0,
-        )
+        self._first_seed = first_seed
+        self._progress, self._foreseen, self._done = progress, foreseen, 0
         self.now: Point = tuple(as_it_is(scenario, each).values())
         self._known: dict[tuple[Point, range], Values] = {}
         self._measures = list(dict.fromkeys([*(goal.measure for goal in goals), HOURS, *_LOST]))

@@ -286,6 +286,16 @@ def unsigned_varint(number: int) -> bytes:
     return bytes(out)
 
 
+def read_varint(octets: bytes, at: int) -> tuple[int, int]:
+    """Decode an unsigned varint, of five bytes at most; return where it ends, too."""
+    number = 0
+    for n, octet in enumerate(octets[at : at + 5]):
+        number |= (octet & 127) << 7 * n
+        if octet < 128:
+            return number, at + n + 1
+    raise ValueError("a number that does not end")
+
+
 def _row_struct(
     fields: Iterable[Field], row: Row, path: str, element: int | None, unknown: list[Row]
 ) -> bytes:

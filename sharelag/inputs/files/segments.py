@@ -27,6 +27,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files.listing import entries, refuse_unreadable
 from sharelag.model import topic_id_text
+from sharelag.wire.encode import read_varint
 from sharelag.wire.generations import topic_id_of
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
@@ -377,24 +378,15 @@ def _zstd(packed: bytes) -> Iterator[int]:
 def _snappy(packed: bytes) -> Iterator[int]:
     """Yield the sizes that blocks say, which snappy holds them to."""
     if not packed.startswith(_XERIAL):
-        yield _varint(packed, 0)
+        yield read_varint(packed, 0)[0]
         return
     at = 16
     while at < len(packed):
         (size,) = struct.unpack_from(">i", packed, at)
         if size <= 0:
             raise ValueError("a block of snappy without bytes")
-        yield _varint(packed, at + 4)
+        yield read_varint(packed, at + 4)[0]
         at += 4 + size
-
-
-def _varint(octets: bytes, at: int) -> int:
-    value = 0
-    for n, octet in enumerate(octets[at : at + 5]):
-        value |= (octet & 0x7F) << 7 * n
-        if octet < 0x80:
-            return value
-    raise ValueError("a block of snappy without a size")
 
 
 #: By the number that Kafka has for the codec.

@@ -26,6 +26,7 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.failures import connect, host_and_port
 from sharelag.model.versions import release_of
 from sharelag.version import __version__
+from sharelag.wire.encode import read_varint, unsigned_varint
 
 
 def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
@@ -86,6 +87,8 @@ def _id(node: Any) -> int | None:
 
 _API_VERSIONS, _VERSION = 18, 3
 _UNSUPPORTED_VERSION = 35
+#: Tags of the response's sections.
+_SUPPORTED, _FINALIZED = 0, 2
 #: Keys of the requests that show what share groups support (KIP-932, KIP-1226).
 WRITE_SHARE_GROUP_STATE = 85
 
@@ -132,7 +135,7 @@ def broker_features(config: ClientConfig) -> Features:
         except OSError as error:
             config.patience.lose(time.monotonic() - begun)
             failures.append(f"{address}: {error}")
-        except (struct.error, IndexError, ValueError, TypeError) as error:
+        except (struct.error, ValueError) as error:
             raise ClusterError(
                 f"{address} does not answer as a Kafka broker: check host and port"
             ) from error
@@ -143,7 +146,7 @@ def _request() -> bytes:
     """Return an ApiVersionsRequest with its header (``RequestHeader`` of version 2)."""
     name, tool = b"sharelag", __version__.encode()
     header = struct.pack(">hhih", _API_VERSIONS, _VERSION, 1, len(name)) + name + b"\0"
-    body = b"".join(bytes([len(text) + 1]) + text for text in (name, tool)) + b"\0"
+    body = b"".join(unsigned_varint(len(text) + 1) + text for text in (name, tool)) + b"\0"
     return struct.pack(">i", len(header + body)) + header + body
 
 
@@ -167,7 +170,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _parse(response: bytes) -> Features:
     """Read an ApiVersionsResponse (KIP-511, and KIP-584 for the features).
 
-    Raises ValueError, IndexError or struct.error where it is anything else.
+    Raises ValueError or struct.error where it is anything else.
     """
     said = BytesIO(response)
     _, error = _numbers(said, ">ih")  # after the correlation id
@@ -196,10 +199,6 @@ def _parse(response: bytes) -> Features:
     return Features(apis, finalized, supported)
 
 
-#: Tags of the response's sections.
-_SUPPORTED, _FINALIZED = 0, 2
-
-
 def _features(said: BytesIO) -> list[tuple[str, int, int]]:
     found = []
     for _ in range(_count(said)):
@@ -221,11 +220,9 @@ def _count(said: BytesIO) -> int:
 
 
 def _varint(said: BytesIO) -> int:
-    number = shift = 0
-    while (byte := said.read(1)[0]) & 0x80:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-    return number | byte << shift
+    number, end = read_varint(said.getvalue(), said.tell())
+    said.seek(end)
+    return number
 
 
 def _skip_tags(said: BytesIO) -> None:
