@@ -214,7 +214,7 @@ class Partition:
         self.delivered = max(self.delivered, offset)
 
 
-def started(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
+def start_partition(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
     """Return a partition as a consumer group would find it that is as far as the share group."""
     window = start.window
     if window is None or window.start_offset < 0:
@@ -609,7 +609,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         self.earliest = scenario.settings.auto_offset_reset == "earliest"
         starts = scenario.starts.values()
         self.partitions = [
-            started(place, log, start, self.earliest)
+            start_partition(place, log, start, self.earliest)
             for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))
         ]
         self._begins = sum(start.end_offset for start in starts)

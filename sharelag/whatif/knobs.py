@@ -1,7 +1,7 @@
 """What can be changed about a group, within what its brokers take: settings, members, renewals.
 
     each = knobs(scenario, {"share.record.lock.duration.ms": (15_000, 30_000), "members": 8})
-    turned(scenario, {"max.poll.records": 50})
+    turn(scenario, {"max.poll.records": 50})
 
 A value of a knob that is None leaves the scenario as it is.
 """
@@ -225,7 +225,7 @@ def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None
     return {knob.name: found[knob.name] for knob in each}
 
 
-def turned(scenario: Scenario, values: Turned) -> Scenario:
+def turn(scenario: Scenario, values: Turned) -> Scenario:
     """Return a scenario with some values; a lock is renewed when half of it is over."""
     given: dict[str, Any] = {name: one for name, one in values.items() if one is not None}
     count = given.pop(MEMBERS, None)

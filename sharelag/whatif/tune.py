@@ -36,11 +36,11 @@ from sharelag.whatif.knobs import (
     as_it_is,
     knobs,
     to_set,
-    turned,
+    turn,
 )
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Goal, is_met, require_seen
-from sharelag.whatif.tuned import HOURS, RECOMMENDED, TRADED, TUNED, Tuned, answers, judged, text_of
+from sharelag.whatif.tuned import HOURS, RECOMMENDED, TRADED, TUNED, Tuned, answers, judge, text_of
 
 #: Makes the runs of variants and seeds, as `sharelag.engine.spark.sweep.sweep` does.
 Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
@@ -149,7 +149,7 @@ def tune(
         for knob, value, now in zip(each, best, tuner.now, strict=True)
         if value is not None and value != now
     }
-    both = {AS_IT_IS: scenario, RECOMMENDED: turned(scenario, changed)}
+    both = {AS_IT_IS: scenario, RECOMMENDED: turn(scenario, changed)}
     fresh = tuner.make(both, range(_FRESH, _FRESH + seeds))
     comparison = compared(fresh, AS_IT_IS, confidence, both)
     return Tuned(
@@ -210,7 +210,7 @@ class _Tuner:
         return [self._known[one, seeds] for one in points]
 
     def _scenario_at(self, point: Point) -> Scenario:
-        return turned(self._scenario, dict(zip(self._names, point, strict=True)))
+        return turn(self._scenario, dict(zip(self._names, point, strict=True)))
 
     @property
     def _names(self) -> list[str]:
@@ -434,7 +434,7 @@ class _Tuner:
                 "members": points[at][place],
                 HOURS: float(values[HOURS].mean()),
             }
-            rows += [about | judged(goal, values[goal.measure]) for goal in self._goals]
+            rows += [about | judge(goal, values[goal.measure]) for goal in self._goals]
         return rows
 
     def _costs(self, values: Values) -> list[float]:

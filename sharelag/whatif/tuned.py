@@ -139,7 +139,7 @@ class Tuned(Displayable):
         ]
 
 
-def judged(goal: Goal, values: Floats) -> dict[str, Any]:
+def judge(goal: Goal, values: Floats) -> dict[str, Any]:
     """Return a goal and whether values of its measure keep it, one per run."""
     found = one_sided_interval(values, goal.confidence)
     return {"goal": str(goal), **known(values), **found._asdict(), "met": is_met(found, goal)}
@@ -165,7 +165,7 @@ def answers(comparison: Comparison, goals: Iterable[Goal]) -> list[dict[str, Any
                 "difference_from": low,
                 "difference_to": high,
             }
-            rows.append(about | judged(goal, values))
+            rows.append(about | judge(goal, values))
     return rows
 
 

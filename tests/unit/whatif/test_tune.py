@@ -29,7 +29,7 @@ from sharelag.whatif import (
     tune,
 )
 from sharelag.whatif.comparison.tables import RUNS
-from sharelag.whatif.knobs import as_it_is, knobs, to_set, turned
+from sharelag.whatif.knobs import as_it_is, knobs, to_set, turn
 from sharelag.whatif.scenario import Limits, Settings
 from sharelag.whatif.scenario_json import to_json
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_kept_is_said() -> None:
 
 
 def test_a_group_that_fits_stays_as_it_is() -> None:
-    group = turned(GROUP, {"members": 7, POLL: 100})
+    group = turn(GROUP, {"members": 7, POLL: 100})
     answer = tune(group, GOALS, runs=Formula(), seeds=5, trials=32, margins=False)
     assert (answer.changed, answer.to_set) == ({}, ())
     assert answer.verdict().startswith("the group as it is keeps age_p95 <= 30s (28.6 s) and")
@@ -276,8 +276,8 @@ def test_what_is_to_be_set_says_where() -> None:
 
 
 def test_turning_changes_only_what_is_given() -> None:
-    assert turned(GROUP, dict.fromkeys(as_it_is(GROUP, knobs(GROUP)))) == GROUP
-    other = turned(GROUP, {LOCK: 20_000, "renew": True, "share.acquire.mode": "record_limit"})
+    assert turn(GROUP, dict.fromkeys(as_it_is(GROUP, knobs(GROUP)))) == GROUP
+    other = turn(GROUP, {LOCK: 20_000, "renew": True, "share.acquire.mode": "record_limit"})
     (member,) = other.members
     assert (member.behaviour.renew_ms, member.acquire_mode) == (10_000, "record_limit")
     assert other.settings.limits.lock_duration_ms == 20_000
