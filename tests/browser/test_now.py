@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import sharelag
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
-from tests.support.notebooks.running import DRAWN, READ, SAVE
+from tests.support.notebooks.running import SAVE, go_to, settle
 
 CELLS = [
     "import sharelag",
@@ -39,12 +39,6 @@ def board_of(page: Page) -> Locator:
     return page.locator(".sharelag-now")
 
 
-def settle(page: Page) -> None:
-    """Wait until everything that was asked for is answered, shown and drawn."""
-    page.wait_for_function(IDLE)
-    page.wait_for_function(f"{READ} && {DRAWN}")
-
-
 def pick(page: Page, group: str) -> None:
     """Pick a group in the bar."""
     field = board_of(page).get_by_label("Group", exact=True)
@@ -52,17 +46,6 @@ def pick(page: Page, group: str) -> None:
     field.press("Enter")
     expect(board_of(page).locator(".sl-cards .sl-state")).to_contain_text(group)
     settle(page)  # a chart that is drawn again while somebody drags over it ends that
-
-
-def go_to(page: Page, target: Locator, key: str = "Tab") -> None:
-    """Press a key until the focus is on an element, from wherever it is, in a page that rests."""
-    settle(page)
-    for _ in range(80):
-        if target.evaluate("one => one === document.activeElement"):
-            return
-        page.keyboard.press(key)
-    at = page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
-    raise AssertionError(f"{key} does not lead to {target}; the focus is on {at}")
 
 
 def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
