@@ -98,6 +98,8 @@ DECISION = view(
     "verdict",
     meanings={
         "drain_ms": "until nothing was left, the mean of all runs; - where one never drained",
+        "age_p95_difference": "the variant minus the first row, in paired runs, ± half of its "
+        "confidence interval, which the bar shows",
         "verdict": "by the p95 age and the drain time; several that are better than the baseline "
         "and do not differ tie; - where the runs do not tell",
     },

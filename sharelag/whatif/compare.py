@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.tables import views
+from sharelag.tables import report_views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
@@ -305,10 +305,31 @@ class Comparison(Displayable):
         return found
 
     def presented(self) -> Presentation:
-        """Return the table that decides, with the verdict before what else to know."""
-        found = [words.decision_for_people(row) for row in self.decision()]
-        notes = (self.verdict(), *self.sentences())
-        return presented(f"Compared to {self.baseline}", found, views.DECISION, notes)
+        """Return the table that decides, with the verdict before what else to know.
+
+        It is the same on every page: the baseline first, what is best in bold.
+        """
+        rows = self.decision()
+        best = {name: self.best(name).names for name in words.DECIDING if self._has(name)}
+        shown = presented(
+            f"Compared to {self.baseline}",
+            [words.decision_for_people(row) for row in rows],
+            report_views.DECISION,
+            (self.verdict(), *self.sentences()),
+        )
+        every = [words.for_people(row) for row in self.rows()]
+        return replace(
+            shown,
+            when=f"simulated, means of {counted(self.seeds, 'run')}",
+            best=frozenset(
+                (number, name)
+                for number, row in enumerate(rows)
+                for name, names in best.items()
+                if row["variant"] in names
+            ),
+            spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
+            more=presented("All measures", every, report_views.COMPARED),
+        )
 
     def decision(self) -> list[dict[str, Any]]:
         """Return one row per variant with what decides, the baseline first.
@@ -319,9 +340,12 @@ class Comparison(Displayable):
             ``variant``, ``drain_ms`` (mean; None where a run never drained), ``drained`` (runs that
             did), ``age_p95_ms`` and its difference to the baseline in words, ``lag_p95``,
             ``redeliveries``, ``member_hours`` and ``verdict``, which agrees with `verdict`. `rows`
-            has all measures.
+            has all measures. ``age_p95_span`` has low, mean and high of the difference.
         """
         return list(_decision(self))
+
+    def _has(self, measure: str) -> bool:
+        return (self.baseline, measure) in self.cells
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.
@@ -523,6 +547,7 @@ def _decision(found: Comparison) -> Iterator[dict[str, Any]]:
             "drained": f"{drain['n']} of {runs}" if runs else None,
             "horizon_ms": found.horizon_ms,
             "age_p95_difference": _with_half(of["age_p95_ms"]),
+            "age_p95_span": _span(of["age_p95_ms"]),
             "verdict": "; ".join(said) or None,
         }
 
@@ -535,11 +560,17 @@ def _place(name: str, best: Best, better: bool | None) -> str:
     return f"{place} (less than a tenth)" if best.is_small else place
 
 
+def _span(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Return low, mean and high of a difference; None where one is not known."""
+    mean, low, high = (row.get(name) for name in words.DIFFERENCE)
+    return None if mean is None or low is None or high is None else (low, mean, high)
+
+
 def _with_half(row: Mapping[str, Any]) -> str | None:
     """Return the difference of a time and half of its interval; None where one is not known."""
-    difference, low, high = (row.get(name) for name in words.DIFFERENCE)
-    if difference is None or low is None or high is None:
+    if (span := _span(row)) is None:
         return None
+    low, difference, high = span
     if difference == low == high == 0:
         return "the same"
     sign = "+" if difference > 0 else ""

@@ -176,7 +176,7 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     board.get_by_role("button", name="Run", exact=True).click()
     expect(board).to_contain_text("Done")
     expect(board.locator(".sl-verdict")).to_contain_text("the group as it is:")
-    expect(board.locator(".sl-table:visible")).to_have_count(1)  # what decides
+    expect(board.locator(".sharelag-result:visible")).to_have_count(1)  # what decides
     measures = board.locator(".sl-table").last
     board.get_by_role("button", name="Advanced").click()
     expect(measures).to_contain_text("not clear")

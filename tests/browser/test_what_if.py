@@ -91,7 +91,7 @@ def test_by_keys_alone_from_a_change_to_its_verdict_and_all_measures(opened: Wat
     expect(verdict).to_contain_text("lag-aware-sticky · 8 members is better by ")
     expect(verdict).to_contain_text("; the group as it is: ")
     expect(board.locator(".sl-chart:visible")).to_have_count(1)
-    decides = board.locator(".sl-table:visible")
+    decides = board.locator(".sharelag-result:visible")
     expect(decides).to_have_count(1)
     expect(decides).to_contain_text("lag-aware-sticky · 8 members")
     expect(decides).to_contain_text("best by ")

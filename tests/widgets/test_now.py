@@ -49,6 +49,28 @@ def rows_of(part: TablePart) -> LagTable:
     return part.view
 
 
+def test_the_lab_opens_below_and_stays_with_the_group_in_sight(demo: Workbench) -> None:
+    board = demo.dashboard()
+    assert board.lab is None
+    board.more_tries.is_open = True
+    lab = board.lab
+    assert lab is not None
+    assert (lab.group, lab.header.failure) == (board.group, "")
+    assert lab.header.above == lab.header.as_of  # which the bar says already
+    board.header.theme = "dark"
+    assert lab.theme == "dark"
+    board.group = "billing"
+    assert lab.scenario == demo.scenario("billing")
+    board.more_tries.is_open = False
+    board.group = "checkout"
+    assert lab.group == "billing"  # nobody looks on
+    board.bench = demo.refresh()
+    board.more_tries.is_open = True
+    assert (lab.group, lab.bench) == ("checkout", board.bench)
+    board.close()
+    assert lab.comm is None
+
+
 def test_the_verdict_is_that_of_the_report_and_the_overview(demo: Workbench) -> None:
     board = demo.dashboard()
     said = verdict(Case(demo, demo.evidence()))

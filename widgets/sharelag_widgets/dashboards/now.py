@@ -115,7 +115,7 @@ class Now(PastGroup):
         self.columns = W.Box([left, right], layout=W.Layout(width="100%"))
         self.columns.add_class("sharelag-columns")
         self.lab: WhatIfLab | None = None  # once somebody opens it
-        self.more_tries = Fold("What-if lab: find what clears the lag", [])
+        self.more_tries = Fold("What-if lab: assignors, members and settings", [])
         self.more_tries.button.observe(self._show_lab, names=["display"])
         below = [self.more_tries, self.strip, self.record, self.rows_of_group]
         for part in (self.over_time, cure, self.parts, self.matrix, *below):
