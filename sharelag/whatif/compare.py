@@ -416,7 +416,9 @@ class Comparison(Displayable):
 
     def _wins(self, measure: str) -> dict[str, list[str]]:
         """Return the variants that each is better than; the confidence holds for all pairs."""
-        if (self.baseline, measure) not in self.cells or MEASURED[measure].better is None:
+        if measure in self._won:
+            return self._won[measure]
+        if not self._has(measure) or MEASURED[measure].better is None:
             columns = self.runs.column_names
             choices = [name for name, one in MEASURED.items() if one.better and name in columns]
             raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
@@ -429,7 +431,13 @@ class Comparison(Displayable):
             better = is_better(values, others, MEASURED[measure], level)
             if better is not None:
                 wins[one if better else other].append(other if better else one)
+        self._won[measure] = wins
         return wins
+
+    @cached_property
+    def _won(self) -> dict[str, dict[str, list[str]]]:
+        """What `_wins` has found, by measure."""
+        return {}
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
         """One row per measure and variant, with its difference to the baseline and whether it wins.

@@ -331,6 +331,10 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
     page.wait_for_function(
         "() => document.querySelector('.sharelag-bar').getBoundingClientRect().height <= 44"
     )
+    # The moment is not cut.
+    moment = bar.locator(".sl-when bdi").first
+    expect(moment).to_contain_text("ago")
+    assert moment.evaluate("one => one.scrollWidth - one.clientWidth") == 0
     top = place(board)["y"]
     assert table.locator("tbody tr").count() == 8
     story = chart.nth(2)  # after those of the left column

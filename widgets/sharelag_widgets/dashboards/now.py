@@ -243,6 +243,7 @@ class Now(PastGroup):
             self.lab = lab = WhatIfLab(self.bench, self.group, selection=self.selection, every=0)
             # The bar says of both as of when they are, and has the group and the theme.
             lab.header.level, lab.groups.layout.display = 3, "none"
+            lab.remove_class("sharelag-dashboard").add_class("sharelag-lab")  # one sheet of paper
             for name, its in (("theme", "theme"), ("as_of", "above")):
                 traitlets.dlink((self.header, name), (lab.header, its))
             self.more_tries.content.children = [lab]
