@@ -52,7 +52,8 @@ def _half_width(values: Floats, level: float) -> Floats:
     from scipy.special import stdtrit  # takes a while to load, and only this needs it
 
     runs = len(values)
-    return stdtrit(runs - 1, (1 + level) / 2) * values.std(axis=0, ddof=1) / np.sqrt(runs)
+    error: Floats = values.std(axis=0, ddof=1) / np.sqrt(runs)
+    return error * float(stdtrit(runs - 1, (1 + level) / 2))
 
 
 def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
