@@ -285,7 +285,9 @@ def only(case: Case, group: str) -> Case:
 
 def compared(made: Proposal) -> Block:
     """Show the variants side by side, with all measures folded away below."""
-    found = made.clearing.comparison.presented()
+    comparison = made.clearing.comparison
+    # The headline is about what clears the lag.
+    found = replace(comparison.presented(), notes=tuple(comparison.sentences()))
     return Block(render.as_html(found, len(found.table)), render.as_text(found))
 
 

@@ -55,7 +55,7 @@ DECISION = replace(
     in_words(
         " ".join(views.DECISION.names),
         drain_ms="Drains in",
-        drained="Runs that drain",
+        drained="Drained",
         age_p95_ms="Age p95",
         age_p95_difference="Against the first row",
         lag_p95="Lag p95",
