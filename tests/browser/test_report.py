@@ -248,7 +248,7 @@ SHOWN = {
     "proposal": (
         "slow",
         {"minutes": 1, "seeds": 2},
-        1,
+        2,
         ["Variant", "Drains in", "Drained", "Age p95", "Against the first row"],
     ),
 }
