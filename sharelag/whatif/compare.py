@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.tables import report_views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
@@ -56,7 +55,7 @@ from sharelag.whatif.comparison.tables import (
 )
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.horizon import rates
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presented import decision_table
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 
@@ -309,27 +308,7 @@ class Comparison(Displayable):
 
         It is the same on every page: the baseline first, what is best in bold.
         """
-        rows = self.decision()
-        best = {name: self.best(name).names for name in words.DECIDING if self._has(name)}
-        shown = presented(
-            f"Compared to {self.baseline}",
-            [words.decision_for_people(row) for row in rows],
-            report_views.DECISION,
-            (self.verdict(), *self.sentences()),
-        )
-        every = [words.for_people(row) for row in self.rows()]
-        return replace(
-            shown,
-            when=f"simulated, means of {counted(self.seeds, 'run')}",
-            best=frozenset(
-                (number, name)
-                for number, row in enumerate(rows)
-                for name, names in best.items()
-                if row["variant"] in names
-            ),
-            spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
-            more=presented("All measures", every, report_views.COMPARED),
-        )
+        return decision_table(self)
 
     def decision(self) -> list[dict[str, Any]]:
         """Return one row per variant with what decides, the baseline first.
@@ -343,9 +322,6 @@ class Comparison(Displayable):
             has all measures. ``age_p95_span`` has low, mean and high of the difference.
         """
         return list(_decision(self))
-
-    def _has(self, measure: str) -> bool:
-        return (self.baseline, measure) in self.cells
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.
@@ -418,7 +394,7 @@ class Comparison(Displayable):
         """Return the variants that each is better than; the confidence holds for all pairs."""
         if measure in self._won:
             return self._won[measure]
-        if not self._has(measure) or MEASURED[measure].better is None:
+        if (self.baseline, measure) not in self.cells or MEASURED[measure].better is None:
             columns = self.runs.column_names
             choices = [name for name, one in MEASURED.items() if one.better and name in columns]
             raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
@@ -554,8 +530,8 @@ def _decision(found: Comparison) -> Iterator[dict[str, Any]]:
             **{measure: of[measure].get("mean") for measure in words.DECIDING},
             "drained": f"{drain['n']} of {runs}" if runs else None,
             "horizon_ms": found.horizon_ms,
-            "age_p95_difference": _with_half(of["age_p95_ms"]),
-            "age_p95_span": _span(of["age_p95_ms"]),
+            "age_p95_difference": words.with_half(of["age_p95_ms"]),
+            "age_p95_span": words.difference_span(of["age_p95_ms"]),
             "verdict": "; ".join(said) or None,
         }
 
@@ -566,23 +542,6 @@ def _place(name: str, best: Best, better: bool | None) -> str:
         return {True: "better", False: "worse", None: ""}[better]
     place = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
     return f"{place} (less than a tenth)" if best.is_small else place
-
-
-def _span(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
-    """Return low, mean and high of a difference; None where one is not known."""
-    mean, low, high = (row.get(name) for name in words.DIFFERENCE)
-    return None if mean is None or low is None or high is None else (low, mean, high)
-
-
-def _with_half(row: Mapping[str, Any]) -> str | None:
-    """Return the difference of a time and half of its interval; None where one is not known."""
-    if (span := _span(row)) is None:
-        return None
-    low, difference, high = span
-    if difference == low == high == 0:
-        return "the same"
-    sign = "+" if difference > 0 else ""
-    return f"{sign}{words.amount('age_p95_ms', difference)} ± {duration((high - low) / 2)}"
 
 
 def _who(found: Comparison, told: list[tuple[str, ...]]) -> str:

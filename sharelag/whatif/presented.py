@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sharelag.schemas import AMOUNT
-from sharelag.tables import views
+from sharelag.tables import report_views, views
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.views import View
+from sharelag.tables.words import counted
+from sharelag.whatif.comparison import rows as words
+
+if TYPE_CHECKING:
+    from sharelag.whatif.compare import Comparison
 
 #: Columns of words that are amounts.
 _AMOUNTS = frozenset(
@@ -43,6 +48,32 @@ def differing(given: Any) -> list[str]:
         for one in fields(given)
         if one.name != "limits" and getattr(given, one.name) != getattr(usual, one.name)
     ]
+
+
+def decision_table(found: Comparison) -> Presentation:
+    """Return what decides, the baseline first, what is best in bold, and all measures below."""
+    rows = found.decision()
+    names = [name for name in words.DECIDING if (found.baseline, name) in found.cells]
+    best = {name: found.best(name).names for name in names}
+    shown = presented(
+        f"Compared to {found.baseline}",
+        [words.decision_for_people(row) for row in rows],
+        report_views.DECISION,
+        (found.verdict(), *found.sentences()),
+    )
+    every = [words.for_people(row) for row in found.rows()]
+    return replace(
+        shown,
+        when=f"simulated, means of {counted(found.seeds, 'run')}",
+        best=frozenset(
+            (number, name)
+            for number, row in enumerate(rows)
+            for name in names
+            if row["variant"] in best[name]
+        ),
+        spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
+        more=presented("All measures", every, report_views.COMPARED),
+    )
 
 
 def presented(
