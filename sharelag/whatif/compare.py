@@ -308,7 +308,14 @@ class Comparison(Displayable):
 
         It is the same on every page: the baseline first, what is best in bold.
         """
-        return decision_table(self)
+        cells, known = self.cells, words.DECIDING
+        return decision_table(
+            f"Compared to {self.baseline}",
+            [words.decision_for_people(row) for row in self.decision()],
+            {name: self.best(name).names for name in known if (self.baseline, name) in cells},
+            [words.for_people(row) for row in self.rows()],
+            (self.verdict(), *self.sentences()),
+        )
 
     def decision(self) -> list[dict[str, Any]]:
         """Return one row per variant with what decides, the baseline first.

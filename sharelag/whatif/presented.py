@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,11 +12,6 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables import report_views, views
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.views import View
-from sharelag.tables.words import counted
-from sharelag.whatif.comparison import rows as words
-
-if TYPE_CHECKING:
-    from sharelag.whatif.compare import Comparison
 
 #: Columns of words that are amounts.
 _AMOUNTS = frozenset(
@@ -50,26 +45,24 @@ def differing(given: Any) -> list[str]:
     ]
 
 
-def decision_table(found: Comparison) -> Presentation:
-    """Return what decides, the baseline first, what is best in bold, and all measures below."""
-    rows = found.decision()
-    names = [name for name in words.DECIDING if (found.baseline, name) in found.cells]
-    best = {name: found.best(name).names for name in names}
-    shown = presented(
-        f"Compared to {found.baseline}",
-        [words.decision_for_people(row) for row in rows],
-        report_views.DECISION,
-        (found.verdict(), *found.sentences()),
-    )
-    every = [words.for_people(row) for row in found.rows()]
+def decision_table(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    best: Mapping[str, tuple[str, ...]],
+    every: Sequence[Mapping[str, Any]],
+    notes: tuple[str, ...],
+) -> Presentation:
+    """Return what decides, rows in words, and all measures below.
+
+    ``best`` has the variants that are best by each measure, which are shown in bold.
+    """
     return replace(
-        shown,
-        when=f"simulated, means of {counted(found.seeds, 'run')}",
+        presented(title, rows, report_views.DECISION, notes),
         best=frozenset(
             (number, name)
             for number, row in enumerate(rows)
-            for name in names
-            if row["variant"] in best[name]
+            for name, names in best.items()
+            if row["variant"] in names
         ),
         spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
         more=presented("All measures", every, report_views.COMPARED),
