@@ -116,6 +116,7 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # its words: `tests/unit/workbench/test_charts.py`
 def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path) -> None:
     """Rows are at numbers, the third is unknown, and plotly's tags must not show."""
     parts = dict.fromkeys(schemas.LAG.names) | {
@@ -216,6 +217,7 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path: Path) -> None:
     chart = PlotView(over_time())
     desk = Desk(browser, tmp_path, chart)
@@ -286,6 +288,7 @@ def test_a_figure_waits_while_its_kernel_is_busy_and_for_another_where_it_has_en
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -310,6 +313,7 @@ def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # its words: `tests/unit/workbench/test_charts.py`
 def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
     drawn(desk)

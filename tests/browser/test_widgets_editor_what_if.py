@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser
 
 from tests.support.browser.desk import Desk
@@ -111,6 +112,7 @@ def test_another_assignment_has_another_result_and_the_baseline_stays(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `tests/widgets/test_editor.py`
 def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:
     gate = Gate()
     view = editor(on_run=gate)
@@ -138,6 +140,7 @@ def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `tests/widgets/test_editor.py`
 def test_a_failure_is_reported_and_the_previous_result_stays(
     browser: Browser, tmp_path: Path
 ) -> None:

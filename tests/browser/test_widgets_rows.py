@@ -106,6 +106,7 @@ def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `grid_math.test.js`
 def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> None:
     grid = PartitionGrid.of(lag(), band=None)
     desk = Desk(browser, tmp_path, grid)
@@ -143,6 +144,7 @@ def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.exhaustive  # `rows.test.js`
 def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(
         browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"])
@@ -162,6 +164,7 @@ def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `rows.test.js`
 def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: Path) -> None:
     rows = lag(60, 2)
     table = LagTable.of(rows, columns=["group_id", "partition", "lag"])
@@ -224,6 +227,7 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `rows.test.js`
 def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, LagTable.of(lag(), columns=["group_id", "topic", "lag"]))
     desk.page.get_by_label("Filter").fill("orders-1 onerror")
@@ -248,6 +252,7 @@ def test_they_fit_any_width(browser: Browser, tmp_path: Path) -> None:
         assert desk.data("cells", 0) == 400
 
 
+@pytest.mark.exhaustive  # `rows.test.js`
 def test_headings_take_more_lines_before_a_column_is_out_of_sight(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
@@ -33,6 +34,7 @@ def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # its numbers: `strip_math.test.js`
 def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
     desk.page.get_by_role("button", name="Show as table").click()
@@ -176,6 +178,7 @@ def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     assert "03:02:48.000 UTC: Available" in result.inner_text()
 
 
+@pytest.mark.exhaustive
 def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(5, 1))
     desk = Desk(browser, tmp_path, strip)
@@ -185,6 +188,7 @@ def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> 
     assert strip.moment == 4
 
 
+@pytest.mark.exhaustive  # its numbers: `strip_math.test.js`
 def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> None:
     far = window(
         window_end_offset=10_000_100, end_offset=10_000_100, runs=[run(5_000_000, 5_000_000, 0, 9)]
@@ -204,6 +208,7 @@ def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> No
     assert desk.page.get_by_role("button", name="Whole log").get_attribute("aria-pressed") == "true"
 
 
+@pytest.mark.exhaustive  # its numbers: `strip_math.test.js`
 def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -304,6 +309,7 @@ def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_after_a_message_that_cannot_be_painted_the_next_is(
     browser: Browser, tmp_path: Path
 ) -> None:
