@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -22,7 +20,6 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.describe import parse_members
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
@@ -160,29 +157,6 @@ def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: Kaf
         topic["topic_name"]: topic["partitions"] for topic in now[CROWD]["initialized_topics"]
     }
     assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
-
-
-@pytest.mark.exhaustive
-def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBroker) -> None:
-    spread = ask("imbalance", "--group", CROWD, at=groups.bootstrap_servers)
-    theirs = parse_members(
-        groups.share_groups("--describe", "--group", CROWD, "--members", "--verbose")
-    )
-    rows = {(row["over"], row["measure"]): row for row in spread if row["topic_id"] is None}
-    over_members, over_partitions = rows["member", "partitions"], rows["partition", "members"]
-    counts = [row["partitions"] for row in theirs]
-    assert (over_members["items"], over_members["total"]) == (len(counts), sum(counts))
-    assert (over_members["min"], over_members["max"]) == (min(counts), max(counts))
-    assert min(counts) == 0  # one is idle
-    assert over_members["cv"] == pytest.approx(statistics.pstdev(counts) / statistics.fmean(counts))
-    each = Counter(
-        (topic, n)
-        for row in theirs
-        for topic, numbers in row["assignment"].items()
-        for n in numbers
-    ).values()
-    assert (over_partitions["items"], over_partitions["unknown"]) == (len(each), 0) == (5, 0)
-    assert over_partitions["max_mean"] == pytest.approx(max(each) / statistics.fmean(each))
 
 
 def test_types_of_groups_are_those_that_kafkas_other_command_prints(
