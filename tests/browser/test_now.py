@@ -163,6 +163,7 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) -> None:
     """Of lag and of age, with one line through both; however far from them one points."""
     page = opened.page

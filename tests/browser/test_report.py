@@ -490,7 +490,10 @@ FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
 @pytest.mark.parametrize(
     "name",
     [  # what is found before anything is read, and what is found in a file
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there")))
+        pytest.param(
+            name,
+            marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there", "a moment after")),
+        )
         for name in FAILURES
     ],
 )
