@@ -7,9 +7,11 @@ back three times is given back three times by any member.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +32,15 @@ from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import (
     Behaviour,
     Burst,
+    Fault,
     Member,
     Poison,
     Producer,
     Scenario,
     Service,
+    Settings,
 )
+from sharelag.whatif.simulate import simulate
 from sharelag.whatif.stuck_records import head_of
 
 #: A group at one moment of its history at which its lag is known.
@@ -48,10 +53,20 @@ HAPPENED = pa.schema(
 )
 #: Records that are followed one by one, at most: of more, shares are simulated.
 _MOST_FATES = 5_000
+#: Moments at which windows are looked at, at most: where records of their state were written.
+MOST_WINDOWS = 600
 #: Moments between which arrivals are even, at most.
 _MOST_STEPS = 120
 #: Members whose number differs by less than this part of it did the same work.
 _SAME = 0.02
+#: Work is at most so many times what the rates tell, or so many times less.
+_MOST_WORK = 4.0
+#: A poll is full with so large a part of what it may have.
+_FULL = 0.9
+#: A record that takes less than so many times the work of others is like them.
+_SLOW = 5.0
+#: Runs by which the work is found.
+_SEEDS = 3
 #: A window says nothing of where its log ends.
 _NO_END = 1 << 62
 #: A topic name and a partition; with an offset, one record.
@@ -127,17 +142,19 @@ def past_of(
     # Rates until then are not those of the span, and of what failed its own records tell.
     without = replace(
         then,
+        brokers=now.brokers,
         past_offsets=schemas.OFFSETS.empty_table(),
         observed=schemas.OBSERVED.empty_table(),
         logs=_without_stable(then.logs),
     )
     like = as_known.members[0]
+    seen = _seen(as_known, windows, begin, end)
     base = scenario_from(
         without,
         group,
         service=like.service,
         behaviour=Behaviour(),
-        max_poll_records=_polled(now, group, as_known),
+        max_poll_records=_polled(now, group, as_known, seen),
     )
     assumed = [one for one in as_known.assumed if one not in estimated.assumed]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
@@ -145,18 +162,29 @@ def past_of(
     members = _members(base, then, now, group, begin, end, assumed)
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
-    poison, behaviour = _fates(base, as_known, windows, begin, end, assumed)
+    alone = _alone(members)
+    polls = None if service else _full_polls(seen, alone, members[0].max_poll_records)
+    if polls is not None:
+        members = [replace(one, service=replace(one.service, mean_ms=polls)) for one in members]
+    work_ms = members[0].service.mean_ms
+    poison, behaviour, back = _fates(base, as_known, seen, alone, work_ms, begin, end, assumed)
+    members, faults, came_back = _deaths(base.settings, members, back, work_ms, begin, assumed)
+    poison = tuple(
+        one for one in poison if (one.topic, one.partition, one.offset) not in came_back
+    )
     scenario = replace(
         base,
         producers=producers,
         members=tuple(replace(one, behaviour=behaviour) for one in members),
         poison=poison,
+        faults=tuple(faults),
         duration_ms=lasts,
         step_ms=max(lasts // 600, 100),
         about=f"The share group {group}, from {moment(then.as_of)} to {moment(now.as_of)}",
         assumed=tuple(assumed),
     )
-    return Past(scenario, _happened(timeline, now.past_offsets, begin, end))
+    happened = _happened(timeline, now.past_offsets, begin, end)
+    return Past(scenario if service else _with_work(scenario, happened), happened)
 
 
 def _with_later(
@@ -224,10 +252,24 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
     return pa.Table.from_pylist(found, schema=HAPPENED)
 
 
-def _polled(now: Evidence, group: str, known: Scenario) -> int:
-    """Return records of a poll: as many as were acknowledged together, over a member's partitions.
+def _alone(members: list[Member]) -> set[_Place]:
+    """Return the share partitions that one member has, and no other."""
+    held = Counter(place for one in members for place in one.assigned)
+    return {one.assigned[0] for one in members if len(one.assigned) == 1} & {
+        place for place, count in held.items() if count == 1
+    }
 
-    Each acknowledgement of a share partition is one state record.
+
+def _polled(
+    now: Evidence,
+    group: str,
+    known: Scenario,
+    by_place: Mapping[_Place, list[tuple[int, Window]]],
+) -> int:
+    """Return records of a poll: as many as were ever acknowledged together.
+
+    Each acknowledgement of a share partition is one state record. Where not all of them were looked
+    at, as many as on average, over a member's partitions.
     """
     rows = [row for row in now.observed.to_pylist() if row["group_id"] == group]
     records = sum(row["records"] or 0 for row in rows)
@@ -235,6 +277,11 @@ def _polled(now: Evidence, group: str, known: Scenario) -> int:
     most: int = known.members[0].max_poll_records
     if not records or not ended:
         return most
+    if len({at for seen in by_place.values() for at, _ in seen}) < MOST_WINDOWS:
+        at_once = max(done for seen in by_place.values() for _, done, _ in [(0, 0, True), *_writes(seen)])
+        finished = sum(row["finished"] or 0 for row in rows)
+        if at_once and finished:
+            return round(at_once * ended / finished)
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
     together: int = max(round(each * ended / records), 1)
     return min(most, together)
@@ -450,39 +497,96 @@ def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[st
     return [replace(one, service=service) for one in members]
 
 
+def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
+    """Return the scenario with the work of a record by which its lag is on average what it was.
+
+    Rates alone do not tell it: a member waits while a window is full, works in vain when a lock
+    ends, and may be idle where the group has caught up. Where lag was never more than members can
+    hold, it is chance, and tells nothing of their work.
+    """
+    lag, _ = numbers(happened, "lag")
+    held = sum(one.count * one.max_poll_records for one in scenario.members)
+    if not len(lag) or lag.max() <= held:
+        return scenario
+    times = happened.column("time_ms").to_numpy()
+
+    def with_factor(factor: float) -> Scenario:
+        members = tuple(
+            replace(one, service=replace(one.service, mean_ms=one.service.mean_ms * factor))
+            for one in scenario.members
+        )
+        return replace(scenario, members=members)
+
+    def off(log_factor: float) -> float:
+        some = with_factor(float(np.exp(log_factor)))
+        return float(np.mean([_lag_at(some, seed, times) for seed in range(_SEEDS)]) - lag.mean())
+
+    from scipy.optimize import brentq
+
+    least, most = -np.log(_MOST_WORK), np.log(_MOST_WORK)
+    if not off(least) < 0 < off(most):
+        return scenario
+    found = with_factor(float(np.exp(brentq(off, least, most, xtol=0.01))))
+    work = found.members[0].service.mean_ms
+    said = f"{work:.3g} ms of work for each record, by which the lag is on average what it was"
+    return replace(found, assumed=(*scenario.assumed, said))
+
+
+def _lag_at(scenario: Scenario, seed: int, times: Any) -> Any:
+    """Return the lag of the whole group in one run, at some moments."""
+    timeline = simulate(scenario, seed).timeline
+    total = timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
+    return np.interp(times, *(total.column(one).to_numpy() for one in ("time_ms", "lag_sum")))
+
+
 # ---- releases, rejects, held locks ---------------------------------------------------------------
 
 
-def _fates(
-    base: Scenario,
-    until: Scenario,
-    windows: pa.Table,
-    begin: int,
-    end: int,
-    assumed: list[str],
-) -> tuple[tuple[Poison, ...], Behaviour]:
-    """Return the records that fail as they did, and how members treat all others."""
+def _seen(
+    base: Scenario, windows: pa.Table, begin: int, end: int
+) -> dict[_Place, list[tuple[int, Window]]]:
+    """Return the windows that were looked at in the span, by share partition and time."""
     known = {topic.id: topic.name for topic in base.topics}
     by_place: dict[_Place, list[tuple[int, Window]]] = {}
     moments, _ = numbers(windows, "as_of")
     for (key, window), at in zip(window_items(windows), moments.tolist(), strict=True):
         if key.topic_id in known and begin <= at <= end:
             by_place.setdefault((known[key.topic_id], key.partition), []).append((at, window))
+    return by_place
+
+
+def _fates(
+    base: Scenario,
+    until: Scenario,
+    by_place: Mapping[_Place, list[tuple[int, Window]]],
+    alone: Collection[_Place],
+    work_ms: float,
+    begin: int,
+    end: int,
+    assumed: list[str],
+) -> tuple[tuple[Poison, ...], Behaviour, dict[_Record, _Back]]:
+    """Return the records that fail as they did, how members treat all others, and what came back."""
+    moments = {at for seen in by_place.values() for at, _ in seen}
     failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
     limits = base.settings.limits
     held = _held(by_place, limits.lock_duration_ms, begin, end)
-    ended = _ended(by_place)
+    ended = _ended(by_place, alone, work_ms)
     if ended is None:
         assumed.append(
             f"more than {_MOST_FATES:,} records were given back or archived: shares of them are, "
             "at random"
         )
+        back: dict[_Record, _Back] = {}
         fates: dict[_Record, Poison] = {}
         behaviour = until.members[0].behaviour
     else:
-        fates = _as_ended(*ended, base)
+        back, archived = ended
+        fates = _as_ended(back, archived, base, work_ms)
         behaviour = Behaviour()
     fates |= {record: _hold(record, span) for record, span in held.items() if record not in fates}
+    for record, one in failing.items():
+        if (known := fates.get(record)) is not None and known.work_ms is not None:
+            failing[record] = replace(one, work_ms=known.work_ms)
     fates |= failing  # a record that still fails at the end is not finished as it is
     if any(span > limits.lock_duration_ms for span in held.values()):
         behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
@@ -502,29 +606,136 @@ def _fates(
         for topic, number, offset in sorted(failing)
     )
     assumed.append(
-        f"what failed between two of the {len(set(moments.tolist()))} moments at which windows "
+        f"what failed between two of the {len(moments)} moments at which windows "
         "were looked at is not known"
     )
-    return tuple(one for _, one in sorted(fates.items())), behaviour
+    return tuple(one for _, one in sorted(fates.items())), behaviour, back
+
+
+def _deaths(
+    settings: Settings,
+    members: list[Member],
+    back: Mapping[_Record, _Back],
+    work_ms: float,
+    begin: int,
+    assumed: list[str],
+) -> tuple[list[Member], list[Fault], set[_Record]]:
+    """Return the members, and when those ended or stopped that did not leave by themselves.
+
+    A group waits a session timeout for one that says nothing any more. The records in its hands
+    come back at once where its connection is gone, else when their locks end: also returned.
+    """
+    found, faults, came_back = [], [], set()
+    lock_ms = settings.limits.lock_duration_ms
+    for one in members:
+        if one.leave_ms is not None:
+            last_heard = one.leave_ms - settings.session_timeout_ms
+            within = settings.heartbeat_interval_ms + one.max_poll_records * work_ms
+            for kind, later in (("crash", 0), ("hang", lock_ms)):
+                mine = {
+                    record: known.first_ms - begin - later
+                    for record, known in back.items()
+                    if record[:2] in one.assigned
+                    and abs(known.first_ms - begin - later - last_heard) <= within
+                }
+                if mine and last_heard > 0:
+                    at = max(min(mine.values()), 0)
+                    faults.append(Fault(at, kind, one.name))  # type: ignore[arg-type]
+                    came_back |= mine.keys()
+                    how = "ended" if kind == "crash" else "stopped"
+                    assumed.append(
+                        f"{one.name} {how} {duration(at)} after the beginning, a session timeout "
+                        f"before it left, with {counted(len(mine), 'record')} in its hands"
+                    )
+                    one = replace(one, leave_ms=None)
+                    break
+        found.append(one)
+    return found, faults, came_back
 
 
 class _Back(NamedTuple):
-    """How often a record was given back, and since when and until when it is seen so."""
+    """How often a record was given back, and since when and until when it is seen so.
+
+    ``took_ms`` is how long its deliveries took, where one member alone had the share partition,
+    without the other records of the poll; ``others`` how many were given back together with it, and ``held_ms`` how long others after it
+    had been finished by then, if it was alone.
+    """
 
     times: int
     first_times: int
     first_ms: int
     last_ms: int
+    took_ms: tuple[float, ...] = ()
+    others: int = 0
+    held_ms: int = 0
 
     @property
     def pace_ms(self) -> int | None:
         """How long a delivery took, from the first that is seen on; None: not known."""
+        if self.took_ms:
+            return round(float(np.median(self.took_ms)))
         more = self.times - self.first_times
-        return (self.last_ms - self.first_ms) // more if more else None
+        return (self.last_ms - self.first_ms) // more if more and not self.others else None
+
+
+def _finished(window: Window) -> int:
+    """How many offsets are finished, from the log's first on."""
+    start = window.effective_start_offset or 0
+    spans = (
+        one.last_offset + 1 - max(one.first_offset, start)
+        for one in window.batches
+        if one.delivery_state in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+    )
+    return start + sum(max(span, 0) for span in spans)
+
+
+def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
+    """Leave out the moments at which only other share partitions changed."""
+    changed = [
+        one
+        for before, one in pairwise(seen)
+        if one[1].batches != before[1].batches or one[1].start_offset != before[1].start_offset
+    ]
+    return [*seen[:1], *changed]
+
+
+def _writes(seen: list[tuple[int, Window]]) -> Iterator[tuple[int, int, bool]]:
+    """Yield how long after the one before each write came, what it finished, and if all of it."""
+    for (before_ms, before), (at, window) in pairwise(_changes(seen)):
+        failed = _failed(window) - _failed(before)
+        yield at - before_ms, _finished(window) - _finished(before), not failed
+
+
+def _failed(window: Window) -> set[tuple[int, int]]:
+    """Return the runs of records that were given back or archived, by first offset and count."""
+    return {
+        (one.first_offset, one.delivery_count)
+        for one in window.batches
+        if one.delivery_state != DeliveryState.ACKNOWLEDGED and one.delivery_count
+    }
+
+
+def _full_polls(
+    by_place: Mapping[_Place, list[tuple[int, Window]]], alone: Collection[_Place], polled: int
+) -> float | None:
+    """Return the work of a record, by acknowledgements of full polls that follow one another.
+
+    While there is more than it may poll, a member waits for nothing. None: there were none.
+    """
+    spent, done = 0, 0
+    for place, seen in by_place.items():
+        was_full = False
+        for took, finished, is_whole in _writes(seen) if place in alone else ():
+            if was_full and is_whole and finished >= _FULL * polled:
+                spent, done = spent + took, done + finished
+            was_full = finished >= _FULL * polled
+    return spent / done if done else None
 
 
 def _ended(
     by_place: Mapping[_Place, list[tuple[int, Window]]],
+    alone: Collection[_Place],
+    work_ms: float,
 ) -> tuple[dict[_Record, _Back], dict[_Record, int]] | None:
     """Return how often each record was given back, and with which count others were archived.
 
@@ -533,7 +744,13 @@ def _ended(
     back: dict[_Record, _Back] = {}
     archived: dict[_Record, int] = {}
     for place, seen in by_place.items():
-        for moment_ms, window in seen:
+        spans = [(0, 0, True), *_writes(seen)]
+        reached = [
+            (at, max((one.last_offset + 1 for one in window.batches), default=window.start_offset))
+            for at, window in _changes(seen)
+        ]
+        for (moment_ms, window), (took, finished, _) in zip(_changes(seen), spans, strict=True):
+            risen: dict[_Record, int] = {}
             for batch in window.batches:
                 state, count = batch.delivery_state, batch.delivery_count
                 if state == DeliveryState.ACKNOWLEDGED or count < 1:
@@ -544,18 +761,28 @@ def _ended(
                     record = (*place, offset)
                     if state == DeliveryState.ARCHIVED:
                         archived[record] = count
-                        continue
-                    known = back.get(record, _Back(count, count, moment_ms, moment_ms))
-                    if count > known.times:
-                        known = known._replace(times=count, last_ms=moment_ms)
-                    back[record] = known
+                    elif record not in back or count > back[record].times:
+                        risen[record] = count
                 if len(back) + len(archived) > _MOST_FATES:
                     return None
+            each = max(took - finished * work_ms, 0) / max(len(risen), 1)
+            for record, count in risen.items():
+                if (known := back.get(record)) is None:
+                    later = (at for at, end in reached if end > record[2] + 1)
+                    held = moment_ms - next(later, moment_ms) if len(risen) == 1 else 0
+                    known = _Back(count, count, moment_ms, moment_ms, held_ms=held)
+                took_ms = (each,) if place in alone and took > 0 else ()
+                back[record] = known._replace(
+                    times=count,
+                    last_ms=moment_ms,
+                    took_ms=(*known.took_ms, *took_ms),
+                    others=max(known.others, len(risen) - 1),
+                )
     return back, archived
 
 
 def _as_ended(
-    back: dict[_Record, _Back], archived: dict[_Record, int], base: Scenario
+    back: dict[_Record, _Back], archived: dict[_Record, int], base: Scenario, work_ms: float
 ) -> dict[_Record, Poison]:
     """Return what becomes of records again, less what had become of them when it begins."""
     before: dict[_Record, int] = {}
@@ -575,9 +802,14 @@ def _as_ended(
             pace = known.pace_ms
             # As long as a lock or longer: nobody gave it back, and the lock expired.
             expires = pace is not None and pace >= limits.lock_duration_ms
+            if pace is not None and pace < _SLOW * work_ms:
+                pace = None  # like any other record
+            polled = base.members[0].max_poll_records
             found[record] = (
                 Poison(*record, "silent", again)
                 if expires
+                else Poison(*record, "hold", again, hold_ms=limits.lock_duration_ms)
+                if known.held_ms + polled * work_ms >= limits.lock_duration_ms
                 else Poison(*record, "release", again, pace)
             )
     for record, count in archived.items():

@@ -164,7 +164,7 @@ _INCIDENTS = (
         "half of the polls take longer than the locks last",
         (1.0,),
         _members(2, 25, 60),
-        ((60, 0, 20),),
+        ((120, 0, 12),),
         {"share.record.lock.duration.ms": 8000},
         settings=_with(lock_duration_ms=1500),
     ),
@@ -183,7 +183,7 @@ _INCIDENTS = (
         (10.0, 1.0, 1.0, 1.0, 1.0, 1.0),
         _members(3, 15),
         ((130, 0, 35),),
-        {"members": 9},
+        {"members": 6},
     ),
     _incident(
         "killed-member",
