@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,16 +150,19 @@ def past_of(
     )
     like = as_known.members[0]
     seen = _seen(as_known, windows, begin, end)
+    batch_records = _batched(seen)
     base = scenario_from(
         without,
         group,
         service=like.service,
         behaviour=Behaviour(),
+        batch_records=batch_records,
         max_poll_records=_polled(now, group, as_known, seen),
     )
     assumed = [one for one in as_known.assumed if one not in estimated.assumed]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
     base, producers = _arrivals(base, now, begin, end, assumed)
+    producers = tuple(replace(one, batch_records=batch_records) for one in producers)
     members = _members(base, then, now, group, begin, end, assumed)
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
@@ -258,6 +262,15 @@ def _alone(members: list[Member]) -> set[_Place]:
     return {one.assigned[0] for one in members if len(one.assigned) == 1} & {
         place for place, count in held.items() if count == 1
     }
+
+
+def _batched(by_place: Mapping[_Place, list[tuple[int, Window]]]) -> int:
+    """Return records of a record batch: what all windows end at a multiple of.
+
+    Brokers give record batches to a member as a whole. Where they differ in size, it is 1.
+    """
+    ends = (_reached(window) for seen in by_place.values() for _, window in _changes(seen))
+    return max(gcd(*ends), 1)
 
 
 def _polled(
@@ -689,6 +702,12 @@ def _finished(window: Window) -> int:
     return start + sum(max(span, 0) for span in spans)
 
 
+def _reached(window: Window) -> int:
+    """Where a window ends."""
+    start = max(window.start_offset, 0)
+    return max((one.last_offset + 1 for one in window.batches), default=start)
+
+
 def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
     """Leave out the moments at which only other share partitions changed."""
     changed = [
@@ -745,10 +764,7 @@ def _ended(
     archived: dict[_Record, int] = {}
     for place, seen in by_place.items():
         spans = [(0, 0, True), *_writes(seen)]
-        reached = [
-            (at, max((one.last_offset + 1 for one in window.batches), default=window.start_offset))
-            for at, window in _changes(seen)
-        ]
+        reached = [(at, _reached(window)) for at, window in _changes(seen)]
         for (moment_ms, window), (took, finished, _) in zip(_changes(seen), spans, strict=True):
             risen: dict[_Record, int] = {}
             for batch in window.batches:
