@@ -64,6 +64,8 @@ _SAME = 0.02
 _MOST_WORK = 4.0
 #: A poll is full with so large a part of what it may have.
 _FULL = 0.9
+#: Some polls take longer than a lock where all take so large a part of it on average.
+_LATE = 0.5
 #: A record that takes less than so many times the work of others is like them.
 _SLOW = 5.0
 #: Runs by which the work is found.
@@ -291,10 +293,10 @@ def _polled(
     if not records or not ended:
         return most
     if len({at for seen in by_place.values() for at, _ in seen}) < MOST_WINDOWS:
-        at_once = max(done for seen in by_place.values() for _, done, _ in [(0, 0, True), *_writes(seen)])
-        finished = sum(row["finished"] or 0 for row in rows)
-        if at_once and finished:
-            return round(at_once * ended / finished)
+        writes = (one for seen in by_place.values() for one in _writes(seen))
+        at_once = max((one.finished + one.back for one in writes if one.finished), default=0)
+        if at_once:
+            return at_once
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
     together: int = max(round(each * ended / records), 1)
     return min(most, together)
@@ -583,7 +585,9 @@ def _fates(
     failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
     limits = base.settings.limits
     held = _held(by_place, limits.lock_duration_ms, begin, end)
-    ended = _ended(by_place, alone, work_ms)
+    # Polls that take as long as locks last come back in the simulation, too.
+    is_slow = base.members[0].max_poll_records * work_ms >= _LATE * limits.lock_duration_ms
+    ended = _ended(by_place, alone, work_ms, is_slow)
     if ended is None:
         assumed.append(
             f"more than {_MOST_FATES:,} records were given back or archived: shares of them are, "
@@ -671,7 +675,7 @@ class _Back(NamedTuple):
 
     ``took_ms`` is how long its deliveries took, where one member alone had the share partition,
     without the other records of the poll; ``others`` how many were given back together with it, and ``held_ms`` how long others after it
-    had been finished by then, if it was alone.
+    had been finished by then, if it was alone; ``late`` how often it came back since the lock of a whole poll had ended.
     """
 
     times: int
@@ -681,6 +685,7 @@ class _Back(NamedTuple):
     took_ms: tuple[float, ...] = ()
     others: int = 0
     held_ms: int = 0
+    late: int = 0
 
     @property
     def pace_ms(self) -> int | None:
@@ -718,19 +723,33 @@ def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
     return [*seen[:1], *changed]
 
 
-def _writes(seen: list[tuple[int, Window]]) -> Iterator[tuple[int, int, bool]]:
-    """Yield how long after the one before each write came, what it finished, and if all of it."""
+class _Write(NamedTuple):
+    """What one record of a share partition's state changed."""
+
+    took: int = 0  # since the one before
+    finished: int = 0
+    back: int = 0  # records that were given back, or whose lock ended
+    is_whole: bool = True  # nothing was given back or archived
+
+
+def _writes(seen: list[tuple[int, Window]]) -> list[_Write]:
+    """Return what each of `_changes` but the first changed."""
+    found = []
     for (before_ms, before), (at, window) in pairwise(_changes(seen)):
         failed = _failed(window) - _failed(before)
-        yield at - before_ms, _finished(window) - _finished(before), not failed
+        back = sum(state == DeliveryState.AVAILABLE for _, _, state in failed)
+        finished = _finished(window) - _finished(before)
+        found.append(_Write(at - before_ms, finished, back, not failed))
+    return found
 
 
-def _failed(window: Window) -> set[tuple[int, int]]:
-    """Return the runs of records that were given back or archived, by first offset and count."""
+def _failed(window: Window) -> set[tuple[int, int, int]]:
+    """Return the records that were given back or archived: offset, delivery count and state."""
     return {
-        (one.first_offset, one.delivery_count)
+        (offset, one.delivery_count, one.delivery_state)
         for one in window.batches
         if one.delivery_state != DeliveryState.ACKNOWLEDGED and one.delivery_count
+        for offset in range(one.first_offset, one.last_offset + 1)[:_MOST_FATES]
     }
 
 
@@ -744,10 +763,11 @@ def _full_polls(
     spent, done = 0, 0
     for place, seen in by_place.items():
         was_full = False
-        for took, finished, is_whole in _writes(seen) if place in alone else ():
-            if was_full and is_whole and finished >= _FULL * polled:
-                spent, done = spent + took, done + finished
-            was_full = finished >= _FULL * polled
+        for one in _writes(seen) if place in alone else ():
+            is_full = one.finished >= _FULL * polled
+            if was_full and is_full and one.is_whole:
+                spent, done = spent + one.took, done + one.finished
+            was_full = is_full
     return spent / done if done else None
 
 
@@ -755,6 +775,7 @@ def _ended(
     by_place: Mapping[_Place, list[tuple[int, Window]]],
     alone: Collection[_Place],
     work_ms: float,
+    is_slow: bool,
 ) -> tuple[dict[_Record, _Back], dict[_Record, int]] | None:
     """Return how often each record was given back, and with which count others were archived.
 
@@ -763,9 +784,9 @@ def _ended(
     back: dict[_Record, _Back] = {}
     archived: dict[_Record, int] = {}
     for place, seen in by_place.items():
-        spans = [(0, 0, True), *_writes(seen)]
+        writes = [_Write(), *_writes(seen)]
         reached = [(at, _reached(window)) for at, window in _changes(seen)]
-        for (moment_ms, window), (took, finished, _) in zip(_changes(seen), spans, strict=True):
+        for (moment_ms, window), write in zip(_changes(seen), writes, strict=True):
             risen: dict[_Record, int] = {}
             for batch in window.batches:
                 state, count = batch.delivery_state, batch.delivery_count
@@ -781,18 +802,20 @@ def _ended(
                         risen[record] = count
                 if len(back) + len(archived) > _MOST_FATES:
                     return None
-            each = max(took - finished * work_ms, 0) / max(len(risen), 1)
+            each = max(write.took - write.finished * work_ms, 0) / max(len(risen), 1)
+            is_late = is_slow and len(risen) > 1 and not write.finished
             for record, count in risen.items():
                 if (known := back.get(record)) is None:
                     later = (at for at, end in reached if end > record[2] + 1)
                     held = moment_ms - next(later, moment_ms) if len(risen) == 1 else 0
                     known = _Back(count, count, moment_ms, moment_ms, held_ms=held)
-                took_ms = (each,) if place in alone and took > 0 else ()
+                took_ms = (each,) if place in alone and write.took > 0 else ()
                 back[record] = known._replace(
                     times=count,
                     last_ms=moment_ms,
                     took_ms=(*known.took_ms, *took_ms),
                     others=max(known.others, len(risen) - 1),
+                    late=known.late + is_late,
                 )
     return back, archived
 
@@ -813,7 +836,7 @@ def _as_ended(
     limits = base.settings.limits
     found = {}
     for record, known in back.items():
-        again = known.times - before.get(record, 0)
+        again = known.times - known.late - before.get(record, 0)
         if again > 0 and record not in finished:
             pace = known.pace_ms
             # As long as a lock or longer: nobody gave it back, and the lock expired.
@@ -825,7 +848,7 @@ def _as_ended(
                 Poison(*record, "silent", again)
                 if expires
                 else Poison(*record, "hold", again, hold_ms=limits.lock_duration_ms)
-                if known.held_ms + polled * work_ms >= limits.lock_duration_ms
+                if known.held_ms and known.held_ms + polled * work_ms >= limits.lock_duration_ms
                 else Poison(*record, "release", again, pace)
             )
     for record, count in archived.items():
