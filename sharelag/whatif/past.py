@@ -607,7 +607,7 @@ def _fates(
     fates |= failing  # a record that still fails at the end is not finished as it is
     if any(span > limits.lock_duration_ms for span in held.values()):
         behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
-    longest = max(held.values(), default=0)
+    longest = max((one.hold_ms or 0 for one in fates.values()), default=0)
     for how, words in (
         ("release", "given back as often as in the history, be it released or its lock expired"),
         ("silent", "held until the lock expires as often as in the history"),

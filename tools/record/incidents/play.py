@@ -45,7 +45,7 @@ _READY_MS = 1000
 _WITHIN = 120.0
 #: How late records may be appended, by default and while a broker is missed.
 _LATE_MS, _LATE_WITHOUT_MS = 2000.0, 30_000.0
-_STEP_MS = 100
+STEP_MS = 100
 #: What each JVM of members, and the brokers, do before it counts.
 _WARM_UP = 2000
 SETTINGS = PROPERTIES | {
@@ -164,7 +164,7 @@ def play(
     begin, end = round(begin) + START_MS, round(end)
     decoded = one_batch(decode_arrow(one_batch(states), STATE_TOPIC).records)
     history = history_arrow(decoded.filter(pc.equal(decoded.column("group_id"), group)))
-    grid = np.arange(0, end - begin + 1, _STEP_MS, dtype=np.float64)
+    grid = np.arange(0, end - begin + 1, STEP_MS, dtype=np.float64)
     lag = lag_over_time(history, arrived, begin, grid).astype(int)
     largest = int(np.argmax(lag))
     empty = np.flatnonzero(lag[largest:] <= 0)
@@ -176,7 +176,7 @@ def play(
         begin,
         end,
         tuple(lag.tolist()),
-        int(largest + empty[0]) * _STEP_MS if len(empty) and lag[largest] else None,
+        int(largest + empty[0]) * STEP_MS if len(empty) and lag[largest] else None,
         deliveries,
         load,
     )

@@ -75,6 +75,11 @@ class Incident:
         return turn(self.scenario, self.change)
 
     @property
+    def asked_ms(self) -> int:
+        """From the first arrival to the last: at that moment the lag is asked for."""
+        return max(one.end_ms or 0 for one in self.scenario.producers) - START_MS
+
+    @property
     def change_text(self) -> str:
         """The change in words."""
         return ", ".join(f"{name}={value}" for name, value in self.change.items())
