@@ -8,37 +8,39 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 import sharelag
 from sharelag.whatif.knobs import turn
 from sharelag.whatif.otherwise import SEEDS, Otherwise, otherwise
-from tools.record.incidents.play import STEP_MS
-from tools.record.incidents.table import Incident
+from tools.record.incidents.table import STEP_MS, Incident
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "incidents"
 #: Drains are to be foretold within so large a part of the real time.
 WITHIN = 0.10
-#: A lag that was never more than this was no backlog whose end could be asked for.
-BACKLOG = 200
+#: A lag that was never more than this is no backlog whose end could be asked for.
+_BACKLOG = 200
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A number that was foretold, and what it was live: records, or ms."""
+    """A number that was foretold, with its bounds, and what it was live: offsets, or ms."""
 
     live: float
-    foretold: float | None
-    low: float | None
-    high: float | None
+    foretold: float
+    low: float
+    high: float
 
     @property
     def is_inside(self) -> bool:
-        """Whether it was between the bounds; nothing is, where nothing was foretold."""
-        return self.low is not None and self.high is not None and self.low <= self.live <= self.high
+        """Whether it was between the bounds."""
+        return self.low <= self.live <= self.high
 
     @property
-    def off(self) -> float | None:
+    def off(self) -> float:
         """How far it was off, as a part of the real one."""
-        return self.foretold / self.live - 1 if self.foretold is not None and self.live else None
+        return self.foretold / self.live - 1
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,16 @@ class Judged:
 
     Attributes
     ----------
+    incident
     lag
-        When the last records had arrived.
+        At the end of the incident.
     drain
-        Until nothing was left; None: live it was never, or there was no backlog.
-    explained
-        How far the simulated as-it-was is off on average, of the highest lag.
-    lag_was
-        Without the change, when the last records had arrived.
+        Until nothing was left; None: not in every simulated run, not live, or there was no backlog.
+    explained, curve
+        How far the simulated lag is off on average over time, as it was (by what the capture tells)
+        and with the change (by what was live), of the highest lag as it was.
+    was
+        The lag without the change: the highest, and at the end.
     load
         Of the machine in both plays.
     """
@@ -62,9 +66,15 @@ class Judged:
     incident: Incident
     lag: Outcome
     drain: Outcome | None
-    explained: float | None
-    lag_was: int
+    explained: float
+    curve: float
+    was: tuple[int, int]
     load: tuple[float, float]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The drain, where there is one; else the lag at the end."""
+        return self.drain or self.lag
 
 
 def told(folder: Path) -> dict[str, Any]:
@@ -73,14 +83,10 @@ def told(folder: Path) -> dict[str, Any]:
     return found
 
 
-def foretold(incident: Incident, folder: Path, lasts_ms: int | None = None) -> Otherwise:
-    """Answer by the capture of an incident alone what the change would have brought.
-
-    ``lasts_ms`` is how much of the incident is asked for; None: all.
-    """
+def foretold(incident: Incident, folder: Path) -> Otherwise:
+    """Answer by the capture of an incident alone what the change would have brought."""
     was = told(folder)["as_it_was"]
-    end_ms = was["end_ms"] if lasts_ms is None else was["begin_ms"] + lasts_ms
-    begin, end = (datetime.fromtimestamp(one / 1000, UTC) for one in (was["begin_ms"], end_ms))
+    begin, end = (datetime.fromtimestamp(was[one] / 1000, UTC) for one in ("begin_ms", "end_ms"))
     bench = sharelag.open(folder, engine="local", bars=False)
     past = bench.past(was["group"], since=begin, until=end)
     changes = {incident.change_text: turn(past.scenario, incident.change)}
@@ -88,21 +94,31 @@ def foretold(incident: Incident, folder: Path, lasts_ms: int | None = None) -> O
 
 
 def judged(incident: Incident, folder: Path) -> Judged:
-    """Compare what is foretold of the change with what came of it live."""
+    """Compare what is foretold of the change with what came of it live.
+
+    Raises
+    ------
+    ValueError
+        Nothing is foretold, since the simulation does not explain what happened.
+    """
     was, live = (told(folder)[name] for name in ("as_it_was", "changed"))
-    at = incident.asked_ms // STEP_MS
-    until_then, whole = foretold(incident, folder, incident.asked_ms), foretold(incident, folder)
-    lag, drain = until_then.rows[2], whole.rows[2]
-    is_backlog = live["drained_ms"] is not None and max(live["lag"]) > BACKLOG
+    found = foretold(incident, folder)
+    row, name = found.rows[2], incident.change_text
+    if not found.explained.is_close:
+        raise ValueError(f"{incident.name}: {found.verdict()}")
+    drain = None
+    if live["drained_ms"] and max(live["lag"]) > _BACKLOG and row["drain_ms"] is not None:
+        low, high = row["drain_low_ms"], row["drain_high_ms"]
+        drain = Outcome(live["drained_ms"], row["drain_ms"], low, high)
+    curve = found.curves.filter(pc.equal(found.curves.column("variant"), name))
+    times = np.arange(len(live["lag"])) * STEP_MS
+    simulated = np.interp(times, *(curve.column(one).to_numpy() for one in ("time_ms", "lag")))
     return Judged(
         incident,
-        Outcome(live["lag"][at], lag["lag_end"], lag["low"], lag["high"]),
-        Outcome(
-            live["drained_ms"], drain["drain_ms"], drain["drain_low_ms"], drain["drain_high_ms"]
-        )
-        if is_backlog
-        else None,
-        whole.explained.share,
-        was["lag"][at],
+        Outcome(live["lag"][-1], row["lag_end"], row["low"], row["high"]),
+        drain,
+        found.explained.share or 0.0,
+        float(np.abs(simulated - live["lag"]).mean()) / max(was["lag"]),
+        (max(was["lag"]), was["lag"][-1]),
         (was["load"], live["load"]),
     )

@@ -38,14 +38,13 @@ from tools.record.fidelity.live import append
 from tools.record.fidelity.measure import lag_over_time
 from tools.record.fidelity.members import WARM_UP_TOPIC, Members
 from tools.record.fidelity.script import PROPERTIES, script
-from tools.record.incidents.table import BROKERS, START_MS, Incident
+from tools.record.incidents.table import BROKERS, START_MS, STEP_MS, Incident
 
 #: From a settled group to the first records.
 _READY_MS = 1000
 _WITHIN = 120.0
 #: How late records may be appended, by default and while a broker is missed.
 _LATE_MS, _LATE_WITHOUT_MS = 2000.0, 30_000.0
-STEP_MS = 100
 #: What each JVM of members, and the brokers, do before it counts.
 _WARM_UP = 2000
 SETTINGS = PROPERTIES | {
@@ -144,7 +143,8 @@ def play(
             later(fault.at_ms, cluster.brokers[fault.broker].kill)
         if incident.opened is not None:
             later(incident.opened.at_ms, open_transaction, *incident.opened[1:])
-        after.callback(lambda: [timer.cancel() for timer in timers])
+        for timer in timers:
+            after.callback(timer.cancel)
         members.befall(told["faults"], begin)
         late = _LATE_WITHOUT_MS if of_brokers else _LATE_MS
         arrived = list(append(servers, prefix, told["appends"], begin, late))

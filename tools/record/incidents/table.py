@@ -29,6 +29,8 @@ TOPIC = "work"
 BROKERS = 3
 #: From when on records arrive: members have joined and wait.
 START_MS = 1500
+#: Between two points of a lag that was noted.
+STEP_MS = 100
 _SETTINGS = Settings(
     Limits(lock_duration_ms=8000),
     heartbeat_interval_ms=500,
@@ -75,11 +77,6 @@ class Incident:
         return turn(self.scenario, self.change)
 
     @property
-    def asked_ms(self) -> int:
-        """From the first arrival to the last: at that moment the lag is asked for."""
-        return max(one.end_ms or 0 for one in self.scenario.producers) - START_MS
-
-    @property
     def change_text(self) -> str:
         """The change in words."""
         return ", ".join(f"{name}={value}" for name, value in self.change.items())
@@ -119,7 +116,12 @@ def _incident(
         "brokers": BROKERS,
     }
     made = Scenario(
-        (Topic(TOPIC, len(weights)),), (member,), producers, name=name, about=about, **(given | more)
+        (Topic(TOPIC, len(weights)),),
+        (member,),
+        producers,
+        name=name,
+        about=about,
+        **(given | more),
     )
     return Incident(made, change, opened)
 
@@ -211,7 +213,7 @@ _INCIDENTS = (
     ),
     _incident(
         "held-record",
-        "whoever gets one record holds it 15 s, past its lock; the window of 100 fills up",
+        "the member that gets one record holds it 15 s, past its lock; the window of 100 fills up",
         (1.0,),
         _members(3, 20, 20),
         ((100, 0, 30),),
@@ -246,5 +248,65 @@ _INCIDENTS = (
         ((180, 0, 35),),
         {"share.partition.max.record.locks": 1000},
         settings=_with(max_record_locks=200),
+    ),
+    # Played when all that is foretold of the others was settled.
+    _incident(
+        "slow-partition",
+        "a record of one of four partitions takes three times as long",
+        _EVEN,
+        Member(
+            count=4,
+            service=Service(18, "exponential", by_partition=(((TOPIC, 0), 3.0),)),
+            max_poll_records=30,
+        ),
+        ((150, 0, 25),),
+        {"members": 8},
+    ),
+    _incident(
+        "two-killed",
+        "two of four members end, one after the other",
+        (1.0,) * 6,
+        _members(4, 22, 40),
+        ((140, 0, 26),),
+        {"members": 5},
+        faults=(
+            Fault(START_MS + 6000, "crash", "member-0"),
+            Fault(START_MS + 11_000, "crash", "member-3"),
+        ),
+    ),
+    _incident(
+        "refused-burst",
+        "of a burst one record in ten is given back, and one in twenty refused",
+        (3.0, 2.0, 1.0),
+        _members(3, 14, 30, behaviour=Behaviour(0.85, 0.1, 0.05)),
+        ((80, 0, 12), (420, 3, 9)),
+        {"members": 6},
+    ),
+    _incident(
+        "shared-poison",
+        "three members share a partition with five records of which each attempt takes 3 s",
+        (1.0,),
+        _members(3, 16, 40),
+        ((120, 0, 20),),
+        {"share.delivery.count.limit": 2},
+        poison=tuple(Poison(TOPIC, 0, 150 + 310 * n, work_ms=3000) for n in range(5)),
+    ),
+    _incident(
+        "greedy-polls",
+        "polls of a whole window leave nothing to the other members of two partitions",
+        (2.0, 1.0),
+        _members(4, 18, 100),
+        ((150, 0, 24),),
+        {"max.poll.records": 20},
+        settings=_with(max_record_locks=100),
+    ),
+    _incident(
+        "late-polls",
+        "polls take about as long as locks last in one of two partitions with three members",
+        (1.0, 1.0),
+        _members(3, 30, 70),
+        ((110, 0, 14),),
+        {"max.poll.records": 20},
+        settings=_with(lock_duration_ms=2000),
     ),
 )
