@@ -36,36 +36,48 @@ def table(found: Iterable[Judged]) -> str:
 
 
 def _lines(found: list[Judged]) -> Iterator[str]:
-    inside = sum(one.outcome.is_inside for one in found)
-    drains = [one.drain for one in found if one.drain is not None]
-    near = sum(abs(one.off) <= WITHIN for one in drains)
-    yield (
-        f"**{inside} of {len(found)} outcomes are inside their 95 % intervals; {near} of "
-        f"{len(drains)} drains are foretold within {WITHIN:.0%}, on average within "
-        f"{sum(abs(one.off) for one in drains) / len(drains):.1%}.**"
-    )
-    yield from ("", *_HEAD)
-    for one in found:
-        drain, lag = one.drain, one.lag
-        cells = [
-            f"**{one.incident.name}**: {one.incident.scenario.about}",
-            f"{one.was[0]:,}, {one.was[1]:,}",
-            f"`{one.incident.change_text}`",
-            "-" if drain is None else _seconds(drain),
-            "-" if drain is None else f"{drain.live / 1000:.1f} s",
-            "-" if drain is None else f"{drain.off:+.1%}",
-            f"{lag.foretold:,.0f} [{lag.low:,.0f} to {lag.high:,.0f}]",
-            f"{lag.live:,.0f}",
-            "yes" if one.outcome.is_inside else "**no**",
-            f"{one.explained:.1%}",
-            f"{one.curve:.1%}",
-            f"{one.load[0]:.1f}, {one.load[1]:.1f}",
-        ]
-        yield f"| {' | '.join(cells)} |"
+    for is_later, heading in (
+        (False, "## With which it was developed"),
+        (True, "## Played when that was settled"),
+    ):
+        mine = [one for one in found if one.incident.is_later == is_later]
+        yield from (heading, "", _summed_up(mine), "", *_HEAD, *map(_row, mine), "")
     plays = [told(FOLDER / one.incident.name) for one in found]
     versions, dates = ({play[name] for play in plays} for name in ("kafka", "date"))
-    yield ""
     yield f"Played on Kafka {', '.join(sorted(versions))} on {', '.join(sorted(dates))}."
+
+
+def _summed_up(found: list[Judged]) -> str:
+    outcomes = [one.outcome for one in found if one.outcome is not None]
+    inside = sum(one.is_inside for one in outcomes)
+    off = [abs(one.drain.off) for one in found if one.drain is not None]
+    near = sum(one <= WITHIN for one in off)
+    silent = len(found) - len(outcomes)
+    left = f" For {silent} of {len(found)} no answer was given." if silent else ""
+    return (
+        f"**{inside} of {len(outcomes)} outcomes are inside their 95 % intervals; {near} of "
+        f"{len(off)} drains are foretold within {WITHIN:.0%}, on average within "
+        f"{sum(off) / len(off):.1%}.**{left}"
+    )
+
+
+def _row(one: Judged) -> str:
+    drain, lag, outcome = one.drain, one.lag, one.outcome
+    cells = [
+        f"**{one.incident.name}**: {one.incident.scenario.about}",
+        f"{one.was[0]:,}, {one.was[1]:,}",
+        f"`{one.incident.change_text}`",
+        "-" if drain is None else _seconds(drain),
+        "-" if drain is None else f"{drain.live / 1000:.1f} s",
+        "-" if drain is None else f"{drain.off:+.1%}",
+        "-" if lag is None else f"{lag.foretold:,.0f} [{lag.low:,.0f} to {lag.high:,.0f}]",
+        "-" if lag is None else f"{lag.live:,.0f}",
+        "no answer" if outcome is None else "yes" if outcome.is_inside else "**no**",
+        f"{one.explained:.1%}",
+        "-" if one.curve is None else f"{one.curve:.1%}",
+        f"{one.load[0]:.1f}, {one.load[1]:.1f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _seconds(one: Outcome) -> str:

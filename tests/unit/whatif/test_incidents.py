@@ -21,6 +21,9 @@ def _of(name: str) -> Incident:
 @pytest.mark.parametrize("name", few_of(list(incidents()), _FEW))
 def test_what_was_foretold_came_when_it_was_played_again(name: str) -> None:
     found = judged(_of(name), FOLDER / name)
+    if found.outcome is None:
+        assert _of(name).is_later, "it was answered before"
+        return
     assert found.outcome.is_inside
     if found.drain is not None:
         assert abs(found.drain.off) <= WITHIN

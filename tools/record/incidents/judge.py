@@ -51,7 +51,8 @@ class Judged:
     ----------
     incident
     lag
-        At the end of the incident.
+        At the end of the incident; None: the simulation does not explain what happened, so that no
+        answer is given.
     drain
         Until nothing was left; None: not in every simulated run, not live, or there was no backlog.
     explained, curve
@@ -64,16 +65,16 @@ class Judged:
     """
 
     incident: Incident
-    lag: Outcome
+    lag: Outcome | None
     drain: Outcome | None
     explained: float
-    curve: float
+    curve: float | None
     was: tuple[int, int]
     load: tuple[float, float]
 
     @property
-    def outcome(self) -> Outcome:
-        """The drain, where there is one; else the lag at the end."""
+    def outcome(self) -> Outcome | None:
+        """The drain, where there is one; else the lag at the end, if that is foretold."""
         return self.drain or self.lag
 
 
@@ -94,18 +95,14 @@ def foretold(incident: Incident, folder: Path) -> Otherwise:
 
 
 def judged(incident: Incident, folder: Path) -> Judged:
-    """Compare what is foretold of the change with what came of it live.
-
-    Raises
-    ------
-    ValueError
-        Nothing is foretold, since the simulation does not explain what happened.
-    """
+    """Compare what is foretold of the change with what came of it live."""
     was, live = (told(folder)[name] for name in ("as_it_was", "changed"))
     found = foretold(incident, folder)
     row, name = found.rows[2], incident.change_text
+    highest, load = (max(was["lag"]), was["lag"][-1]), (was["load"], live["load"])
+    explained = found.explained.share or 0.0
     if not found.explained.is_close:
-        raise ValueError(f"{incident.name}: {found.verdict()}")
+        return Judged(incident, None, None, explained, None, highest, load)
     drain = None
     if live["drained_ms"] and max(live["lag"]) > _BACKLOG and row["drain_ms"] is not None:
         low, high = row["drain_low_ms"], row["drain_high_ms"]
@@ -117,8 +114,8 @@ def judged(incident: Incident, folder: Path) -> Judged:
         incident,
         Outcome(live["lag"][-1], row["lag_end"], row["low"], row["high"]),
         drain,
-        found.explained.share or 0.0,
-        float(np.abs(simulated - live["lag"]).mean()) / max(was["lag"]),
-        (max(was["lag"]), was["lag"][-1]),
-        (was["load"], live["load"]),
+        explained,
+        float(np.abs(simulated - live["lag"]).mean()) / highest[0],
+        highest,
+        load,
     )

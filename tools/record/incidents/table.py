@@ -58,6 +58,8 @@ class Incident:
         Of ``duration_ms``, in which not everything has to be finished.
     change
         By the names of `sharelag.whatif.knobs`.
+    is_later
+        Played when what is found in captures was settled; by the others it was developed.
     opened
         A transaction, which the producers of a scenario cannot leave open.
     """
@@ -65,6 +67,7 @@ class Incident:
     scenario: Scenario
     change: Mapping[str, Value]
     opened: Opened | None = None
+    is_later: bool = False
 
     @property
     def name(self) -> str:
@@ -95,6 +98,7 @@ def _incident(
     rates: tuple[tuple[float, float, float], ...],
     change: Mapping[str, Value],
     opened: Opened | None = None,
+    is_later: bool = False,
     **more: Any,
 ) -> Incident:
     """Members that wait for what arrives: ``rates`` are records a second, from and until second."""
@@ -123,7 +127,7 @@ def _incident(
         about=about,
         **(given | more),
     )
-    return Incident(made, change, opened)
+    return Incident(made, change, opened, is_later)
 
 
 def _with(isolation_level: Any = "read_uncommitted", session_ms: int = 6000, **limits: Any) -> Any:
@@ -249,7 +253,6 @@ _INCIDENTS = (
         {"share.partition.max.record.locks": 1000},
         settings=_with(max_record_locks=200),
     ),
-    # Played when all that is foretold of the others was settled.
     _incident(
         "slow-partition",
         "a record of one of four partitions takes three times as long",
@@ -261,6 +264,7 @@ _INCIDENTS = (
         ),
         ((150, 0, 25),),
         {"members": 8},
+        is_later=True,
     ),
     _incident(
         "two-killed",
@@ -269,6 +273,7 @@ _INCIDENTS = (
         _members(4, 22, 40),
         ((140, 0, 26),),
         {"members": 5},
+        is_later=True,
         faults=(
             Fault(START_MS + 6000, "crash", "member-0"),
             Fault(START_MS + 11_000, "crash", "member-3"),
@@ -281,6 +286,7 @@ _INCIDENTS = (
         _members(3, 14, 30, behaviour=Behaviour(0.85, 0.1, 0.05)),
         ((80, 0, 12), (420, 3, 9)),
         {"members": 6},
+        is_later=True,
     ),
     _incident(
         "shared-poison",
@@ -289,6 +295,7 @@ _INCIDENTS = (
         _members(3, 16, 40),
         ((120, 0, 20),),
         {"share.delivery.count.limit": 2},
+        is_later=True,
         poison=tuple(Poison(TOPIC, 0, 150 + 310 * n, work_ms=3000) for n in range(5)),
     ),
     _incident(
@@ -298,6 +305,7 @@ _INCIDENTS = (
         _members(4, 18, 100),
         ((150, 0, 24),),
         {"max.poll.records": 20},
+        is_later=True,
         settings=_with(max_record_locks=100),
     ),
     _incident(
@@ -307,6 +315,7 @@ _INCIDENTS = (
         _members(3, 30, 70),
         ((110, 0, 14),),
         {"max.poll.records": 20},
+        is_later=True,
         settings=_with(lock_duration_ms=2000),
     ),
 )
