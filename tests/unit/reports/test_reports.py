@@ -133,7 +133,7 @@ def test_papermill_and_this_process_say_the_same(
     month: tuple[Path, list[Any]], tmp_path: Path
 ) -> None:
     last = partial(_five_past, NIGHTS - 1)
-    real = daily(month[0].parent / "archive", tmp_path, now=last, run=execute)
+    real: Any = daily(month[0].parent / "archive", tmp_path, now=last, run=execute)
     assert real.verdict["groups"] == month[1][-1].verdict["groups"]
     text = (real.folder / "notebook.ipynb").read_text()
     assert '"papermill"' in text
