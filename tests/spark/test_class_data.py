@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sharelag.inputs.spark import java
+from sharelag.inputs.spark import daemon, java
 from tests.support.chapters import CAPTURE
 from tests.support.connect import no_session
 from tests.support.kafka.jvm import find_java
+from tests.support.kafka.workload import wait_until
 
 #: Says whether the archive is a part of Java's memory, and that Spark works.
 _SESSION = """
@@ -44,91 +45,111 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "sharelag"
 
 
-def recording(cache: Path) -> Path:
-    """The file that Java is told to write; the cache folder is this user's alone."""
-    (option, silent) = java.archive_options()
-    name, _, path = option.partition("=")
-    assert (name, silent) == ("-XX:ArchiveClassesAtExit", "-Xlog:disable")
-    assert Path(path).parent == cache
+@pytest.fixture
+def prepared(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+    """Prepare with a Java that writes at once; return what is in the cache then."""
+    writes = "open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').write('all')"
+    monkeypatch.setattr(java, "_COMMAND", f"import os; {writes}")
+    monkeypatch.setattr(daemon, "use_kernels", lambda: None)
+
+    def prepare() -> list[Path]:
+        java.prepare()
+        return sorted(cache.iterdir())
+
+    return prepare
+
+
+@pytest.fixture
+def at_exit(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """What the end of this process would do."""
+    registered: list[Callable[[], None]] = []
+    monkeypatch.setattr("atexit.register", registered.append)
+    return registered
+
+
+def test_the_end_of_a_first_session_prepares_later_ones(
+    cache: Path, prepared: Callable[[], list[Path]], at_exit: list[Callable[[], None]]
+) -> None:
+    assert java.archive_options() == []
     assert cache.stat().st_mode & 0o777 == 0o700
-    return Path(path)
-
-
-def test_the_first_session_records_and_the_next_one_takes_it(cache: Path) -> None:
-    part = recording(cache)
-    part.write_bytes(b"\0\0\0\0 so far")  # Java begins with zeros, and writes these bytes last
-    assert recording(cache) == part
-    part.write_bytes(b"\xa8\xab\x0b\xf0 all")
-    kept = cache / f"{part.name.split('.')[0]}.jsa"
-    (cache / kept.name.replace("spark-4", "spark-3")).touch()
-    other = cache / "spark-4-java-17-0123456789ab.jsa"
-    other.touch()
+    java.prepare_at_exit()
+    assert len(at_exit) == 1
+    (kept,) = prepared()
     shared, *_ = java.archive_options()
     assert shared == f"-XX:SharedArchiveFile={kept}"
-    # That of another environment stays, and of this one only the newest.
-    assert sorted(cache.iterdir()) == sorted([kept, other])
+    java.prepare_at_exit()
+    assert len(at_exit) == 1
 
 
-def test_what_a_killed_java_left_is_removed(cache: Path) -> None:
-    part = recording(cache)
-    left = part.with_suffix(".1.part")
-    left.write_bytes(bytes(8))
-    os.utime(left, (0, 0))
-    recording(cache)
-    assert not list(cache.iterdir())
+def test_of_an_environment_only_the_newest_classes_stay(
+    cache: Path, prepared: Callable[[], list[Path]]
+) -> None:
+    (kept,) = prepared()
+    kept.rename(cache / kept.name.replace("spark-4", "spark-3"))
+    other = cache / "spark-4-java-17-0123456789ab.jsa"
+    other.touch()
+    assert prepared() == sorted([kept, other])
+
+
+def test_one_process_prepares_at_a_time_and_a_killed_one_is_forgotten(
+    cache: Path, prepared: Callable[[], list[Path]]
+) -> None:
+    (kept,) = prepared()
+    kept.unlink()
+    at_it = kept.with_suffix(".1.part")
+    at_it.touch()
+    assert prepared() == [at_it]
+    os.utime(at_it, (0, 0))
+    assert prepared() == [kept]
 
 
 @pytest.mark.parametrize("of", ["folder", "file"])
-def test_what_others_can_write_is_neither_taken_nor_written(cache: Path, of: str) -> None:
-    part = recording(cache)
-    part.write_bytes(b"\xa8\xab\x0b\xf0")
-    (shared, *_) = java.archive_options()
-    kept = Path(shared.partition("=")[2])
+def test_what_others_can_write_is_neither_taken_nor_written(
+    cache: Path, prepared: Callable[[], list[Path]], of: str
+) -> None:
+    (kept,) = prepared()
     (cache if of == "folder" else kept).chmod(0o777)
     assert java.archive_options() == []
+    kept.unlink()
+    assert bool(prepared()) == (of == "file")
 
 
 def test_without_a_place_to_keep_it_nothing_is_recorded(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, at_exit: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.parent.mkdir()
     cache.write_text("a file")
-    assert java.archive_options() == []
+    java.prepare_at_exit()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent / "with blanks"))
-    assert java.archive_options() == []
+    java.prepare_at_exit()
+    assert java.archive_options() == at_exit == []
 
 
 @pytest.mark.exhaustive
-def test_java_takes_what_a_session_recorded(tmp_path: Path) -> None:
+def test_java_takes_what_was_recorded_after_a_session(tmp_path: Path) -> None:
     """Sessions as people have them, in an environment without an archive."""
-    session = (
-        "import sys; from pathlib import Path; from sharelag.inputs.spark import java, session\n"
+    nowhere = (
+        "from pathlib import Path; from sharelag.inputs.spark import java\n"
         "java.archive = lambda: Path('nowhere', 'spark.jsa')\n"
+    )
+    session = nowhere + (
+        f"java._LATER = {nowhere + 'java.prepare()'!r}\n"
+        "from sharelag.inputs.spark import session\n"
         "spark = session(spark_master='local[1]'); spark.range(3).count()\n"
         "java = spark._jvm.java.lang.ProcessHandle.current().pid()\n"
-        "print('.jsa' in Path(f'/proc/{java}/maps').read_text().replace('classes.jsa', ''), java)"
+        "print('.jsa' in Path(f'/proc/{java}/maps').read_text().replace('classes.jsa', ''))"
     )
-    taken = []
-    for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", session],
-            env=no_session() | {"XDG_CACHE_HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        is_taken, java = done.stdout.split()
-        taken.append(is_taken)
-        wait_for_end(int(java))
-    assert taken == ["False", "True"]
 
+    def takes() -> str:
+        command = [sys.executable, "-c", session]
+        environment = no_session() | {"XDG_CACHE_HOME": str(tmp_path)}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
 
-def wait_for_end(process: int) -> None:
-    """Wait until a process has ended, which writes what it recorded then."""
-    descriptor = os.pidfd_open(process) if Path(f"/proc/{process}").exists() else None
-    if descriptor is not None:
-        select.select([descriptor], [], [], 120)
-        os.close(descriptor)
+    assert takes() == "False\n"
+    wait_until(lambda: any(tmp_path.glob("sharelag/*.jsa")), "classes are recorded", timeout=400)
+    assert takes() == "True\n"
 
 
 @pytest.mark.exhaustive
@@ -206,7 +227,7 @@ def test_what_a_failed_job_has_recorded_is_removed(
     monkeypatch.setattr(java, "archive", lambda: tmp_path / "spark.jsa")
     writes = (
         "import os, sys; "
-        "sys.exit(open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').close() or 1)"
+        "sys.exit(open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').write('all') * 0 or 1)"
     )
     monkeypatch.setattr(java, "_COMMAND", writes)
     assert java.record("lag") is None

@@ -97,19 +97,20 @@ def _load_kernels() -> None:
     from sharelag.replay.changes import fill_history
 
     if compiled.is_cached(fill_history):  # the last one below
-        _use_kernels()
+        use_kernels()
         return
     compiled.WORTH_IT = _WORTH_COMPILING
     if os.fork() == 0:
         try:
             os.nice(19)
             _end_with_parent()
-            _use_kernels()
+            use_kernels()
         finally:  # whatever happens: it must not become another daemon
             os._exit(0)
 
 
-def _use_kernels() -> None:
+def use_kernels() -> None:
+    """Take the compiled kernels of an answer; numba compiles them where it never has."""
     import numba  # noqa: F401  # compiled kernels then are used for any amount of work
 
     from sharelag.replay import replay_arrow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import glob
 import os
 import re
@@ -31,21 +32,74 @@ _ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "M
 #: Seconds in which Java has written an archive, for sure.
 _LONG = 3600
 _COMMAND = "from sharelag.cli import main; main()"
+#: What asks for the classes and kernels of an answer.
+_QUESTION = ("lag", "--capture", "demo", "--engine", "spark")
+_LATER = "import os; os.nice(19); from sharelag.inputs.spark.java import prepare; prepare()"
 
 
 def archive_options() -> list[str]:
-    """Return Java options for a quick start, or for recording what makes the next one quick."""
+    """Return Java options for a quick start; none where no classes have been recorded."""
+    there = _place()
+    if there is None or not there.is_file():
+        return []
+    return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
+
+
+def prepare_at_exit() -> None:
+    """Let the end of this process begin another, which prepares for later sessions.
+
+    Not the session itself: a Java that records is slower, a first answer by half.
+    """
+    there = _place()
+    if there is not None and not there.exists():
+        atexit.unregister(_begin)  # a second session of this process
+        atexit.register(_begin)
+
+
+def _begin() -> None:
+    with suppress(OSError):  # later sessions are slower, and try again
+        subprocess.Popen(
+            [sys.executable, "-c", _LATER],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def prepare() -> None:
+    """Compile kernels and record classes for later sessions."""
+    from sharelag.inputs.spark.daemon import use_kernels
+
+    there = _place()
+    # Another process may be at it, or have done it.
+    if there is None or there.exists() or any(there.parent.glob(_parts_of(there))):
+        return
+    _part(there).touch()
+    use_kernels()
+    if record(*_QUESTION, there=there):
+        for old in there.parent.glob(f"*-{_environment()}.jsa"):  # of another Spark or Java
+            if old != there:
+                old.unlink()
+
+
+def _environment() -> str:
+    """Return what names this environment: Java compares the places of the jars."""
+    return blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
+
+
+def _place() -> Path | None:
+    """Return where the archive is, or may be kept; None where neither is known.
+
+    Java does not write an archive while it reads one: there is no place while it records.
+    """
     if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
-        return []  # Java does not write an archive while it reads one
+        return None
     there = archive()
     if there is not None and not there.is_file():
         there = _kept(there.stem)
     # Options with blanks would be split.
-    if there is None or " " in str(there):
-        return []
-    if there.is_file():
-        return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
-    return [f"{_RECORDING}={_part(there)}", _SILENT]
+    return None if " " in str(there) else there
 
 
 def archive() -> Path | None:
@@ -59,22 +113,13 @@ def archive() -> Path | None:
 
 
 def _kept(name: str) -> Path | None:
-    """Return the path of an archive in the user's cache folder; None where none may be kept.
-
-    What an earlier session's Java has written to its end takes the archive's name.
-    """
+    """Return the path of an archive in the user's cache folder; None where none may be kept."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
-    # Java compares the places of the jars: each environment has a separate archive.
-    environment = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
-    there = folder / f"{name}-{environment}.jsa"
+    there = folder / f"{name}-{_environment()}.jsa"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for part in folder.glob(f"{glob.escape(there.stem)}.*.part"):
-            if _is_whole(part):
-                for old in folder.glob(f"*-{environment}.jsa"):  # of another Spark or Java
-                    old.unlink()
-                part.replace(there)
-            elif time.time() - part.stat().st_mtime > _LONG:  # its Java was killed
+        for part in folder.glob(_parts_of(there)):
+            if time.time() - part.stat().st_mtime > _LONG:  # its Java was killed
                 part.unlink()
         is_safe = all(map(_is_ours, (folder, *([there] if there.exists() else []))))
     except OSError:  # a read-only place, or another session that does the same
@@ -86,10 +131,8 @@ def _part(there: Path) -> Path:
     return there.with_suffix(f".{os.getpid()}.part")
 
 
-def _is_whole(part: Path) -> bool:
-    """Whether Java wrote all of an archive: its first bytes come last."""
-    with part.open("rb") as file:
-        return _is_ours(part) and any(file.read(4))
+def _parts_of(there: Path) -> str:
+    return f"{glob.escape(there.stem)}.*.part"
 
 
 def _is_ours(path: Path) -> bool:
@@ -111,12 +154,13 @@ def java_build() -> str | None:
     return said[1] if said else None
 
 
-def record(*question: str) -> Path | None:
+def record(*question: str, there: Path | None = None) -> Path | None:
     """Run a command of ``sharelag`` on Spark and record the classes that it loads.
 
-    Returns the archive; None if the command failed, or Java wrote none.
+    Returns the archive, by default that of the environment; None if the command failed, or Java
+    wrote none.
     """
-    there = archive()
+    there = there or archive()
     if there is None:
         return None
     there.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +171,7 @@ def record(*question: str) -> Path | None:
     answer = subprocess.run(
         [sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False
     )
-    if answer.returncode or not part.is_file():
+    if answer.returncode or not part.exists() or not part.stat().st_size:
         part.unlink(missing_ok=True)
         return None
     return part.replace(there)

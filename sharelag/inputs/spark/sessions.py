@@ -276,6 +276,8 @@ def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
     suits = local_settings() if here else RUNTIME | STARTED
     chosen = {name: value for name, value in suits.items() if name not in given}
     with notice("starting Spark on this machine" if here else f"starting Spark on {master}"):
+        if here:
+            java.prepare_at_exit()
         java.start({"spark.app.name": app_name} | chosen | wanted)
         return _make_session(app_name, chosen | wanted)
 
