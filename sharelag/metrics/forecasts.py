@@ -261,8 +261,12 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     told = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
     was_reset = (np.diff(state["start_offset"], axis=1) < 0).any(axis=1) & has_state.all(axis=1)
     reasons = np.select(
-        [~has_state[:, -1], was_reset],
-        ["its state then is not known", "its start offset was set back"],
+        [~has_state[:, -1], was_reset, is_known[:, -1] & is_age],
+        [
+            "its state then is not known",
+            "its start offset was set back",
+            "when its oldest record came is not known",
+        ],
         "where its log ended then is not known",
     )
     told &= ~was_reset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sharelag.tables.table import Column, Own, Table, declare, view
+from sharelag.tables.table import Column, Own, Table, declare
 from sharelag.tables.table import Format as F
 
 declare(
