@@ -58,6 +58,8 @@ KEY = (*SHARE_PARTITION, "as_of", "forecast")
 _POINTS = np.array([(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2])
 _NAMES = ("low_ms", "middle_ms", "high_ms")
 _MS = timedelta(milliseconds=1)
+#: Products of whole numbers and tenths may be that much less or more than whole.
+_TINY = 1e-9
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -197,7 +199,7 @@ def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> _Floats:
     among = (count + 1)[:, np.newaxis] * np.stack(
         [outside / 2, np.full(len(kinds), 0.5), 1 - outside / 2], axis=1
     )
-    among[:, 0], among[:, 1:] = np.floor(among[:, 0]), np.ceil(among[:, 1:])
+    among[:, 0], among[:, 1:] = np.floor(among[:, 0] + _TINY), np.ceil(among[:, 1:] - _TINY)
     at = np.clip(among.astype(np.int64), 1, count[:, np.newaxis]) - 1 + first[:, np.newaxis]
     enough = (mine >= 0) & (count[mine] >= LEAST)
     return np.where(enough[:, np.newaxis], errors[at[mine]], np.nan)

@@ -27,7 +27,7 @@ from sharelag.metrics.forecasts import (
 from sharelag.model import iso, milliseconds
 from sharelag.tables import views
 from sharelag.tables.arrow import keys
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, percent
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
 from sharelag.workbench.questions.timeline import lags_at
@@ -97,7 +97,9 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
             if row["crps_ms"] >= row["rate_crps_ms"]
             else "not shown yet: too few to compare with lag / rate"
         )
-        said.append(f"of {what} at {CONFIDENCE:.0%}, {row['covered']:.0%} came true; {compared}")
+        said.append(
+            f"of {what} at {percent(CONFIDENCE)}, {percent(row['covered'])} came true; {compared}"
+        )
     return said
 
 
@@ -148,7 +150,7 @@ def score_due(begun: Reading, kept: pa.Table) -> pa.Table:
     lag, now = begun.table("lag"), begun.evidence.as_of
     # What is due later than the last known ends of logs can be told by a later reading.
     last = pc.max(lag.column("as_of")).as_py() or now
-    is_due = pc.less_equal(kept.column("due_at"), pa.scalar(last, schemas.TIMESTAMP))
+    is_due = pc.less(kept.column("due_at"), pa.scalar(last, schemas.TIMESTAMP))
     due = kept.filter(pc.and_(pc.is_null(kept.column("outcome")), is_due))
     if begun.choice.groups:
         chosen = pa.array(sorted(begun.choice.groups), pa.string())
