@@ -18,7 +18,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.forecasts import calibration
 from sharelag.reports import cells
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
-from tests.support.command import read
+
 from tools import forecasts_page
 
 _FIRST = datetime(2026, 11, 23, 12, 20, tzinfo=UTC)
@@ -46,11 +46,11 @@ def test_a_later_run_scores_what_is_due_once(tmp_path: Path) -> None:
     assert kept.num_rows == made.table.num_rows + later.table.num_rows
     told = kept.filter(pc.is_valid(kept.column("outcome")))
     assert told.num_rows == made.table.num_rows
-    # Nobody works on returns: its age grew by the two minutes, as everything says.
+    # Nobody works on returns: its age grew by the two minutes. Ends of logs were noted every 40 s.
     row = next(one for one in told.to_pylist() if one["group_id"] == "returns-desk")
     assert row["drain"] == "nobody"
     assert row["outcome"] == "no interval"
-    assert row["actual_ms"] == pytest.approx(row["trend_ms"], rel=0.05)
+    assert row["actual_ms"] == pytest.approx(row["trend_ms"], abs=40_000)
     # The ledger is only appended to: the forecast is there as it was made, and with its outcome.
     assert (
         DeltaTable(str(ledger)).to_pyarrow_dataset().count_rows() == kept.num_rows + told.num_rows
