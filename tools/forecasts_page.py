@@ -136,7 +136,7 @@ def _ends(scenario: Scenario, timeline: pa.Table) -> pa.Table:
 def table(ledgers: dict[str, pa.Table]) -> str:
     """Return what came of forecasts as a table of Markdown."""
     names = "histories, forecast of, scored, came true, CRPS, of lag / rate, interval score"
-    lines = [f"| {' | '.join(names.split(', '))} | cannot be told |", "|---|---" + "|--:" * 6 + "|"]
+    lines = [f"| {' | '.join(names.split(', '))} | not known |", "|---|---" + "|--:" * 6 + "|"]
     for name, rows in (ledgers | {"all": pa.concat_tables(ledgers.values())}).items():
         for row in calibration(rows).to_pylist():
             if row["scored"]:

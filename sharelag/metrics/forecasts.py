@@ -13,7 +13,7 @@ Rates do change, and then the errors before say too little. So the share that an
 follows what came: each miss makes the next one wider, each hit a little narrower (adaptive
 conformal inference, Gibbs and Candès 2021), whatever the errors are distributed like.
 
-Every forecast is of one horizon, so all of them are due, whatever comes: those that come early do
+Every forecast is due after its horizon, whatever comes: those that come early do
 not count before others. A drain that takes longer than the horizon is not forecast.
 """
 
@@ -41,7 +41,7 @@ from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys
 
 AGE, DRAIN = "age", "drain"
-CAME_TRUE, MISSED, UNTOLD, NO_INTERVAL = "came true", "missed", "cannot be told", "no interval"
+CAME_TRUE, MISSED, UNTOLD, NO_INTERVAL = "came true", "missed", "not known", "no interval"
 #: The share of outcomes that an interval should hold.
 CONFIDENCE = 0.8
 #: Errors that an interval is made of, at least: of fewer than nine none would hold 80 %.
@@ -108,8 +108,7 @@ def make_forecasts(
             (DRAIN, waits & drains, np.stack([drain, drain]).astype(np.float64)),
         )
     ]
-    most = np.concatenate([(age + span)[known], np.full((waits & drains).sum(), span)])
-    return _add_intervals(pa.concat_tables(made), as_table(past), most)
+    return _add_intervals(pa.concat_tables(made), as_table(past))
 
 
 def _forecasts(
@@ -134,8 +133,8 @@ def _moments(at: int, count: int) -> pa.Array:
     return known_times(np.full(count, at), np.ones(count, bool))
 
 
-def _add_intervals(made: pa.Table, past: pa.Table, most: _Floats) -> pa.Table:
-    """Add intervals by the errors of the past; ``most`` is beyond what can come."""
+def _add_intervals(made: pa.Table, past: pa.Table) -> pa.Table:
+    """Add intervals by the errors of the past."""
     points = np.full((made.num_rows, len(_POINTS)), np.nan)
     for names in (("forecast",), ("forecast", "drain")):
         found = _points(past, keys(past, names), keys(made, names))
@@ -144,7 +143,8 @@ def _add_intervals(made: pa.Table, past: pa.Table, most: _Floats) -> pa.Table:
     is_age = mask(pc.equal(made.column("forecast"), AGE))[:, np.newaxis]
     with np.errstate(over="ignore"):
         values = np.where(is_age, trend + points * span, np.maximum(trend, 1) * np.exp(points))
-    values = np.clip(values, 0, most[:, np.newaxis])
+    # An age is interpolated at both moments, so it may seem to grow faster than time.
+    values = np.clip(values, 0, np.where(is_age, np.inf, span))
     for number, (name, rounded) in enumerate(
         zip(_NAMES, (np.floor, np.rint, np.ceil), strict=True)
     ):

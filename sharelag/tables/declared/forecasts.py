@@ -15,7 +15,7 @@ FORECASTS = Table(
     "group_id topic topic_id partition",
     Own("as_of", "when it was made"),
     "forecast",
-    Column("due_at", F.TIME, "when it can be told what became of it", "DUE"),
+    Column("due_at", F.TIME, "when its outcome comes", "DUE"),
     "drain",
     Own("effective_lag", "unfinished offsets when it was made"),
     Column("rate_ms", F.DURATION, "what lag / rate says: of an age, lag then / arrival rate",
@@ -28,10 +28,10 @@ FORECASTS = Table(
            "null likewise", "ABOUT"),
     Column("high_ms", F.DURATION, "upper end of that interval; null likewise", "TO"),
     Column("actual_ms", F.DURATION, "what came; of a drain, the time until the forecast was due "
-           "where it took longer; null: not due, or it cannot be told"),
-    Column("outcome", F.TEXT, "came true, missed, cannot be told, or no interval; null: not due"),
-    Own("reason", "why it cannot be told"),
-    Column("scored_at", F.TIME, "moment of the reading that told; null: not due"),
+           "where it took longer; null: not due, or not known"),
+    Column("outcome", F.TEXT, "came true, missed, not known, or no interval; null: not due"),
+    Own("reason", "why the outcome is not known"),
+    Column("scored_at", F.TIME, "moment of the reading that scored it; null: not due"),
     view="group_id topic partition forecast drain due_at low_ms middle_ms high_ms rate_ms",
 )  # fmt: skip
 
@@ -47,7 +47,7 @@ CALIBRATION = Table(
            "number it is the absolute error", "LAG/RATE-CRPS-MS"),
     Column("interval_score_ms", F.RATIO, "interval (Winkler) score of the 80 % intervals (mean)"),
     Column("shown", F.FLAG, "whether it beats lag / rate by the CRPS: otherwise it is not shown"),
-    Column("untold", F.COUNT, "due forecasts whose outcome cannot be told"),
+    Column("untold", F.COUNT, "due forecasts whose outcome is not known"),
     Column("not_due", F.COUNT, "forecasts whose outcome is not due"),
     view="forecast scored came_true covered crps_ms rate_crps_ms interval_score_ms shown untold "
          "not_due",

@@ -148,7 +148,7 @@ def _latest(rows: pa.Table) -> pa.Table:
 def score_due(begun: Reading, kept: pa.Table) -> pa.Table:
     """Score the forecasts that are due at the moment of a reading, of what was chosen in it."""
     lag, now = begun.table("lag"), begun.evidence.as_of
-    # What is due later than the last known ends of logs can be told by a later reading.
+    # What is due later than the last known ends of logs is scored by a later reading.
     last = pc.max(lag.column("as_of")).as_py() or now
     is_due = pc.less(kept.column("due_at"), pa.scalar(last, schemas.TIMESTAMP))
     due = kept.filter(pc.and_(pc.is_null(kept.column("outcome")), is_due))
