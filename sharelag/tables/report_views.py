@@ -63,6 +63,7 @@ OTHERWISE = in_words(
     lag_end="Lag at the end",
     low="From",
     high="To",
+    drain_ms="Drained after",
     lag_max="Highest lag",
     age_max_ms="Oldest record",
     alert_at="Alert at",

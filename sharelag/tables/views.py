@@ -107,7 +107,7 @@ DECISION = view(
 )
 #: A span of the past: what happened, the same simulated, and what would have been otherwise.
 OTHERWISE = view(
-    "variant lag_end low high lag_max age_max_ms alert_at alert_share member_hours",
+    "variant lag_end low high drain_ms lag_max age_max_ms alert_at alert_share member_hours",
     meanings={
         "low": "a single run does not end below",
         "high": "a single run does not end above",

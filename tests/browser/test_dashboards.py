@@ -171,6 +171,7 @@ def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `tests/widgets/test_what_if.py` shows it without a browser
 def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Watched) -> None:
     page, board = opened.page, cell(opened.page, LAB)
     board.get_by_role("button", name="Run", exact=True).click()

@@ -177,33 +177,6 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
     assert row_of(board, "members")["age"] == ""
 
 
-@pytest.mark.exhaustive  # `test_what_if.py` runs the Python of a lab
-@pytest.mark.parametrize("name", ["heads", "lag-aware", "members"])
-def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
-    bench = sharelag.open("head_of_line", engine="local")
-    board = Now(bench)
-    assert board.what_if.copies == []
-    if name == "heads":  # the button of the cause that it cures
-        assert row_of(board, "heads")["why"] == ""
-        fixes = {card["cause"]: (card["fix"], card["why"]) for card in board.cards.cards}
-        assert fixes["head_of_line"] == ("heads", "")
-        board.cards._handle_custom_msg({"fix": "heads"}, [])
-        assert board.join(300)
-        assert row_of(board, "heads")["age"]
-    else:
-        press(board, name)
-    assert board.comparison is not None
-    ((of, code),) = board.what_if.copies
-    assert of == name
-    before, last = code.rsplit("\n", 1)
-    found: dict[str, Any] = {"bench": bench}
-    exec(f"{before}\nfound = {last}", found)
-    assert found["found"].runs.equals(board.comparison.runs)
-    assert found["found"].projected.equals(board.comparison.projected)
-    drawn = {trace.name for trace in board.over_time.view.figure.data}
-    assert {trace.name for trace in found["curves"].data if trace.name} <= drawn
-
-
 def test_what_cannot_help_says_why_and_is_not_simulated() -> None:
     healthy = Now(sharelag.open("no_members", engine="local"))
     assert row_of(healthy, "heads")["why"] == NOTHING_STUCK
