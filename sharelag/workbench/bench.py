@@ -124,7 +124,7 @@ class Workbench(Opened):
     def forecasts(self, ledger: str | Path, horizon: str | timedelta = "5m") -> Result:
         """Forecast age and drain of the lag, and score the forecasts that are due.
 
-        Both are appended to a Delta table, by which intervals are made and graded.
+        As `sharelag.schemas.FORECASTS`; its notes say how often such forecasts came true.
 
         Parameters
         ----------
@@ -132,12 +132,6 @@ class Workbench(Opened):
             The folder of that table, one per cluster; created if missing.
         horizon : str or timedelta
             After how long ages are forecast; a drain that takes longer is not.
-
-        Returns
-        -------
-        Result
-            `sharelag.schemas.FORECASTS` of this moment, without the intervals of methods that were
-            further off than lag / rate; its title says how often such forecasts came true.
 
         Raises
         ------
