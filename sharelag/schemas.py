@@ -14,6 +14,7 @@ from sharelag.tables.conform import require_conformable as require_conformable
 from sharelag.tables.declared import (
     answers,
     dead_letters,
+    forecasts,
     groups,
     lag,
     records,
@@ -108,6 +109,9 @@ SCANNED = answers.SCANNED.schema
 RECONCILED = answers.RECONCILED.schema
 RECLAIMABLE = answers.RECLAIMABLE.schema
 ARCHIVED = answers.ARCHIVED.schema
+
+FORECASTS = forecasts.FORECASTS.schema
+CALIBRATION = forecasts.CALIBRATION.schema
 
 REQUESTS = requests.REQUESTS.schema
 ACQUISITIONS = requests.ACQUISITIONS.schema

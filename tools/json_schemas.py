@@ -55,6 +55,7 @@ _IN_PART = _LACKING | {
 #: Answers from records that may be partial, beside those with `_IN_PART`.
 _FROM_RECORDS = (
     *("windows-since", "history", "history-events", "history-every", "explain", "progress"),
+    "forecasts",
     *("imbalance", "imbalance-verdict", "reconcile", "groups", "members", "brokers"),
     *("plan-reset", "plan-delete", "dlq", "dlq-redrive", "settings", "settings-drift"),
     *("health", "health-findings", "health-snapshots"),
@@ -93,6 +94,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "history-every": properties(schemas.TIMELINE),
         "explain": properties(schemas.CAUSES),
         "progress": properties(schemas.PROGRESS),
+        "forecasts": properties(schemas.FORECASTS),
         "imbalance": properties(schemas.IMBALANCE),
         "imbalance-verdict": properties(SKEW),
         "reconcile": properties(RECONCILED),

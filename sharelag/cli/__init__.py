@@ -57,7 +57,7 @@ class _Warning(logging.Formatter):
 
 #: Commands and the modules that they are in; a module is imported when its command is used.
 _HOMES = {
-    **dict.fromkeys(("explain", "progress", "imbalance"), "explain"),
+    **dict.fromkeys(("explain", "progress", "forecasts", "imbalance"), "explain"),
     **dict.fromkeys(("groups", "members", "brokers"), "groups"),
     **dict.fromkeys(("requests", "consumed", "metrics"), "requests"),
     **dict.fromkeys(("health", "reconcile"), "health"),

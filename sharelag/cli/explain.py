@@ -1,8 +1,9 @@
-"""`sharelag explain`, `progress` and `imbalance`: why there is lag, and where it is going."""
+"""`sharelag explain`, `progress`, `forecasts`, `imbalance`: why there is lag, where it goes."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -103,3 +104,32 @@ def progress(output: str, sort: str | None, top: int | None, **options: Any) -> 
     bounds; MARGIN is the time until unread records are deleted. People get the oldest lag first.
     """
     return print_answer("progress", output, options, order=Order(sort, top), unit="")
+
+
+@command(INPUT, CHOICE, ANSWER, OVER)
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The Delta table that keeps forecasts and what became of them, one per cluster; created "
+    "if missing.",
+)
+@click.option(
+    "--horizon",
+    type=Duration(timedelta(seconds=1)),
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    help="After how long ages are forecast; a drain that takes longer is not.",
+)
+def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> int | None:
+    """Forecast age and drain of the lag, and score the forecasts that are due.
+
+    FROM to TO should hold 80 % of outcomes; both are `-` until enough forecasts like it were
+    scored, and where such intervals were further off than lag / rate. How often they came true is
+    said beside the table. Run it at regular moments: each run scores what has come due since.
+    """
+    return print_answer(
+        "forecasts", output, options, unit="forecast", ledger=str(ledger), horizon=horizon
+    )

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Keep watch": {
         "check": "sharelag check --rules rules.yaml --capture demo",
+        "forecasts": "sharelag forecasts --ledger ledger --capture demo",
         "report": "sharelag report daily --capture demo",
         "export": "sharelag export serve --bootstrap-server broker:9092",
         "mcp": "sharelag mcp --capture demo",

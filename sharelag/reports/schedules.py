@@ -24,7 +24,7 @@ from sharelag.reports.cron import calendar, cron_for_all, zone_checked
 from sharelag.version import __version__
 
 #: Parameters that hold a path on this machine.
-LOCAL = ("capture", "segments", "rules", "previous", "command_config")
+LOCAL = ("capture", "segments", "rules", "ledger", "previous", "command_config")
 #: Schedulers that run the notebook themselves, so that only the executed notebook is made.
 NOTEBOOK_ONLY = ("airflow", "jupyter-scheduler")
 _UTC = "Etc/UTC"

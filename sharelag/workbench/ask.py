@@ -35,6 +35,7 @@ QUESTIONS = {
     **dict.fromkeys(("plan_reset", "plan_delete"), "planned"),
     "dead_letters": "dead_letters",
     "redrive": "dead_letters",
+    "forecasts": "forecasts",
 }
 #: Tables that are known without the state after each record.
 WITHOUT_HISTORY = frozenset(

@@ -28,6 +28,7 @@ from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
 from sharelag.workbench.questions.windows import MOST_MOMENTS
 from sharelag.workbench.result import Result
+from sharelag.workbench.spans import span
 from sharelag.workbench.views import Dashboard, Strip, load_view
 
 if TYPE_CHECKING:
@@ -119,6 +120,25 @@ class Workbench(Opened):
         As `sharelag.schemas.PROGRESS`, one row per share partition.
         """
         return self.ask("progress", group=group)
+
+    def forecasts(self, ledger: str | Path, horizon: str | timedelta = "5m") -> Result:
+        """Forecast age and drain of the lag, and score the forecasts that are due.
+
+        As `sharelag.schemas.FORECASTS`; its notes say how often such forecasts came true.
+
+        Parameters
+        ----------
+        ledger : str or path
+            The folder of that table, one per cluster; created if missing.
+        horizon : str or timedelta
+            After how long ages are forecast; a drain that takes longer is not.
+
+        Raises
+        ------
+        InputError
+            deltalake or scoringrules is not installed, or the table cannot be read or written.
+        """
+        return self.ask("forecasts", ledger=str(ledger), horizon=span(horizon))
 
     def windows(self, group: str | None = None) -> Result:
         """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.

@@ -52,6 +52,7 @@ SECTIONS: dict[str, list[str]] = {
     ],
     "Look it up": [
         "docs/commands.md",
+        "docs/forecasts.md",
         "docs/frames.md",
         "docs/generations.md",
         "docs/requests.md",

@@ -1,4 +1,4 @@
-"""Delta tables that are replaced as a whole, by deltalake: no jar, no Spark."""
+"""Delta tables that are replaced as a whole or extended, by deltalake: no jar, no Spark."""
 
 from __future__ import annotations
 
@@ -51,6 +51,23 @@ def replace_table(place: Path | str, table: pa.Table, name: str, about: Mapping[
             schema_mode="overwrite",  # an older version may have written another schema
             name=name,
             configuration=_SETTINGS,
+            commit_properties=CommitProperties(custom_metadata=dict(about)),
+        )
+
+
+def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:
+    """Append rows to a table in one commit, or create it with a name.
+
+    ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
+    """
+    from deltalake import CommitProperties, write_deltalake
+
+    with translate_errors(f"cannot write to {place}"):
+        write_deltalake(
+            str(place),
+            _in_microseconds(table),
+            mode="append",
+            name=name,
             commit_properties=CommitProperties(custom_metadata=dict(about)),
         )
 

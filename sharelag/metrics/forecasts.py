@@ -1,0 +1,374 @@
+"""Forecasts of the lag, what became of them, and how often such forecasts came true.
+
+    age      the oldest record ages by 1 - completion rate / arrival rate a second
+    drain    lag / (completion rate - arrival rate), as `sharelag.metrics.rates` has it
+    error    (actual - trend) / horizon of an age, log(actual / trend) of a drain
+
+Student's interval of a mean rate says how well the rate is known, not how well it foretells: it may
+change. So an interval is made of the errors of earlier forecasts of the same kind and course
+(`drain`), of which nothing is assumed but that those to come are like them (conformal prediction).
+Of n errors the k-th smallest is the point below which k of n + 1 lie.
+
+Rates do change, and then the errors before say too little. So the share that an interval leaves out
+follows what came: each miss makes the next one wider, each hit a little narrower (adaptive
+conformal inference, Gibbs and Candès 2021), whatever the errors are distributed like.
+
+Every forecast is due after its horizon, whatever comes: those that come early do
+not count before others. A drain that takes longer than the horizon is not forecast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.metrics.age import end_at, known_ends, time_of
+from sharelag.metrics.columns import floats, integers, known_times, mask, numbers, table_of
+from sharelag.metrics.rates import DRAINS
+from sharelag.model import milliseconds
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, beside, flat, keys
+
+AGE, DRAIN = "age", "drain"
+CAME_TRUE, MISSED, UNTOLD, NO_INTERVAL = "came true", "missed", "not known", "no interval"
+#: The share of outcomes that an interval should hold.
+CONFIDENCE = 0.8
+#: Errors that an interval is made of, at least: of fewer than nine none would hold 80 %.
+LEAST = 20
+#: By how much a miss makes the next interval wider, as a share of outcomes. Twice or a quarter of
+#: it changes the coverage in docs/forecasts.md by less than one in a hundred.
+_GAIN = 0.02
+#: A lag is gone at this part of what it was: as `sharelag.metrics.rates.lag_began` has it.
+LITTLE = 0.05
+#: Equal parts of the time of a forecast, at whose ends the lag is looked at.
+STEPS = 30
+#: A share partition has one forecast of a kind as of a moment.
+KEY = (*SHARE_PARTITION, "as_of", "forecast")
+_POINTS = np.array([(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2])
+_NAMES = ("low_ms", "middle_ms", "high_ms")
+_MS = timedelta(milliseconds=1)
+#: Products of whole numbers and tenths may be that much less or more than whole.
+_TINY = 1e-9
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+
+
+def make_forecasts(
+    progress: Arrow, lag: Arrow, past: Arrow, as_of: datetime, horizon: timedelta
+) -> pa.Table:
+    """Make forecasts of every share partition with lag.
+
+    Parameters
+    ----------
+    progress, lag : Arrow
+        `sharelag.schemas.PROGRESS` and `LAG` of one moment.
+    past : Arrow
+        `sharelag.schemas.FORECASTS` that were made before, each once.
+    as_of : datetime
+        That moment.
+    horizon : timedelta
+        After how long ages are forecast, and drains at most.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.FORECASTS` without outcomes.
+    """
+    now, span, rows = milliseconds(as_of), horizon // _MS, as_table(progress)
+    of_lag = beside(keys(rows, SHARE_PARTITION), lag, SHARE_PARTITION)
+    (left, is_known), (age, is_aged) = numbers(of_lag, "effective_lag"), numbers(rows, "age_ms")
+    (drain, drains), waits = numbers(rows, "drain_ms"), is_known & (left > 0)
+    drains &= mask(pc.equal(rows.column("drain"), DRAINS)) & (drain > 0) & (drain <= span)
+    arrives, finishes = floats(rows.column("arrival_rate")), floats(rows.column("completion_rate"))
+    later = np.maximum(left + (arrives - finishes) * span / 1000, 0)
+    some = arrives > 0
+    each = np.where(some, arrives, 1)
+    rate = np.where(some, later * 1000 / each, np.where(later > 0, np.inf, 0))
+    # Where nothing arrives, the next record is as old as the oldest, until none is left.
+    trend = age + span * np.where(some, 1 - finishes / each, np.where(later > 0, 1, -np.inf))
+    ages = np.stack([np.minimum(rate, age + span), np.clip(trend, 0, age + span)])
+    known = waits & is_aged & ~np.isnan(arrives) & ~np.isnan(finishes)
+    made = [
+        _forecasts(rows, kind, np.flatnonzero(is_made), found, left, now, span)
+        for kind, is_made, found in (
+            (AGE, known, ages),
+            (DRAIN, waits & drains, np.stack([drain, drain]).astype(np.float64)),
+        )
+    ]
+    return _add_intervals(pa.concat_tables(made), as_table(past))
+
+
+def _forecasts(
+    rows: pa.Table, kind: str, place: _Ints, found: _Floats, left: _Ints, now: int, span: int
+) -> pa.Table:
+    chosen = rows.take(pa.array(place))
+    columns: dict[str, Any] = {
+        name: flat(chosen.column(name)) for name in (*SHARE_PARTITION, "topic", "drain")
+    }
+    columns |= {
+        "as_of": _moments(now, len(place)),
+        "forecast": pa.repeat(kind, len(place)),
+        "due_at": _moments(now + span, len(place)),
+        "effective_lag": pa.array(left[place]),
+        "rate_ms": pa.array(np.rint(found[0, place]).astype(np.int64)),
+        "trend_ms": pa.array(np.rint(found[1, place]).astype(np.int64)),
+    }
+    return table_of(columns, schemas.FORECASTS, pad=True)
+
+
+def _moments(at: int, count: int) -> pa.Array:
+    return known_times(np.full(count, at), np.ones(count, bool))
+
+
+def _add_intervals(made: pa.Table, past: pa.Table) -> pa.Table:
+    """Add intervals by the errors of the past."""
+    points = np.full((made.num_rows, len(_POINTS)), np.nan)
+    for names in (("forecast",), ("forecast", "drain")):
+        found = _points(past, keys(past, names), keys(made, names))
+        points = np.where(np.isnan(found), points, found)
+    trend, span = _column(made, "trend_ms")[:, np.newaxis], _span(made)[:, np.newaxis]
+    is_age = mask(pc.equal(made.column("forecast"), AGE))[:, np.newaxis]
+    with np.errstate(over="ignore"):
+        values = np.where(is_age, trend + points * span, np.maximum(trend, 1) * np.exp(points))
+    # An age is interpolated at both moments, so it may seem to grow faster than time.
+    values = np.clip(values, 0, np.where(is_age, np.inf, span))
+    for number, (name, rounded) in enumerate(
+        zip(_NAMES, (np.floor, np.rint, np.ceil), strict=True)
+    ):
+        unknown = np.isnan(values[:, number])
+        whole = rounded(np.where(unknown, 0, values[:, number])).astype(np.int64)
+        place = made.schema.get_field_index(name)
+        made = made.set_column(place, made.schema.field(place), pa.array(whole, mask=unknown))
+    return made
+
+
+def _column(rows: pa.Table, name: str) -> _Floats:
+    return numbers(rows, name)[0].astype(np.float64)
+
+
+def _span(rows: pa.Table) -> _Floats:
+    """Return the horizon of each forecast, in milliseconds."""
+    return (integers(rows, "due_at") - integers(rows, "as_of")).astype(np.float64)
+
+
+def _errors(told: pa.Table) -> _Floats:
+    """Return how far off the trend was; infinite where a drain took longer than the horizon."""
+    actual, trend, span = _column(told, "actual_ms"), _column(told, "trend_ms"), _span(told)
+    drained = np.log(np.maximum(actual, 1) / np.maximum(trend, 1))
+    return np.where(
+        mask(pc.equal(told.column("forecast"), AGE)),
+        (actual - trend) / np.maximum(span, 1),
+        np.where(actual >= span, np.inf, drained),
+    )
+
+
+def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> _Floats:
+    """Return the points of the errors of past forecasts with each wanted name, `[wanted, points]`.
+
+    NaN where they are fewer than `LEAST`.
+    """
+    told = pc.is_valid(past.column("actual_ms"))
+    each, past = names.filter(flat(told)), past.filter(told)
+    kinds = pc.unique(each)
+    mine = pc.index_in(wanted, kinds).fill_null(-1).to_numpy().astype(np.int64)
+    if not len(kinds) or not len(mine):
+        return np.full((len(mine), len(_POINTS)), np.nan)
+    code, errors = pc.index_in(each, kinds).to_numpy().astype(np.int64), _errors(past)
+    errors = errors[np.lexsort((errors, code))]
+    count = np.bincount(code, minlength=len(kinds))
+    first = np.cumsum(count) - count
+    missed, true = (
+        np.bincount(code, mask(pc.equal(past.column("outcome"), one)), len(kinds))
+        for one in (MISSED, CAME_TRUE)
+    )
+    outside = 1 - CONFIDENCE
+    outside = np.clip(outside + _GAIN * (outside * (missed + true) - missed), 0, 1)
+    among = (count + 1)[:, np.newaxis] * np.stack(
+        [outside / 2, np.full(len(kinds), 0.5), 1 - outside / 2], axis=1
+    )
+    among[:, 0], among[:, 1:] = np.floor(among[:, 0] + _TINY), np.ceil(among[:, 1:] - _TINY)
+    at = np.clip(among.astype(np.int64), 1, count[:, np.newaxis]) - 1 + first[:, np.newaxis]
+    enough = (mine >= 0) & (count[mine] >= LEAST)
+    return np.where(enough[:, np.newaxis], errors[at[mine]], np.nan)
+
+
+# ---- what became of them -------------------------------------------------------------------------
+
+
+def moments_of(due: Arrow) -> list[datetime]:
+    """Return the moments at which the lag has to be known to score forecasts."""
+    at = pa.array(np.unique(_grid(as_table(due)))).view(schemas.TIMESTAMP)
+    return at.to_pylist()  # type: ignore[no-any-return]
+
+
+def _grid(rows: pa.Table) -> _Ints:
+    begun, due = integers(rows, "as_of"), integers(rows, "due_at")
+    parts: _Ints = (due - begun)[:, np.newaxis] * np.arange(STEPS + 1) // STEPS
+    return begun[:, np.newaxis] + parts
+
+
+def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int) -> pa.Table:
+    """Tell what became of forecasts, as far as it is known.
+
+    Parameters
+    ----------
+    due : Arrow
+        `sharelag.schemas.FORECASTS` that are due.
+    lag : Arrow
+        `sharelag.schemas.LAG` of the reading.
+    timeline : Arrow
+        `sharelag.schemas.TIMELINE` at `moments_of` these.
+    past_offsets : Arrow
+        `sharelag.schemas.OFFSETS` of that time, at any moments.
+    now : int
+        The moment of the reading, in milliseconds.
+
+    Returns
+    -------
+    pyarrow.Table
+        The forecasts with outcomes.
+    """
+    rows, grid = as_table(due), _grid(as_table(due))
+    state, has_state = _states(rows, as_table(timeline), grid)
+    ends = known_ends(lag, past_offsets, now)
+    here = pc.index_in(keys(rows, SHARE_PARTITION), keys(lag, SHARE_PARTITION))
+    # A share partition that is not there any more has a place beyond all others, of no log.
+    places = np.append(ends.rows, len(ends.rows))
+    place = places[here.fill_null(len(ends.rows)).to_numpy().astype(np.int64)]
+    ends = replace(ends, rows=place.repeat(STEPS + 1))
+    start = state["effective_start_offset"]
+    (end, has_end), (since, is_dated) = (
+        (values.reshape(grid.shape), known.reshape(grid.shape))
+        for values, known in (end_at(ends, grid.ravel()), time_of(ends, start.ravel()))
+    )
+    left = np.maximum(end, state["window_end_offset"]) - start - state["window_complete"]
+    left, is_known = np.maximum(left, 0), has_state & has_end
+    age = np.where(left[:, -1] > 0, np.maximum(grid[:, -1] - since[:, -1], 0), 0)
+    drained, has_drained = _drained(left, is_known, grid, numbers(rows, "effective_lag")[0])
+    is_age = mask(pc.equal(rows.column("forecast"), AGE))
+    actual = np.where(is_age, age, drained)
+    told = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
+    was_reset = (np.diff(state["start_offset"], axis=1) < 0).any(axis=1) & has_state.all(axis=1)
+    reasons = np.select(
+        [~has_state[:, -1], was_reset, is_known[:, -1] & is_age],
+        [
+            "its state then is not known",
+            "its start offset was set back",
+            "when its oldest record came is not known",
+        ],
+        "where its log ended then is not known",
+    )
+    told &= ~was_reset
+    (low, has_interval), (high, _) = numbers(rows, "low_ms"), numbers(rows, "high_ms")
+    outcomes = np.select(
+        [~told, ~has_interval, (low <= actual) & (actual <= high)],
+        [UNTOLD, NO_INTERVAL, CAME_TRUE],
+        MISSED,
+    )
+    columns = {name: flat(rows.column(name)) for name in rows.schema.names} | {
+        "actual_ms": pa.array(actual, mask=~told),
+        "outcome": pa.array(outcomes.tolist(), pa.string()),
+        "reason": pa.array(reasons.tolist(), pa.string(), mask=told),
+        "scored_at": _moments(now, len(rows)),
+    }
+    return table_of(columns, schemas.FORECASTS)
+
+
+def _states(rows: pa.Table, timeline: pa.Table, grid: _Ints) -> tuple[dict[str, _Ints], _Bools]:
+    """Return the state of each forecast's share partition at each moment, and where it is known."""
+    names = ("start_offset", "effective_start_offset", "window_end_offset", "window_complete")
+    if not len(timeline) or not len(rows):
+        return dict.fromkeys(names, np.zeros(grid.shape, np.int64)), np.zeros(grid.shape, bool)
+    mine = keys(rows, SHARE_PARTITION)
+    there = pc.index_in(keys(timeline, SHARE_PARTITION), mine).fill_null(-1).to_numpy()
+    time, first = integers(timeline, "as_of"), int(grid.min())
+    width = int(max(grid.max(), time.max())) - first + 1
+    numbered = np.where(time < first, -1, there.astype(np.int64) * width + time - first)
+    order = np.argsort(numbered, kind="stable")
+    wanted = pc.index_in(mine, mine).to_numpy().astype(np.int64)[:, np.newaxis] * width
+    wanted = wanted + grid - first
+    place = np.minimum(np.searchsorted(numbered[order], wanted), len(order) - 1)
+    is_known, found = numbered[order][place] == wanted, {}
+    for name in names:
+        values, known = numbers(timeline, name)
+        found[name] = values[order][place]
+        is_known &= known[order][place]
+    return found, is_known
+
+
+def _drained(left: _Ints, is_known: _Bools, grid: _Ints, was: _Ints) -> tuple[_Ints, _Bools]:
+    """Return how long the lag lasted, at most until it was due, and where that is known."""
+    little = (LITTLE * was).astype(np.int64)
+    gone = is_known & (left <= little[:, np.newaxis])
+    gone[:, 0] = False
+    ever, rows = gone.any(axis=1), np.arange(len(left))
+    first = np.where(ever, np.argmax(gone, axis=1), STEPS)
+    fell = left[rows, first - 1] - left[rows, first]
+    share = np.clip((left[rows, first - 1] - little) / np.maximum(fell, 1), 0, 1)
+    step = grid[rows, first] - grid[rows, first - 1]
+    lasted = grid[rows, first - 1] - grid[:, 0] + np.rint(share * step).astype(np.int64)
+    # Where a moment is not known, it may have been gone then.
+    told = np.cumsum(is_known, axis=1)[rows, first] == first + 1
+    return np.where(ever, lasted, grid[:, -1] - grid[:, 0]), told
+
+
+# ---- how good they are ---------------------------------------------------------------------------
+
+
+@cache
+def scoring_rules() -> ModuleType:
+    """Import `scoringrules` without its compiled forms.
+
+    With numba it compiles dozens of functions at each import, for seconds, of which none is used
+    here: these are a few operations on whole columns.
+    """
+    with patch.dict("sys.modules", {"numba": None}):
+        return import_module("scoringrules")
+
+
+def calibration(forecasts: Arrow) -> pa.Table:
+    """Tell how often forecasts came true, as `sharelag.schemas.CALIBRATION`; a row per kind."""
+    rows, found = as_table(forecasts), []
+    for kind in (AGE, DRAIN):
+        mine = rows.filter(pc.equal(rows.column("forecast"), kind))
+        told = mine.filter(pc.is_in(mine.column("outcome"), pa.array([CAME_TRUE, MISSED])))
+        true = pc.sum(pc.equal(told.column("outcome"), CAME_TRUE)).as_py() or 0
+        row = {
+            "forecast": kind,
+            "scored": told.num_rows,
+            "came_true": true,
+            "untold": pc.sum(pc.equal(mine.column("outcome"), UNTOLD)).as_py() or 0,
+            "not_due": mine.column("outcome").null_count,
+        }
+        if told.num_rows:
+            row |= {"covered": true / told.num_rows} | _scores(told)
+        # Until it has shown that it is better, it is not.
+        found.append(
+            row | {"shown": told.num_rows >= LEAST and row["crps_ms"] < row["rate_crps_ms"]}
+        )
+    return pa.Table.from_pylist(found, schema=schemas.CALIBRATION)
+
+
+def _scores(told: pa.Table) -> dict[str, float]:
+    """Return the means of scores; the CRPS of a single number is its absolute error."""
+    rules = scoring_rules()
+    actual, low, middle, high = (_column(told, name) for name in ("actual_ms", *_NAMES))
+    crps = rules.crps_quantile(actual, np.stack([low, middle, high], axis=1), _POINTS)
+    return {
+        "crps_ms": float(crps.mean()),
+        "rate_crps_ms": float(abs(actual - _column(told, "rate_ms")).mean()),
+        "interval_score_ms": float(rules.interval_score(actual, low, high, 1 - CONFIDENCE).mean()),
+    }

@@ -1,0 +1,165 @@
+"""Forecasts that grade themselves, and the ledger that keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.durations import duration
+from sharelag.engine import Reading
+from sharelag.errors import InputError
+from sharelag.inputs.files.delta import append_rows, open_table, translate_errors
+from sharelag.metrics.forecasts import (
+    CONFIDENCE,
+    KEY,
+    calibration,
+    make_forecasts,
+    moments_of,
+    score,
+)
+from sharelag.model import iso, milliseconds
+from sharelag.tables import views
+from sharelag.tables.arrow import keys
+from sharelag.tables.words import counted, percent
+from sharelag.version import __version__
+from sharelag.workbench.ask import question
+from sharelag.workbench.questions.timeline import lags_at
+from sharelag.workbench.result import Result
+
+if TYPE_CHECKING:
+    from sharelag.workbench.opened import Tables
+
+_NAME = "forecasts of share groups"
+
+
+@question("evidence", "history")
+def forecasts(t: Tables, ledger: str, horizon: timedelta) -> Result:
+    """Forecast age and drain of the lag, score what is due, and keep both in the ledger."""
+    if find_spec("scoringrules") is None:
+        raise InputError("forecasts need scoringrules: pip install 'sharelag[lake]'")
+    evidence, kept = t.bench.evidence(), read_ledger(ledger)
+    scored = score_due(t.read, kept)
+    kept = _latest(pa.concat_tables([kept, scored]))
+    made = make_forecasts(evidence.progress, evidence.lag, kept, evidence.as_of, horizon)
+    is_new = pc.invert(pc.is_in(keys(made, KEY), keys(kept, KEY)))
+    new = pa.concat_tables([scored, made.filter(is_new)])
+    if new.num_rows:
+        about = {"as_of": iso(evidence.as_of), "source": t.read.source.describe()}
+        append_rows(ledger, new, _NAME, about | {"tool_version": __version__})
+    graded = calibration(pa.concat_tables([kept, made.filter(is_new)]))
+    better = graded.filter(graded.column("shown")).column("forecast")
+    told = f"{counted(new.num_rows - scored.num_rows, 'new forecast')}, {scored.num_rows:,} scored"
+    base = t.bench.base_of_evidence()
+    untold = scored.column("actual_ms").null_count
+    return replace(
+        base,
+        title="Forecasts of the lag",
+        table=_show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
+        columns=views.FORECASTS.columns,
+        means=views.FORECASTS.means,
+        notes=(
+            *base.notes,
+            *calibration_sentences(graded),
+            f"in this run {told}",
+        ),
+        unknown=(
+            *((f"what became of {untold:,} of {scored.num_rows:,} due forecasts",) * bool(untold)),
+            *base.unknown,
+        ),
+    )
+
+
+def track_record(ledger: str) -> list[str]:
+    """Say how often the forecasts in a ledger came true."""
+    return calibration_sentences(calibration(read_ledger(ledger)))
+
+
+def calibration_sentences(graded: pa.Table) -> list[str]:
+    """Say how often forecasts came true, by `sharelag.schemas.CALIBRATION`; a sentence per kind."""
+    said = []
+    for row in graded.to_pylist():
+        what = f"{counted(row['scored'], 'forecast')} of {row['forecast']}"
+        if not row["scored"]:
+            said.append(f"no forecast of {row['forecast']} with an interval was scored yet")
+            continue
+        far, rate = (duration(row[name]) for name in ("crps_ms", "rate_crps_ms"))
+        compared = (
+            f"they were off by {far} (CRPS), lag / rate by {rate}"
+            if row["shown"]
+            else f"not shown: lag / rate was off by {rate} (CRPS), they by {far}"
+            if row["crps_ms"] >= row["rate_crps_ms"]
+            else "not shown yet: too few to compare with lag / rate"
+        )
+        said.append(
+            f"of {what} at {percent(CONFIDENCE)}, {percent(row['covered'])} came true; {compared}"
+        )
+    return said
+
+
+def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
+    """Leave out the intervals of kinds that are not better than lag / rate."""
+    for name in ("low_ms", "middle_ms", "high_ms"):
+        place = made.schema.get_field_index(name)
+        column = pc.if_else(better, made.column(name), pa.scalar(None, pa.int64()))
+        made = made.set_column(place, made.schema.field(place), column)
+    return made
+
+
+# ---- the ledger ----------------------------------------------------------------------------------
+
+
+def read_ledger(place: str) -> pa.Table:
+    """Return the forecasts in a ledger, as `FORECASTS`, each once; none where there is no ledger.
+
+    Raises
+    ------
+    InputError
+        It is another table, or cannot be read.
+    """
+    found = open_table(place)
+    if found is None:
+        return schemas.FORECASTS.empty_table()
+    if found.metadata().name != _NAME:
+        raise InputError(f"{place} is not a ledger of forecasts: choose another folder")
+    with translate_errors(f"cannot read {place}"):
+        rows = found.to_pyarrow_table()
+    return _latest(rows.select(schemas.FORECASTS.names).cast(schemas.FORECASTS))
+
+
+def _latest(rows: pa.Table) -> pa.Table:
+    """Return each forecast once, as it was scored if it was.
+
+    A ledger is only appended to, so two runs at once never disturb each other: a forecast that was
+    scored is there twice, and one that two runs scored three times.
+    """
+    is_scored = pc.is_valid(rows.column("outcome"))
+    rows = pa.concat_tables([rows.filter(is_scored), rows.filter(pc.invert(is_scored))])
+    codes = keys(rows, KEY).dictionary_encode().indices.to_numpy()
+    return rows.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
+
+
+def score_due(begun: Reading, kept: pa.Table) -> pa.Table:
+    """Score the forecasts that are due at the moment of a reading, of what was chosen in it."""
+    lag, now = begun.table("lag"), begun.evidence.as_of
+    # What is due later than the last known ends of logs is scored by a later reading.
+    last = pc.max(lag.column("as_of")).as_py() or now
+    is_due = pc.less(kept.column("due_at"), pa.scalar(last, schemas.TIMESTAMP))
+    due = kept.filter(pc.and_(pc.is_null(kept.column("outcome")), is_due))
+    if begun.choice.groups:
+        chosen = pa.array(sorted(begun.choice.groups), pa.string())
+        due = due.filter(pc.is_in(due.column("group_id"), chosen))
+    due = begun.choice.of(due)
+    if not due.num_rows:
+        return due
+    moments, ids = moments_of(due), sorted(pc.unique(lag.column("topic_id")).to_pylist())
+    # When the oldest records came is known by the ends of logs before the forecasts were made.
+    ends = begun.source.past_offsets(ids, moments)
+    ends = pa.concat_tables([ends, begun.evidence.past_offsets])
+    return score(due, lag, lags_at(begun, ends, moments), ends, milliseconds(now))

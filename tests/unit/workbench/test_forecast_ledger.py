@@ -1,0 +1,122 @@
+"""A ledger of forecasts: runs score what is due, make new ones, and say how good they were."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import sharelag
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.metrics.forecasts import LEAST, calibration
+from sharelag.reports import cells
+from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
+from tests.support.command import ask
+from tools import forecasts_page
+
+_FIRST = datetime(2026, 11, 23, 12, 20, tzinfo=UTC)
+_HORIZON = timedelta(minutes=2)
+
+
+def _run(ledger: Path, minutes: int, **options: object) -> sharelag.workbench.Result:
+    at = _FIRST + timedelta(minutes=minutes)
+    with sharelag.open(engine="local", as_of=at, **options) as bench:  # type: ignore[arg-type]
+        return bench.forecasts(ledger, _HORIZON)
+
+
+def test_a_later_run_scores_what_is_due_once(tmp_path: Path) -> None:
+    ledger = tmp_path / "told"
+    made = _run(ledger, 0)
+    assert made.table.schema == schemas.FORECASTS
+    assert made.table.num_rows == read_ledger(str(ledger)).num_rows > 5
+    assert "no forecast of age with an interval was scored yet" in made.notes
+    # The same moment again: nothing is made twice, and nothing is due.
+    again = _run(ledger, 0)
+    assert again.notes[-1] == "in this run 0 new forecasts, 0 scored"
+    later = _run(ledger, 4)
+    assert later.notes[-1].endswith(f", {made.table.num_rows} scored")
+    kept = read_ledger(str(ledger))
+    assert kept.num_rows == made.table.num_rows + later.table.num_rows
+    told = kept.filter(pc.is_valid(kept.column("outcome")))
+    assert told.num_rows == made.table.num_rows
+    # Nobody works on returns: its age grew by the two minutes. Ends of logs were noted every 40 s.
+    row = next(one for one in told.to_pylist() if one["group_id"] == "returns-desk")
+    assert row["drain"] == "nobody"
+    assert row["outcome"] == "no interval"
+    assert row["actual_ms"] == pytest.approx(row["trend_ms"], abs=40_000)
+    # The ledger is only appended to: the forecast is there as it was made, and with its outcome.
+    assert (
+        DeltaTable(str(ledger)).to_pyarrow_dataset().count_rows() == kept.num_rows + told.num_rows
+    )
+    assert _run(ledger, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
+
+
+def test_only_what_is_chosen_is_scored(tmp_path: Path) -> None:
+    _run(tmp_path, 0)
+    _run(tmp_path, 4, groups="analytics")
+    kept = read_ledger(str(tmp_path))
+    told = kept.filter(pc.is_valid(kept.column("outcome")))
+    assert set(told.column("group_id").to_pylist()) == {"analytics"}
+
+
+def test_the_command_prints_what_the_method_returns(tmp_path: Path) -> None:
+    place = ("--capture", "demo", "--as-of", "2026-11-23T12:20:00Z", "--engine", "local")
+    rows = ask("forecasts", "--ledger", str(tmp_path / "a"), "--horizon", "2m", *place)
+    expected = _run(tmp_path / "b", 0).table.select(["group_id", "partition", "trend_ms"])
+    assert [{name: row[name] for name in expected.column_names} for row in rows] == (
+        expected.to_pylist()
+    )
+
+
+def test_other_tables_are_refused(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), schemas.OFFSETS.empty_table().select(["topic"]))
+    with pytest.raises(InputError, match="is not a ledger of forecasts: choose another folder"):
+        _run(tmp_path, 0)
+
+
+def test_reports_say_how_often_forecasts_came_true(tmp_path: Path) -> None:
+    case = cells.read(capture="demo", engine="local", as_of=_FIRST.isoformat())
+    assert cells.forecasts(case, None) is None
+    shown = cells.forecasts(case, str(tmp_path))
+    assert shown is not None
+    assert shown.text.startswith("No forecast of age with an interval was scored yet.")
+    assert read_ledger(str(tmp_path)).num_rows
+
+
+def test_sentences_say_what_is_shown_and_why_not() -> None:
+    each = {"forecast": "age", "scored": 212, "came_true": 168, "covered": 168 / 212}
+    better = each | {"crps_ms": 3200.0, "rate_crps_ms": 5100.0, "shown": True}
+    worse = each | {"crps_ms": 5100.0, "rate_crps_ms": 3200.0, "shown": False}
+    few = better | {"scored": 2, "shown": False}
+    rows = [dict.fromkeys(schemas.CALIBRATION.names) | row for row in (better, worse, few)]
+    said = calibration_sentences(pa.Table.from_pylist(rows, schema=schemas.CALIBRATION))
+    begin = "forecasts of age at 80 %, 79 % came true; "
+    assert [one.partition(begin)[2] for one in said] == [
+        "they were off by 3.2 s (CRPS), lag / rate by 5.1 s",
+        "not shown: lag / rate was off by 3.2 s (CRPS), they by 5.1 s",
+        "not shown yet: too few to compare with lag / rate",
+    ]
+    assert said[0].startswith(f"of 212 {begin}")
+
+
+@pytest.mark.exhaustive
+def test_a_thousand_forecasts_come_true_as_often_as_they_say() -> None:
+    """Recorded and simulated histories; each forecast knows nothing later than its moment."""
+    histories = map(forecasts_page.simulated, range(12))
+    ledgers = [
+        forecasts_page.make_forecasts(some) for some in ([forecasts_page.recorded()], histories)
+    ]
+    kept = pa.concat_tables(ledgers)
+    assert len(kept) - kept.column("actual_ms").null_count >= 1000
+    graded = [row for row in calibration(kept).to_pylist() if row["scored"] >= LEAST]
+    assert (
+        0.75
+        <= sum(row["came_true"] for row in graded) / sum(row["scored"] for row in graded)
+        <= 0.85
+    )
+    assert all(row["crps_ms"] < row["rate_crps_ms"] for row in graded)
