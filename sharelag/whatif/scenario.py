@@ -51,6 +51,8 @@ __all__ = [
     "settings_named",
 ]
 
+#: The assignor of an assignment made by hand: each member has `Member.edited` all the time.
+EDITED = "edited"
 #: Members of a scenario, those that leave and join among them.
 _MOST_MEMBERS = 10 * MOST_MEMBERS
 
@@ -242,7 +244,7 @@ class Scenario(Displayable):
     def _require_topics(self, known: Mapping[str, int]) -> None:
         places: list[tuple[str, int]] = [(producer.topic, 0) for producer in self.producers]
         places += [(name, 0) for member in self.members for name in member.topics]
-        places += [place for member in self.members for place in member.assigned]
+        places += [place for one in self.members for place in (*one.assigned, *one.edited)]
         places += [(poison.topic, poison.partition) for poison in self.poison]
         places += [(fault.topic, fault.partition) for fault in self.faults if fault.topic]
         places += [(name, 0) for fault in self.faults for name in fault.topics]

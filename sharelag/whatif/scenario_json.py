@@ -52,6 +52,9 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
     plain = _adapter().dump_python(scenario, mode="json")
     # What nothing is known of keeps its code: who reads it back must not take a guess for a fact.
     plain["assumed"] = [_assumption(one) for one in scenario.assumed]
+    for written in plain["members"]:
+        if not written["edited"]:
+            del written["edited"]
     for topic, written in zip(scenario.topics, plain["topics"], strict=True):
         # What follows from other fields would hide what people change there.
         if replace(topic, starts=()) == topic:

@@ -15,7 +15,7 @@ from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.clients import Client
-from sharelag.whatif.compiled.coordinator import Coordinator, Joined, Target
+from sharelag.whatif.compiled.coordinator import Coordinator, Joined, by_topic
 from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import Counted, Writes
@@ -123,10 +123,7 @@ class Simulation(Loop[Client]):
         return [in_flight(self.core, p, members) for p in self.core.places]
 
     def _joined(self, member: Member) -> Joined:
-        target: Target = {}
-        for topic, partition in member.assigned:
-            target.setdefault(topic, []).append(partition)
-        return Joined(member.topics, member.rack, 0, target=target)
+        return Joined(member.topics, member, 0, target=by_topic(member.assigned))
 
     def _schedule_upkeep(self) -> None:
         self.clock.at(_COLD_MS * MS, self._snapshot_cold)
