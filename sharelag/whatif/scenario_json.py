@@ -21,8 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.estimates import Assumption
-from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.workload import MOST_PARTITIONS
+from sharelag.whatif.scenario import MOST_PARTITIONS, Scenario
 
 #: What an assumption has whose code programs read.
 _CODED = ("code", "what", "why")

@@ -29,9 +29,8 @@ from sharelag.whatif.compiled import (
     states,
 )
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.in_flight import Batch, InFlight
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.compiled.run import Simulation
+from sharelag.whatif.compiled.run import Batch, InFlight, Simulation
 from sharelag.whatif.consumers import AcquireMode, Limits
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.whatif.scenario import Member, Scenario, Service, Settings, Topic
