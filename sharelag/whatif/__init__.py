@@ -143,14 +143,12 @@ _HOMES = {
     "gallery": "named names",
     "otherwise": "Alert Otherwise otherwise",
     "past": "Past",
-    "scenario": "Costs Fault Poison Scenario",
+    "scenario": "Burst Costs Fault PartitionStart Poison Producer Scenario Topic",
     "scenario_json": "from_json to_json",
     "search": "Found Goal fewest_members",
     "simulate": "SimulationResult simulate",
-    "tune": "tune",
-    "tuned": "Tuned",
+    "tune": "Tuned tune",
     "wanted": "Wanted members_wanted",
-    "workload": "Burst PartitionStart Producer Topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
