@@ -44,22 +44,20 @@ INDEX, START, END, FIRST, LAST, IN_MEMORY, COMPLETE, HELD, IS_BEHIND = range(9)
 FIND, AVAILABLE, AVAILABLE_FROM, GAP_START, GAP_END = range(9, 14)
 # the ring of offsets in flight
 WINDOW_AT, MASK, SPARE = range(14, 17)
-# locks: those taken in order, and a heap of early ones
-STATE_MS, LOCK_NUMBER, LOCK_ROOM, LOCKS_FROM, LOCKS_TO, LOCKS_AT, EARLY_LOCKS, EARLY_LOCKS_AT = (
-    range(17, 25)
-)
+# locks, in a heap by their ends
+STATE_MS, LOCK_NUMBER, LOCK_ROOM, LOCK_COUNT, LOCKS_AT = range(17, 22)
 # what a fetch waits for, and the fetches that wait
-LOCKED_UNTIL, UNLOCK_DUE, APPEND_DUE, EXPIRY_DUE, HEAD, TAIL = range(25, 31)
+LOCKED_UNTIL, UNLOCK_DUE, APPEND_DUE, EXPIRY_DUE, HEAD, TAIL = range(22, 28)
 # record batches of the log, up to where it was seen and read
-BASES_AT, TIMES_AT, READS_AT, FLAGS_AT, BATCHES, AT, READABLE, LOG_START = range(31, 39)
+BASES_AT, TIMES_AT, READS_AT, FLAGS_AT, BATCHES, AT, READABLE, LOG_START = range(28, 36)
 # offsets without a record, and records that go wrong
-MISSING, MISSING_AT, POISONS, POISONS_AT = range(39, 43)
+MISSING, MISSING_AT, POISONS, POISONS_AT = range(36, 40)
 # random numbers
-CHUNK_AT, FIRST_CHUNK = range(43, 45)
+CHUNK_AT, FIRST_CHUNK = range(40, 42)
 # counts
-ARCHIVES, EXPIRED, LOST = range(45, 48)
+ARCHIVES, EXPIRED, LOST = range(42, 45)
 # the leader, and what it wrote last
-LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(48, 55)
+LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(45, 52)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)

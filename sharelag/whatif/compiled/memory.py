@@ -96,7 +96,7 @@ class Sizes:
         pairs = self.places * self.members
         return (
             at.GLOBALS
-            + self.places * (at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2)
+            + self.places * (at.PLACE + window * (at.OFFSET + 2 * at.LOCK_SIZE) + 2)
             + self.members * at.MEMBER
             + pairs * (at.COUNTS + 3 + 3)
             + self.steps
@@ -289,7 +289,6 @@ class Core:
             at.INDEX: number,
             at.EXPIRY_DUE: -1,
             at.LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
-            at.EARLY_LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
             at.WINDOW_AT: self.room(self._window * at.OFFSET),
             at.BASES_AT: self.room(len(log.bases)),
             at.TIMES_AT: self.room(len(log.times)),
@@ -508,10 +507,9 @@ class Core:
         # Behind deleted records a window may be wide, and hold no more than others.
         locked = self[p + at.HELD] + self[at.LOCKS] + 2 * self[p + at.SPARE]
         self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
-        for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
-            begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
-            self[p + field] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
-            self.a[self[p + field] :][:size] = self.a[begin:][:size]
+        begin, size = self[p + at.LOCKS_AT], self[p + at.LOCK_COUNT] * at.LOCK_SIZE
+        self[p + at.LOCKS_AT] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
+        self.a[self[p + at.LOCKS_AT] :][:size] = self.a[begin:][:size]
 
     def finished(self) -> Longs:
         """What was finished so far, as rows of `Tally.finished`."""
@@ -572,9 +570,7 @@ _FORGOTTEN = (
     at.FIND,
     at.AVAILABLE_FROM,
     at.AVAILABLE,
-    at.LOCKS_FROM,
-    at.LOCKS_TO,
-    at.EARLY_LOCKS,
+    at.LOCK_COUNT,
     at.HELD,
     at.LOCKED_UNTIL,
     at.UNLOCK_DUE,

@@ -4,8 +4,8 @@ All offsets from the first batch in flight to the last have a slot in a ring. Be
 there may be a hole, of offsets that the log has no records for, or that were fetched before a
 leader began and forgotten since.
 
-All locks of a place last for the same time, so they end in the order in which they were taken. The
-exception are those of batches that were split: they keep the end of the batch, in a heap.
+Locks are in a heap: all last for the same time, but those of batches that were split keep the end
+of the batch.
 """
 
 from __future__ import annotations
@@ -156,44 +156,18 @@ def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
 @part
 def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Lock offsets until a time; ``last`` is -1 for a whole batch."""
-    number, to = a[p + LOCK_NUMBER], a[p + LOCKS_TO]
+    number = a[p + LOCK_NUMBER]
     a[p + LOCK_NUMBER] += last - first + 1 if last >= 0 else 1
-    before = a[p + LOCKS_AT] + (to - 1) * LOCK_SIZE
-    if a[p + LOCKS_FROM] < to and a[before + LOCK_ENDS] > ends:
-        _lock_early(a, p, ends, number, first, last)
-        return
-    if to == a[p + LOCK_ROOM]:
+    if a[p + LOCK_COUNT] == a[p + LOCK_ROOM]:
         _clear(a, p)
-        to = a[p + LOCKS_TO]
-    a[p + LOCKS_TO] = to + 1
-    _write(a, a[p + LOCKS_AT] + to * LOCK_SIZE, ends, number, first, last)
-
-
-@part
-def _clear(a: Any, p: Any) -> None:
-    """Forget locks that hold nothing any more."""
-    base, kept = a[p + LOCKS_AT], 0
-    for one in range(a[p + LOCKS_FROM], a[p + LOCKS_TO]):
-        lock = base + one * LOCK_SIZE
-        if is_held(a, p, lock):
-            _copy(a, lock, base + kept * LOCK_SIZE)
-            kept += 1
-    a[p + LOCKS_FROM], a[p + LOCKS_TO] = 0, kept
-
-
-@part
-def _lock_early(a: Any, p: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    """Lock offsets for less long than what was locked before."""
-    if a[p + EARLY_LOCKS] == a[p + LOCK_ROOM]:
-        _clear_early(a, p)
-    a[p + EARLY_LOCKS] += 1
-    _put(a, p, a[p + EARLY_LOCKS] - 1, ends, number, first, last)
+    a[p + LOCK_COUNT] += 1
+    _put(a, p, a[p + LOCK_COUNT] - 1, ends, number, first, last)
 
 
 @part
 def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     """Sift a lock up from a place in the heap."""
-    base = a[p + EARLY_LOCKS_AT]
+    base = a[p + LOCKS_AT]
     while at > 0:
         up = base + ((at - 1) >> 1) * LOCK_SIZE
         if _is_before(a, up, ends, number):
@@ -204,45 +178,29 @@ def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any)
 
 
 @part
-def _clear_early(a: Any, p: Any) -> None:
-    base, count, kept = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS], 0
+def _clear(a: Any, p: Any) -> None:
+    """Forget locks that hold nothing any more."""
+    base, count, kept = a[p + LOCKS_AT], a[p + LOCK_COUNT], 0
     for one in range(count):
         lock = base + one * LOCK_SIZE
         if is_held(a, p, lock):
             ends, number = a[lock + LOCK_ENDS], a[lock + LOCK_NO]
             _put(a, p, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
             kept += 1
-    a[p + EARLY_LOCKS] = kept
+    a[p + LOCK_COUNT] = kept
 
 
 @part
 def first_lock(a: Any, p: Any) -> Any:
     """Where the lock lies that ends first, held or not; 0: there is none."""
-    lock = 0
-    if a[p + LOCKS_FROM] < a[p + LOCKS_TO]:
-        lock = a[p + LOCKS_AT] + a[p + LOCKS_FROM] * LOCK_SIZE
-    if a[p + EARLY_LOCKS]:
-        early = a[p + EARLY_LOCKS_AT]
-        if not lock or _is_before(a, early, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
-            return early
-    return lock
+    return a[p + LOCKS_AT] if a[p + LOCK_COUNT] else 0
 
 
 @part
-def drop_lock(a: Any, p: Any, lock: Any) -> None:
+def drop_lock(a: Any, p: Any) -> None:
     """Take the lock that ends first away."""
-    if lock == a[p + EARLY_LOCKS_AT]:
-        _drop_early(a, p)
-        return
-    a[p + LOCKS_FROM] += 1
-    if a[p + LOCKS_FROM] == a[p + LOCKS_TO]:
-        a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
-
-
-@part
-def _drop_early(a: Any, p: Any) -> None:
-    base, size = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS] - 1
-    a[p + EARLY_LOCKS] = size
+    base, size = a[p + LOCKS_AT], a[p + LOCK_COUNT] - 1
+    a[p + LOCK_COUNT] = size
     moved = base + size * LOCK_SIZE
     ends, number, at = a[moved + LOCK_ENDS], a[moved + LOCK_NO], 0
     while 2 * at + 1 < size:
