@@ -69,7 +69,7 @@ IS_REMOVED, IS_ABORTED = 1, 2
 # ---- an offset without a record, and how many compactions there were when it lost it ----
 M_OFFSET, M_SINCE, MISS = range(3)
 # ---- a lock: the two last are -1 and the first offset of a whole batch ----
-LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
+LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)  # a row of a heap, too
 
 # ---- a member ----
 # what it does
@@ -117,8 +117,8 @@ DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = ra
 #: Whether a member waits for a place, and who does before and after it.
 NODE_OF_PLACE = 3
 
-# ---- rows of what grows: time, number, kind and subject, what else ----
-EVENT = 4
+# ---- a row of a heap, such as an event: time, number, kind and subject, what else ----
+HEAP_ROW = EVENT = 4
 #: Buckets of near events, a power of 2; a node of their lists, and where it names the next one.
 BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs

@@ -1,4 +1,4 @@
-"""Events in the order of their times; simultaneous ones as scheduled.
+"""Events in the order of their times; simultaneous ones as scheduled; and heaps.
 
 Most events are near: each of those hangs in a list in the bucket of its time, on a ring of buckets.
 What is farther away, or would stand in a long list, goes into a heap.
@@ -70,7 +70,8 @@ def first(a: Any) -> Any:
 def drop(a: Any, event: Any) -> None:
     """Take the first event away."""
     if event == a[EVENTS_AT]:
-        _drop_far(a)
+        a[EVENTS] -= 1
+        drop_first(a, event, a[EVENTS])
         return
     a[a[BUCKETS_AT] + (a[CURSOR] & (BUCKETS - 1))] = a[event + NODE_NEXT]
     a[event + NODE_NEXT], a[FREE_NODE] = a[FREE_NODE], event
@@ -79,37 +80,44 @@ def drop(a: Any, event: Any) -> None:
 
 @part
 def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
-    at, heap = a[EVENTS], a[EVENTS_AT]
-    a[EVENTS] = at + 1
-    while at > 0:
-        up = (at - 1) >> 1
-        above, below = heap + up * EVENT, heap + at * EVENT
-        if a[above] < time or (a[above] == time and a[above + 1] < number):
-            break
-        for column in range(EVENT):
-            a[below + column] = a[above + column]
-        at = up
-    event = heap + at * EVENT
-    a[event], a[event + 1], a[event + 2], a[event + 3] = time, number, what, more
+    a[EVENTS] += 1
+    sift_up(a, a[EVENTS_AT], a[EVENTS] - 1, time, number, what, more)
+
+
+# ---- heaps of rows of four numbers, by the first two ----
 
 
 @part
-def _drop_far(a: Any) -> None:
-    size, heap = a[EVENTS] - 1, a[EVENTS_AT]
-    a[EVENTS] = size
-    moved = heap + size * EVENT
+def sift_up(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: Any) -> None:
+    """Put a row into a heap, from a place at its end upwards."""
+    while at > 0:
+        up = (at - 1) >> 1
+        above, below = heap + up * HEAP_ROW, heap + at * HEAP_ROW
+        if a[above] < time or (a[above] == time and a[above + 1] < number):
+            break
+        for column in range(HEAP_ROW):
+            a[below + column] = a[above + column]
+        at = up
+    row = heap + at * HEAP_ROW
+    a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, what, more
+
+
+@part
+def drop_first(a: Any, heap: Any, size: Any) -> None:
+    """Take the first row out of a heap that has one more than so many."""
+    moved = heap + size * HEAP_ROW
     time, number, at = a[moved], a[moved + 1], 0
     while 2 * at + 1 < size:
         down = 2 * at + 1
-        one, other = heap + down * EVENT, heap + (down + 1) * EVENT
+        one, other = heap + down * HEAP_ROW, heap + (down + 1) * HEAP_ROW
         if down + 1 < size and (
             a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1])
         ):
             down, one = down + 1, other
         if time < a[one] or (time == a[one] and number < a[one + 1]):
             break
-        for column in range(EVENT):
-            a[heap + at * EVENT + column] = a[one + column]
+        for column in range(HEAP_ROW):
+            a[heap + at * HEAP_ROW + column] = a[one + column]
         at = down
-    for column in range(EVENT):
-        a[heap + at * EVENT + column] = a[moved + column]
+    for column in range(HEAP_ROW):
+        a[heap + at * HEAP_ROW + column] = a[moved + column]

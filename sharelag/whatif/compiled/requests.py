@@ -33,16 +33,23 @@ _SAME_TYPE = 10
 
 
 @part
-def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
-    """Whether an offset had no record after so many compactions."""
-    low, high, misses = 0, a[p + MISSING], a[p + MISSING_AT]
+def _row_from(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
+    """Which of some rows, sorted by the offset that they begin with, is the first from one on."""
+    low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
-        if a[misses + middle * MISS + M_OFFSET] < offset:
+        if a[rows + middle * size] < offset:
             low = middle + 1
         else:
             high = middle
-    at = misses + low * MISS
+    return low
+
+
+@part
+def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
+    """Whether an offset had no record after so many compactions."""
+    low = _row_from(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
+    at = a[p + MISSING_AT] + low * MISS
     return bool(
         low < a[p + MISSING] and a[at + M_OFFSET] == offset and a[at + M_SINCE] <= compacted
     )
@@ -51,13 +58,7 @@ def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
 @part
 def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """Where it lies how a record goes wrong in its so many-th delivery; 0: it does not."""
-    low, high = 0, a[p + POISONS]
-    while low < high:
-        middle = (low + high) >> 1
-        if a[a[p + POISONS_AT] + middle * POISON + P_OFFSET] < offset:
-            low = middle + 1
-        else:
-            high = middle
+    low = _row_from(a, a[p + POISONS_AT], a[p + POISONS], POISON, offset)
     at = a[p + POISONS_AT] + low * POISON
     if low == a[p + POISONS] or a[at + P_OFFSET] != offset or attempt > a[at + P_ATTEMPTS]:
         return 0

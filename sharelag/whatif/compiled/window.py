@@ -14,6 +14,7 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
+from sharelag.whatif.compiled.queue import drop_first, sift_up
 
 
 @part
@@ -136,24 +137,6 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
 
 
 @part
-def _write(a: Any, lock: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    a[lock + LOCK_ENDS], a[lock + LOCK_NO] = ends, number
-    a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
-
-
-@part
-def _copy(a: Any, lock: Any, to: Any) -> None:
-    _write(a, to, a[lock + LOCK_ENDS], a[lock + LOCK_NO], a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
-
-
-@part
-def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
-    return bool(
-        a[one + LOCK_ENDS] < ends or (a[one + LOCK_ENDS] == ends and a[one + LOCK_NO] < number)
-    )
-
-
-@part
 def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Lock offsets until a time; ``last`` is -1 for a whole batch."""
     number = a[p + LOCK_NUMBER]
@@ -161,20 +144,7 @@ def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     if a[p + LOCK_COUNT] == a[p + LOCK_ROOM]:
         _clear(a, p)
     a[p + LOCK_COUNT] += 1
-    _put(a, p, a[p + LOCK_COUNT] - 1, ends, number, first, last)
-
-
-@part
-def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    """Sift a lock up from a place in the heap."""
-    base = a[p + LOCKS_AT]
-    while at > 0:
-        up = base + ((at - 1) >> 1) * LOCK_SIZE
-        if _is_before(a, up, ends, number):
-            break
-        _copy(a, up, base + at * LOCK_SIZE)
-        at = (at - 1) >> 1
-    _write(a, base + at * LOCK_SIZE, ends, number, first, last)
+    sift_up(a, a[p + LOCKS_AT], a[p + LOCK_COUNT] - 1, ends, number, first, last)
 
 
 @part
@@ -185,7 +155,7 @@ def _clear(a: Any, p: Any) -> None:
         lock = base + one * LOCK_SIZE
         if is_held(a, p, lock):
             ends, number = a[lock + LOCK_ENDS], a[lock + LOCK_NO]
-            _put(a, p, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
+            sift_up(a, base, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
             kept += 1
     a[p + LOCK_COUNT] = kept
 
@@ -199,20 +169,8 @@ def first_lock(a: Any, p: Any) -> Any:
 @part
 def drop_lock(a: Any, p: Any) -> None:
     """Take the lock that ends first away."""
-    base, size = a[p + LOCKS_AT], a[p + LOCK_COUNT] - 1
-    a[p + LOCK_COUNT] = size
-    moved = base + size * LOCK_SIZE
-    ends, number, at = a[moved + LOCK_ENDS], a[moved + LOCK_NO], 0
-    while 2 * at + 1 < size:
-        down = base + (2 * at + 1) * LOCK_SIZE
-        other = down + LOCK_SIZE
-        if 2 * at + 2 < size and _is_before(a, other, a[down + LOCK_ENDS], a[down + LOCK_NO]):
-            down = other
-        if not _is_before(a, down, ends, number):
-            break
-        _copy(a, down, base + at * LOCK_SIZE)
-        at = (down - base) // LOCK_SIZE
-    _copy(a, moved, base + at * LOCK_SIZE)
+    a[p + LOCK_COUNT] -= 1
+    drop_first(a, a[p + LOCKS_AT], a[p + LOCK_COUNT])
 
 
 @part
