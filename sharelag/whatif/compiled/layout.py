@@ -20,22 +20,22 @@ LOCKS, ATTEMPTS, LOCK_MS, THROTTLED, RENEWS = range(5, 10)
 NETWORK, FETCH, WRITE, RECORDS_A_FETCH = range(10, 14)
 # share partitions, members, brokers
 PLACES, PLACES_AT, MEMBERS, BROKERS, BROKERS_AT, BROKERS_FAIL = range(14, 20)
-# events: in buckets, and far ones in a heap
-NEAR, CURSOR, BUCKET_BITS, BUCKETS_AT, FREE_NODE, EVENTS, EVENTS_AT, EVENTS_ROOM = range(20, 28)
+# events
+EVENTS, EVENTS_AT, EVENTS_ROOM = range(20, 23)
 # what is written: of the open write, and why
-WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(28, 37)
+WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(23, 32)
 # requests, where they are noted
-NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(37, 41)
+NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(32, 36)
 # slots, and the one of the fetch at hand
-FREE, FREE_SLOTS, READY_AT, SLOT, TAKEN = range(41, 46)
+FREE, FREE_SLOTS, READY_AT, SLOT, TAKEN = range(36, 41)
 # what members ask, and what is found in it
-FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(46, 50)
+FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(41, 45)
 # counts by place and member, and who waits where
-COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(50, 56)
+COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(45, 51)
 # random numbers, and those to be drawn
-CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(56, 61)
+CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(51, 56)
 # what Python has to do, and what it reads
-CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(61, 66)
+CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(56, 61)
 
 # ---- a place ----
 # offsets of the state
@@ -119,8 +119,6 @@ NODE_OF_PLACE = 3
 
 # ---- a row of a heap, such as an event: time, number, kind and subject, what else ----
 HEAP_ROW = EVENT = 4
-#: Buckets of near events, a power of 2; a node of their lists, and where it names the next one.
-BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs
 WROTE = 7
 # first, last, state, delivery count, per offset

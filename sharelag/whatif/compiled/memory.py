@@ -37,7 +37,6 @@ class Sizes:
     scratch: int  # records of a place that one request is about
     attempts: int  # deliveries of a record
     steps: int
-    bucket_bits: int  # of microseconds that near events wait together
 
     @classmethod
     def of(cls, scenario: Scenario) -> Sizes:
@@ -74,7 +73,6 @@ class Sizes:
             2 * (polled + longest) + 64,
             max(scenario.settings.limits.delivery_count_limit, 1 + _most_tried(scenario)),
             scenario.duration_ms // scenario.step_ms + 4,
-            _bucket_bits(scenario),
         )
         people = 2 * found.members + 2
         words = found.fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
@@ -136,12 +134,6 @@ def _behind_locks(scenario: Scenario) -> float:
     places = sum(topic.partitions for topic in scenario.topics)
     locked = scenario.settings.limits.lock_duration_ms / scenario.duration_ms
     return 3 * min(locked, 1.0) * records_of(scenario) / places
-
-
-def _bucket_bits(scenario: Scenario) -> int:
-    """About an event a bucket, when a record takes some six events."""
-    between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
-    return min(max(round(math.log2(max(between, 1))), 2), 14)
 
 
 #: What grows begins with room for this many rows: each time that they are full costs 0.1 ms.
@@ -255,8 +247,6 @@ class Core:
             at.BROKERS_FAIL: int(sizes.leaders_change),
             at.DRAINED_AT: self.room(sizes.steps),
             at.SAMPLE_AT: self.room(sizes.places * at.SAMPLE),
-            at.BUCKETS_AT: self.room(at.BUCKETS),
-            at.BUCKET_BITS: sizes.bucket_bits,
             at.CHANCES_AT: self.room(sizes.attempts * self._chunks),
             at.CHUNKS: self._chunks,
             at.NETWORK: round(costs.network_ms * MS),
@@ -273,9 +263,6 @@ class Core:
         self.a[list(values)] = list(values.values())
         self.limit(scenario.settings.limits)
         self.a[self[at.CHANCES_AT] : self._end] = -1
-        for _ in range(4 * (sizes.members + sizes.places) + 64):
-            node = self.room(at.NODE)
-            self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
 
     def limit(self, limits: Limits) -> None:
         """Put in the settings in force."""

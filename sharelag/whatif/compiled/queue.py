@@ -1,8 +1,4 @@
-"""Events in the order of their times; simultaneous ones as scheduled; and heaps.
-
-Most events are near: each of those hangs in a list in the bucket of its time, on a ring of buckets.
-What is farther away, or would stand in a long list, goes into a heap.
-"""
+"""Events in the order of their times, simultaneous ones as scheduled: a heap, as others have."""
 
 from __future__ import annotations
 
@@ -10,9 +6,6 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
-
-#: Events of a bucket that a new one may have to pass.
-_MOST_PASSED = 12
 
 
 @part
@@ -25,63 +18,22 @@ def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
 @part
 def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
     """Put an event in its place among those of its time."""
+    a[EVENTS] += 1
     what = (kind << KIND_BITS) + subject
-    bucket = time >> a[BUCKET_BITS]
-    if bucket - (a[NOW] >> a[BUCKET_BITS]) >= BUCKETS or not a[FREE_NODE]:
-        _insert_far(a, time, number, what, more)
-        return
-    head = a[BUCKETS_AT] + (bucket & (BUCKETS - 1))
-    before, after, passed = 0, a[head], 0
-    while after and (a[after] < time or (a[after] == time and a[after + 1] < number)):
-        if passed == _MOST_PASSED:
-            _insert_far(a, time, number, what, more)
-            return
-        before, after, passed = after, a[after + NODE_NEXT], passed + 1
-    node = a[FREE_NODE]
-    a[FREE_NODE] = a[node + NODE_NEXT]
-    a[node], a[node + 1], a[node + 2], a[node + 3] = time, number, what, more
-    a[node + NODE_NEXT] = after
-    if before:
-        a[before + NODE_NEXT] = node
-    else:
-        a[head] = node
-    if not a[NEAR] or bucket < a[CURSOR]:
-        a[CURSOR] = bucket
-    a[NEAR] += 1
+    sift_up(a, a[EVENTS_AT], a[EVENTS] - 1, time, number, what, more)
 
 
 @part
 def first(a: Any) -> Any:
     """Where the first event lies; 0: there is none."""
-    far = a[EVENTS_AT] if a[EVENTS] else 0
-    if not a[NEAR]:
-        return far
-    bucket, ring = a[CURSOR], a[BUCKETS_AT]
-    while not a[ring + (bucket & (BUCKETS - 1))]:
-        bucket += 1
-    a[CURSOR] = bucket
-    near = a[ring + (bucket & (BUCKETS - 1))]
-    if far and (a[far] < a[near] or (a[far] == a[near] and a[far + 1] < a[near + 1])):
-        return far
-    return near
+    return a[EVENTS_AT] if a[EVENTS] else 0
 
 
 @part
 def drop(a: Any, event: Any) -> None:
     """Take the first event away."""
-    if event == a[EVENTS_AT]:
-        a[EVENTS] -= 1
-        drop_first(a, event, a[EVENTS])
-        return
-    a[a[BUCKETS_AT] + (a[CURSOR] & (BUCKETS - 1))] = a[event + NODE_NEXT]
-    a[event + NODE_NEXT], a[FREE_NODE] = a[FREE_NODE], event
-    a[NEAR] -= 1
-
-
-@part
-def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
-    a[EVENTS] += 1
-    sift_up(a, a[EVENTS_AT], a[EVENTS] - 1, time, number, what, more)
+    a[EVENTS] -= 1
+    drop_first(a, event, a[EVENTS])
 
 
 # ---- heaps of rows of four numbers, by the first two ----
@@ -90,34 +42,31 @@ def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
 @part
 def sift_up(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     """Put a row into a heap, from a place at its end upwards."""
-    while at > 0:
-        up = (at - 1) >> 1
-        above, below = heap + up * HEAP_ROW, heap + at * HEAP_ROW
-        if a[above] < time or (a[above] == time and a[above + 1] < number):
-            break
-        for column in range(HEAP_ROW):
-            a[below + column] = a[above + column]
-        at = up
     row = heap + at * HEAP_ROW
+    while at > 0:
+        at = (at - 1) >> 1
+        up = heap + at * HEAP_ROW
+        if a[up] < time or (a[up] == time and a[up + 1] < number):
+            break
+        # Not in a loop, which would take plain Python twice as long.
+        a[row], a[row + 1], a[row + 2], a[row + 3] = a[up], a[up + 1], a[up + 2], a[up + 3]
+        row = up
     a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, what, more
 
 
 @part
 def drop_first(a: Any, heap: Any, size: Any) -> None:
     """Take the first row out of a heap that has one more than so many."""
-    moved = heap + size * HEAP_ROW
-    time, number, at = a[moved], a[moved + 1], 0
-    while 2 * at + 1 < size:
-        down = 2 * at + 1
-        one, other = heap + down * HEAP_ROW, heap + (down + 1) * HEAP_ROW
-        if down + 1 < size and (
-            a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1])
-        ):
-            down, one = down + 1, other
+    moved, row, down = heap + size * HEAP_ROW, heap, 1
+    time, number = a[moved], a[moved + 1]
+    while down < size:
+        one = heap + down * HEAP_ROW
+        if down + 1 < size:
+            other = one + HEAP_ROW
+            if a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1]):
+                down, one = down + 1, other
         if time < a[one] or (time == a[one] and number < a[one + 1]):
             break
-        for column in range(HEAP_ROW):
-            a[heap + at * HEAP_ROW + column] = a[one + column]
-        at = down
-    for column in range(HEAP_ROW):
-        a[heap + at * HEAP_ROW + column] = a[moved + column]
+        a[row], a[row + 1], a[row + 2], a[row + 3] = a[one], a[one + 1], a[one + 2], a[one + 3]
+        row, down = one, 2 * down + 1
+    a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, a[moved + 2], a[moved + 3]
