@@ -53,7 +53,14 @@ class Sizes:
         polled = max(member.max_poll_records for member in members)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
-        held = _in_flight(scenario)
+        windows = [one.window for one in scenario.starts.values() if one.window]
+        # Offsets from the start to the last batch of a partition when it begins, at most.
+        spans = (
+            one.batches[-1].last_offset + 1 - one.start_offset for one in windows if one.batches
+        )
+        held = max(spans, default=0)
+        # The limit may have been larger then.
+        tried = max((run.delivery_count for one in windows for run in one.batches), default=0)
         locks = min(scenario.settings.limits.max_record_locks, _records(scenario))
         most = max(locks, held) + spare
         faults = {fault.kind for fault in scenario.faults}
@@ -68,10 +75,10 @@ class Sizes:
             sum(member.count for member in scenario.members),
             1 << max(most, 64).bit_length(),
             leaders_change,
-            1 << max(roomy, held + spare, round(_behind_locks(scenario))).bit_length(),
+            1 << max(roomy, held + spare).bit_length(),
             spare,
             2 * (polled + longest) + 64,
-            max(scenario.settings.limits.delivery_count_limit, 1 + _most_tried(scenario)),
+            max(scenario.settings.limits.delivery_count_limit, 1 + tried),
             scenario.duration_ms // scenario.step_ms + 4,
         )
         people = 2 * found.members + 2
@@ -112,28 +119,6 @@ def _records(scenario: Scenario) -> int:
     """Records of all logs, at most but for chance."""
     there = sum(start.end_offset for start in scenario.starts.values())
     return there + 2 * sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers) + 4096
-
-
-def _in_flight(scenario: Scenario) -> int:
-    """Offsets from the start to the last batch of a partition when it begins, at most."""
-    windows = [one.window for one in scenario.starts.values() if one.window and one.window.batches]
-    return max((one.batches[-1].last_offset + 1 - one.start_offset for one in windows), default=0)
-
-
-def _most_tried(scenario: Scenario) -> int:
-    """The largest delivery count at the begin: the limit may have been larger then."""
-    windows = [one.window for one in scenario.starts.values() if one.window]
-    counts = [batch.delivery_count for window in windows for batch in window.batches]
-    return max(counts, default=0)
-
-
-def _behind_locks(scenario: Scenario) -> float:
-    """Records of a partition that come while some wait for their locks to end, some twice."""
-    if not any(member.behaviour.silent for member in scenario.members):
-        return 0.0
-    places = sum(topic.partitions for topic in scenario.topics)
-    locked = scenario.settings.limits.lock_duration_ms / scenario.duration_ms
-    return 3 * min(locked, 1.0) * records_of(scenario) / places
 
 
 #: What grows begins with room for this many rows: each time that they are full costs 0.1 ms.

@@ -30,10 +30,10 @@ def first(a: Any) -> Any:
 
 
 @part
-def drop(a: Any, event: Any) -> None:
+def drop(a: Any) -> None:
     """Take the first event away."""
     a[EVENTS] -= 1
-    drop_first(a, event, a[EVENTS])
+    drop_first(a, a[EVENTS_AT], a[EVENTS])
 
 
 # ---- heaps of rows of four numbers, by the first two ----
