@@ -232,7 +232,8 @@ class Simulation(Loop[Client]):
         for place in places:
             self.core.remove(place, self.logs[place])
 
-    def _observe(self, without_stuck: bool) -> Observed:
+    def observe(self, without_stuck: bool) -> Observed:
+        """Look at the group for the autoscaler, if wanted without what is stuck."""
         seen = self._watch.observe(without_stuck)
         # Who looks how far fetches read knows it for them, too.
         for log, p in zip(self.logs, self.core.places, strict=True):

@@ -122,24 +122,13 @@ def _watch_locks(a: Any, p: Any) -> None:
 
 
 @part
-def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
-    """The record batch of the log that holds an offset, or the first of all."""
-    # What is fetched is near the end of the log more often than not.
-    bases = a[p + BASES_AT]
-    low = high = end = a[p + READABLE]
-    while low > 0 and a[bases + low] > offset:
-        low, high = max(2 * low - end - 1, 0), low
-    return max(batch_at(a, p, offset, low, high), 0)
-
-
-@part
 def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
     entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
     # What lies beyond can not be acquired, so leaving it out changes nothing.
     last = min(
         max(a[p + END] + a[p + IN_MEMORY], offset) + room, offset + a[RECORDS_A_FETCH] // sharing
     )
-    low, high = _first_fetched(a, p, offset), a[p + READABLE] - 1
+    low, high = max(batch_at(a, p, offset, 0, a[p + READABLE]), 0), a[p + READABLE] - 1
     if a[a[p + BASES_AT] + a[p + READABLE]] > last:
         high = batch_at(a, p, last, low, a[p + READABLE])
     see_time(a, p)
