@@ -128,18 +128,6 @@ _DRAWS = 7
 
 
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
-#: Memory of runs that are over, for the next one: the system takes its time to give new memory.
-_KEPT: list[Longs] = []
-_MOST_KEPT = 1 << 23
-
-
-def _taken(size: int) -> Longs:
-    """Memory that is zero."""
-    try:
-        kept = _KEPT.pop()
-    except IndexError:
-        return np.zeros(size, np.int64)
-    return kept if len(kept) >= size else np.zeros(size, np.int64)
 
 
 class Core:
@@ -173,7 +161,8 @@ class Core:
         self._is_slow = round(scenario.costs.fetch_ms * MS) > 0
         self._window = self._sizes.usual if self._is_slow else 2 * self._sizes.window
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
-        self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
+        size = 2 * self._sizes.fixed(self._window) + rows + known + drawn
+        self._hold(np.zeros(size, np.int64))
         self._capacity = 0  # of lives
         self.writes: list[Longs] = []
         self.runs: list[Longs] = []
@@ -451,10 +440,7 @@ class Core:
                 self[at.FREE_ASKS] = self[at.FREE_ASKS] + 1
 
     def release(self) -> None:
-        """Leave the memory to another run."""
-        if self._end <= _MOST_KEPT and not _KEPT:
-            self.a[: self._end] = 0
-            _KEPT.append(self.a)
+        """Let go of the memory at once: those that know each other in a run are collected later."""
         self._hold(np.zeros(0, np.int64))
 
     def have_window(self, p: int, until: int | None = None) -> None:
