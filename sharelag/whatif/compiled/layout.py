@@ -84,14 +84,12 @@ HAS_ACCIDENTS, BELOW_CRASH, BELOW_HANG, DRAWN_AT, DRAWN, DRAWS = range(20, 26)
 TURN, WANTED, WANTED_AT, SESSIONS_AT, CHANGED = range(26, 31)
 # its fetch
 FETCHED, FETCHED_AT, FETCH_NUMBER, FETCH_DONE, ANSWER_FROM = range(31, 36)
-# when its fetch is over
-GIVE_UP_AT, GIVE_UP_NUMBER, GIVE_UP_DUE = range(36, 39)
 # the record at hand, of which slot
-PENDING, WORKING_ON, ENTRY, RECORD = range(39, 43)
+PENDING, WORKING_ON, ENTRY, RECORD = range(36, 40)
 # the part that it works on
-PART_ENTRY, PART_LAST, CRASHES = range(43, 46)
+PART_ENTRY, PART_LAST, CRASHES = range(40, 43)
 # the part that it speaks of
-SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(46, 51)
+SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(43, 48)
 
 # ---- a share session of a member with a broker, followed by its places; a broker ----
 S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES, SESSION = range(5)

@@ -12,15 +12,9 @@ from sharelag.whatif.compiled.layout import *
 def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
     """Schedule an event; what is past already is done next."""
     a[NUMBER] += 1
-    insert(a, max(time, a[NOW]), a[NUMBER], kind, subject, more)
-
-
-@part
-def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
-    """Put an event in its place among those of its time."""
     a[EVENTS] += 1
     what = (kind << KIND_BITS) + subject
-    sift_up(a, a[EVENTS_AT], a[EVENTS] - 1, time, number, what, more)
+    sift_up(a, a[EVENTS_AT], a[EVENTS] - 1, max(time, a[NOW]), a[NUMBER], what, more)
 
 
 @part

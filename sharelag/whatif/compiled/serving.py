@@ -13,7 +13,7 @@ from sharelag.whatif.compiled.acquiring import (
     next_fetch_offset,
 )
 from sharelag.whatif.compiled.layout import *
-from sharelag.whatif.compiled.queue import insert, push
+from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
 
 
@@ -215,13 +215,8 @@ def after_write(a: Any, p: Any, start: Any) -> None:
 @part
 def gives_up(a: Any, m: Any, number: Any) -> None:
     """A fetch has waited for long enough, or one that was answered would have."""
-    a[m + GIVE_UP_DUE] = 0
-    if a[m + FETCH_DONE]:
-        return
-    if a[m + FETCH_NUMBER] == number:
+    if not a[m + FETCH_DONE] and a[m + FETCH_NUMBER] == number:
         _serve(a, m, True)
-    else:
-        _will_give_up(a, m)
 
 
 @part
@@ -263,10 +258,7 @@ def fetches(a: Any, m: Any, answer_from: Any) -> None:
         p = a[a[m + FETCHED_AT] + number]
         wait(a, m, p)
         _await_change(a, p)
-    a[NUMBER] += 1
-    a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER] = a[NOW] + a[m + WAIT], a[NUMBER]
-    if not a[m + GIVE_UP_DUE]:
-        _will_give_up(a, m)
+    push(a, a[NOW] + a[m + WAIT], GIVES_UP, m, a[m + FETCH_NUMBER])
 
 
 @part
@@ -301,11 +293,3 @@ def free(a: Any, slot: Any) -> None:
     a[slot + NEXT_FREE] = a[FREE]
     a[FREE] = slot
     a[FREE_SLOTS] += 1
-
-
-@part
-def _will_give_up(a: Any, m: Any) -> None:
-    """Only one of these is among the events for each member: most fetches are answered before."""
-    a[m + GIVE_UP_DUE] = 1
-    at, number = a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER]
-    insert(a, at, number, GIVES_UP, m, a[m + FETCH_NUMBER])
