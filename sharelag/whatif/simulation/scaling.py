@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +19,6 @@ from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.tables import table
-
-if TYPE_CHECKING:
-    from sharelag.whatif.simulation.loop import Loop
 
 #: One look at the group: each time the number of members is decided on.
 SCALING = pa.schema(
@@ -53,10 +50,10 @@ class Observed:
 class Scaling:
     """The members of a simulation with an autoscaler.
 
-    New ones are added to those of the scenario, and are like them in turn.
+    New ones are added to those of the scenario, and are like them in turn. ``of`` is its `Loop`.
     """
 
-    def __init__(self, of: Loop[Any], autoscaler: Autoscaler) -> None:
+    def __init__(self, of: Any, autoscaler: Autoscaler) -> None:
         self._policy, self._clock, self._each, self._lives = autoscaler, of.clock, of.each, of.lives
         self._spawn, self._observe = of.spawn, of.observe
         each, topics, clock = of.each, tuple(of.first), of.clock
