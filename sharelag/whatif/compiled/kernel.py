@@ -118,7 +118,7 @@ def run(a: Any, until: Any, number: Any) -> Any:
         if _is_full(a):
             return GROW, 0
         a[NOW] = a[event]
-        drop(a)
+        drop(a, event)
         _handle(a, kind, subject, more)
         if a[CALLS]:
             code = a[CALLS]

@@ -20,22 +20,22 @@ LOCKS, ATTEMPTS, LOCK_MS, THROTTLED, RENEWS = range(5, 10)
 NETWORK, FETCH, WRITE, RECORDS_A_FETCH = range(10, 14)
 # share partitions, members, brokers
 PLACES, PLACES_AT, MEMBERS, BROKERS, BROKERS_AT, BROKERS_FAIL = range(14, 20)
-# events
-EVENTS, EVENTS_AT, EVENTS_ROOM = range(20, 23)
+# events: in buckets, and far ones in a heap
+NEAR, CURSOR, BUCKET_BITS, BUCKETS_AT, FREE_NODE, EVENTS, EVENTS_AT, EVENTS_ROOM = range(20, 28)
 # what is written: of the open write, and why
-WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(23, 32)
+WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(28, 37)
 # requests, where they are noted
-NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(32, 36)
+NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(37, 41)
 # slots, and the one of the fetch at hand
-FREE, FREE_SLOTS, READY_AT, SLOT, TAKEN = range(36, 41)
+FREE, FREE_SLOTS, READY_AT, SLOT, TAKEN = range(41, 46)
 # what members ask, and what is found in it
-FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(41, 45)
+FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(46, 50)
 # counts by place and member, and who waits where
-COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(45, 51)
+COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(50, 56)
 # random numbers, and those to be drawn
-CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(51, 56)
+CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(56, 61)
 # what Python has to do, and what it reads
-CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(56, 61)
+CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(61, 66)
 
 # ---- a place ----
 # offsets of the state
@@ -44,20 +44,22 @@ INDEX, START, END, FIRST, LAST, IN_MEMORY, COMPLETE, HELD, IS_BEHIND = range(9)
 FIND, AVAILABLE, AVAILABLE_FROM, GAP_START, GAP_END = range(9, 14)
 # the ring of offsets in flight
 WINDOW_AT, MASK, SPARE = range(14, 17)
-# locks, in a heap by their ends
-STATE_MS, LOCK_NUMBER, LOCK_ROOM, LOCK_COUNT, LOCKS_AT = range(17, 22)
+# locks: those taken in order, and a heap of early ones
+STATE_MS, LOCK_NUMBER, LOCK_ROOM, LOCKS_FROM, LOCKS_TO, LOCKS_AT, EARLY_LOCKS, EARLY_LOCKS_AT = (
+    range(17, 25)
+)
 # what a fetch waits for, and the fetches that wait
-LOCKED_UNTIL, UNLOCK_DUE, APPEND_DUE, EXPIRY_DUE, HEAD, TAIL = range(22, 28)
+LOCKED_UNTIL, UNLOCK_DUE, APPEND_DUE, EXPIRY_DUE, HEAD, TAIL = range(25, 31)
 # record batches of the log, up to where it was seen and read
-BASES_AT, TIMES_AT, READS_AT, FLAGS_AT, BATCHES, AT, READABLE, LOG_START = range(28, 36)
+BASES_AT, TIMES_AT, READS_AT, FLAGS_AT, BATCHES, AT, READABLE, LOG_START = range(31, 39)
 # offsets without a record, and records that go wrong
-MISSING, MISSING_AT, POISONS, POISONS_AT = range(36, 40)
+MISSING, MISSING_AT, POISONS, POISONS_AT = range(39, 43)
 # random numbers
-CHUNK_AT, FIRST_CHUNK = range(40, 42)
+CHUNK_AT, FIRST_CHUNK = range(43, 45)
 # counts
-ARCHIVES, EXPIRED, LOST = range(42, 45)
+ARCHIVES, EXPIRED, LOST = range(45, 48)
 # the leader, and what it wrote last
-LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(45, 52)
+LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(48, 55)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
@@ -69,7 +71,7 @@ IS_REMOVED, IS_ABORTED = 1, 2
 # ---- an offset without a record, and how many compactions there were when it lost it ----
 M_OFFSET, M_SINCE, MISS = range(3)
 # ---- a lock: the two last are -1 and the first offset of a whole batch ----
-LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)  # a row of a heap, too
+LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
 
 # ---- a member ----
 # what it does
@@ -84,12 +86,14 @@ HAS_ACCIDENTS, BELOW_CRASH, BELOW_HANG, DRAWN_AT, DRAWN, DRAWS = range(20, 26)
 TURN, WANTED, WANTED_AT, SESSIONS_AT, CHANGED = range(26, 31)
 # its fetch
 FETCHED, FETCHED_AT, FETCH_NUMBER, FETCH_DONE, ANSWER_FROM = range(31, 36)
+# when its fetch is over
+GIVE_UP_AT, GIVE_UP_NUMBER, GIVE_UP_DUE = range(36, 39)
 # the record at hand, of which slot
-PENDING, WORKING_ON, ENTRY, RECORD = range(36, 40)
+PENDING, WORKING_ON, ENTRY, RECORD = range(39, 43)
 # the part that it works on
-PART_ENTRY, PART_LAST, CRASHES = range(40, 43)
+PART_ENTRY, PART_LAST, CRASHES = range(43, 46)
 # the part that it speaks of
-SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(43, 48)
+SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(46, 51)
 
 # ---- a share session of a member with a broker, followed by its places; a broker ----
 S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES, SESSION = range(5)
@@ -115,8 +119,10 @@ DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = ra
 #: Whether a member waits for a place, and who does before and after it.
 NODE_OF_PLACE = 3
 
-# ---- a row of a heap, such as an event: time, number, kind and subject, what else ----
-HEAP_ROW = EVENT = 4
+# ---- rows of what grows: time, number, kind and subject, what else ----
+EVENT = 4
+#: Buckets of near events, a power of 2; a node of their lists, and where it names the next one.
+BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs
 WROTE = 7
 # first, last, state, delivery count, per offset

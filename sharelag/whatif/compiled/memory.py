@@ -37,6 +37,7 @@ class Sizes:
     scratch: int  # records of a place that one request is about
     attempts: int  # deliveries of a record
     steps: int
+    bucket_bits: int  # of microseconds that near events wait together
 
     @classmethod
     def of(cls, scenario: Scenario) -> Sizes:
@@ -53,14 +54,7 @@ class Sizes:
         polled = max(member.max_poll_records for member in members)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
-        windows = [one.window for one in scenario.starts.values() if one.window]
-        # Offsets from the start to the last batch of a partition when it begins, at most.
-        spans = (
-            one.batches[-1].last_offset + 1 - one.start_offset for one in windows if one.batches
-        )
-        held = max(spans, default=0)
-        # The limit may have been larger then.
-        tried = max((run.delivery_count for one in windows for run in one.batches), default=0)
+        held = _in_flight(scenario)
         locks = min(scenario.settings.limits.max_record_locks, _records(scenario))
         most = max(locks, held) + spare
         faults = {fault.kind for fault in scenario.faults}
@@ -75,11 +69,12 @@ class Sizes:
             sum(member.count for member in scenario.members),
             1 << max(most, 64).bit_length(),
             leaders_change,
-            1 << max(roomy, held + spare).bit_length(),
+            1 << max(roomy, held + spare, round(_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
-            max(scenario.settings.limits.delivery_count_limit, 1 + tried),
+            max(scenario.settings.limits.delivery_count_limit, 1 + _most_tried(scenario)),
             scenario.duration_ms // scenario.step_ms + 4,
+            _bucket_bits(scenario),
         )
         people = 2 * found.members + 2
         words = found.fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
@@ -101,7 +96,7 @@ class Sizes:
         pairs = self.places * self.members
         return (
             at.GLOBALS
-            + self.places * (at.PLACE + window * (at.OFFSET + 2 * at.LOCK_SIZE) + 2)
+            + self.places * (at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2)
             + self.members * at.MEMBER
             + pairs * (at.COUNTS + 3 + 3)
             + self.steps
@@ -121,6 +116,34 @@ def _records(scenario: Scenario) -> int:
     return there + 2 * sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers) + 4096
 
 
+def _in_flight(scenario: Scenario) -> int:
+    """Offsets from the start to the last batch of a partition when it begins, at most."""
+    windows = [one.window for one in scenario.starts.values() if one.window and one.window.batches]
+    return max((one.batches[-1].last_offset + 1 - one.start_offset for one in windows), default=0)
+
+
+def _most_tried(scenario: Scenario) -> int:
+    """The largest delivery count at the begin: the limit may have been larger then."""
+    windows = [one.window for one in scenario.starts.values() if one.window]
+    counts = [batch.delivery_count for window in windows for batch in window.batches]
+    return max(counts, default=0)
+
+
+def _behind_locks(scenario: Scenario) -> float:
+    """Records of a partition that come while some wait for their locks to end, some twice."""
+    if not any(member.behaviour.silent for member in scenario.members):
+        return 0.0
+    places = sum(topic.partitions for topic in scenario.topics)
+    locked = scenario.settings.limits.lock_duration_ms / scenario.duration_ms
+    return 3 * min(locked, 1.0) * records_of(scenario) / places
+
+
+def _bucket_bits(scenario: Scenario) -> int:
+    """About an event a bucket, when a record takes some six events."""
+    between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
+    return min(max(round(math.log2(max(between, 1))), 2), 14)
+
+
 #: What grows begins with room for this many rows: each time that they are full costs 0.1 ms.
 _ROWS = 4096
 #: Random numbers that a record needs, if few are delivered again and again.
@@ -128,6 +151,18 @@ _DRAWS = 7
 
 
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
+#: Memory of runs that are over, for the next one: the system takes its time to give new memory.
+_KEPT: list[Longs] = []
+_MOST_KEPT = 1 << 23
+
+
+def _taken(size: int) -> Longs:
+    """Memory that is zero."""
+    try:
+        kept = _KEPT.pop()
+    except IndexError:
+        return np.zeros(size, np.int64)
+    return kept if len(kept) >= size else np.zeros(size, np.int64)
 
 
 class Core:
@@ -161,8 +196,7 @@ class Core:
         self._is_slow = round(scenario.costs.fetch_ms * MS) > 0
         self._window = self._sizes.usual if self._is_slow else 2 * self._sizes.window
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
-        size = 2 * self._sizes.fixed(self._window) + rows + known + drawn
-        self._hold(np.zeros(size, np.int64))
+        self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
         self.writes: list[Longs] = []
         self.runs: list[Longs] = []
@@ -221,6 +255,8 @@ class Core:
             at.BROKERS_FAIL: int(sizes.leaders_change),
             at.DRAINED_AT: self.room(sizes.steps),
             at.SAMPLE_AT: self.room(sizes.places * at.SAMPLE),
+            at.BUCKETS_AT: self.room(at.BUCKETS),
+            at.BUCKET_BITS: sizes.bucket_bits,
             at.CHANCES_AT: self.room(sizes.attempts * self._chunks),
             at.CHUNKS: self._chunks,
             at.NETWORK: round(costs.network_ms * MS),
@@ -237,6 +273,9 @@ class Core:
         self.a[list(values)] = list(values.values())
         self.limit(scenario.settings.limits)
         self.a[self[at.CHANCES_AT] : self._end] = -1
+        for _ in range(4 * (sizes.members + sizes.places) + 64):
+            node = self.room(at.NODE)
+            self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
 
     def limit(self, limits: Limits) -> None:
         """Put in the settings in force."""
@@ -250,6 +289,7 @@ class Core:
             at.INDEX: number,
             at.EXPIRY_DUE: -1,
             at.LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
+            at.EARLY_LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
             at.WINDOW_AT: self.room(self._window * at.OFFSET),
             at.BASES_AT: self.room(len(log.bases)),
             at.TIMES_AT: self.room(len(log.times)),
@@ -440,7 +480,10 @@ class Core:
                 self[at.FREE_ASKS] = self[at.FREE_ASKS] + 1
 
     def release(self) -> None:
-        """Let go of the memory at once: those that know each other in a run are collected later."""
+        """Leave the memory to another run."""
+        if self._end <= _MOST_KEPT and not _KEPT:
+            self.a[: self._end] = 0
+            _KEPT.append(self.a)
         self._hold(np.zeros(0, np.int64))
 
     def have_window(self, p: int, until: int | None = None) -> None:
@@ -465,9 +508,10 @@ class Core:
         # Behind deleted records a window may be wide, and hold no more than others.
         locked = self[p + at.HELD] + self[at.LOCKS] + 2 * self[p + at.SPARE]
         self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
-        begin, size = self[p + at.LOCKS_AT], self[p + at.LOCK_COUNT] * at.LOCK_SIZE
-        self[p + at.LOCKS_AT] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
-        self.a[self[p + at.LOCKS_AT] :][:size] = self.a[begin:][:size]
+        for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
+            begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
+            self[p + field] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
+            self.a[self[p + field] :][:size] = self.a[begin:][:size]
 
     def finished(self) -> Longs:
         """What was finished so far, as rows of `Tally.finished`."""
@@ -528,7 +572,9 @@ _FORGOTTEN = (
     at.FIND,
     at.AVAILABLE_FROM,
     at.AVAILABLE,
-    at.LOCK_COUNT,
+    at.LOCKS_FROM,
+    at.LOCKS_TO,
+    at.EARLY_LOCKS,
     at.HELD,
     at.LOCKED_UNTIL,
     at.UNLOCK_DUE,

@@ -1,4 +1,8 @@
-"""Events in the order of their times, simultaneous ones as scheduled: a heap, as others have."""
+"""Events in the order of their times; simultaneous ones as scheduled.
+
+Most events are near: each of those hangs in a list in the bucket of its time, on a ring of buckets.
+What is farther away, or would stand in a long list, goes into a heap.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +11,105 @@ from typing import Any
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
 
+#: Events of a bucket that a new one may have to pass.
+_MOST_PASSED = 12
+
 
 @part
 def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
     """Schedule an event; what is past already is done next."""
     a[NUMBER] += 1
-    a[EVENTS] += 1
+    insert(a, max(time, a[NOW]), a[NUMBER], kind, subject, more)
+
+
+@part
+def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
+    """Put an event in its place among those of its time."""
     what = (kind << KIND_BITS) + subject
-    sift_up(a, a[EVENTS_AT], a[EVENTS] - 1, max(time, a[NOW]), a[NUMBER], what, more)
+    bucket = time >> a[BUCKET_BITS]
+    if bucket - (a[NOW] >> a[BUCKET_BITS]) >= BUCKETS or not a[FREE_NODE]:
+        _insert_far(a, time, number, what, more)
+        return
+    head = a[BUCKETS_AT] + (bucket & (BUCKETS - 1))
+    before, after, passed = 0, a[head], 0
+    while after and (a[after] < time or (a[after] == time and a[after + 1] < number)):
+        if passed == _MOST_PASSED:
+            _insert_far(a, time, number, what, more)
+            return
+        before, after, passed = after, a[after + NODE_NEXT], passed + 1
+    node = a[FREE_NODE]
+    a[FREE_NODE] = a[node + NODE_NEXT]
+    a[node], a[node + 1], a[node + 2], a[node + 3] = time, number, what, more
+    a[node + NODE_NEXT] = after
+    if before:
+        a[before + NODE_NEXT] = node
+    else:
+        a[head] = node
+    if not a[NEAR] or bucket < a[CURSOR]:
+        a[CURSOR] = bucket
+    a[NEAR] += 1
 
 
 @part
 def first(a: Any) -> Any:
     """Where the first event lies; 0: there is none."""
-    return a[EVENTS_AT] if a[EVENTS] else 0
+    far = a[EVENTS_AT] if a[EVENTS] else 0
+    if not a[NEAR]:
+        return far
+    bucket, ring = a[CURSOR], a[BUCKETS_AT]
+    while not a[ring + (bucket & (BUCKETS - 1))]:
+        bucket += 1
+    a[CURSOR] = bucket
+    near = a[ring + (bucket & (BUCKETS - 1))]
+    if far and (a[far] < a[near] or (a[far] == a[near] and a[far + 1] < a[near + 1])):
+        return far
+    return near
 
 
 @part
-def drop(a: Any) -> None:
+def drop(a: Any, event: Any) -> None:
     """Take the first event away."""
-    a[EVENTS] -= 1
-    drop_first(a, a[EVENTS_AT], a[EVENTS])
-
-
-# ---- heaps of rows of four numbers, by the first two ----
+    if event == a[EVENTS_AT]:
+        _drop_far(a)
+        return
+    a[a[BUCKETS_AT] + (a[CURSOR] & (BUCKETS - 1))] = a[event + NODE_NEXT]
+    a[event + NODE_NEXT], a[FREE_NODE] = a[FREE_NODE], event
+    a[NEAR] -= 1
 
 
 @part
-def sift_up(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: Any) -> None:
-    """Put a row into a heap, from a place at its end upwards."""
-    row = heap + at * HEAP_ROW
+def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
+    at, heap = a[EVENTS], a[EVENTS_AT]
+    a[EVENTS] = at + 1
     while at > 0:
-        at = (at - 1) >> 1
-        up = heap + at * HEAP_ROW
-        if a[up] < time or (a[up] == time and a[up + 1] < number):
+        up = (at - 1) >> 1
+        above, below = heap + up * EVENT, heap + at * EVENT
+        if a[above] < time or (a[above] == time and a[above + 1] < number):
             break
-        # Not in a loop, which would take plain Python twice as long.
-        a[row], a[row + 1], a[row + 2], a[row + 3] = a[up], a[up + 1], a[up + 2], a[up + 3]
-        row = up
-    a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, what, more
+        for column in range(EVENT):
+            a[below + column] = a[above + column]
+        at = up
+    event = heap + at * EVENT
+    a[event], a[event + 1], a[event + 2], a[event + 3] = time, number, what, more
 
 
 @part
-def drop_first(a: Any, heap: Any, size: Any) -> None:
-    """Take the first row out of a heap that has one more than so many."""
-    moved, row, down = heap + size * HEAP_ROW, heap, 1
-    time, number = a[moved], a[moved + 1]
-    while down < size:
-        one = heap + down * HEAP_ROW
-        if down + 1 < size:
-            other = one + HEAP_ROW
-            if a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1]):
-                down, one = down + 1, other
+def _drop_far(a: Any) -> None:
+    size, heap = a[EVENTS] - 1, a[EVENTS_AT]
+    a[EVENTS] = size
+    moved = heap + size * EVENT
+    time, number, at = a[moved], a[moved + 1], 0
+    while 2 * at + 1 < size:
+        down = 2 * at + 1
+        one, other = heap + down * EVENT, heap + (down + 1) * EVENT
+        if down + 1 < size and (
+            a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1])
+        ):
+            down, one = down + 1, other
         if time < a[one] or (time == a[one] and number < a[one + 1]):
             break
-        a[row], a[row + 1], a[row + 2], a[row + 3] = a[one], a[one + 1], a[one + 2], a[one + 3]
-        row, down = one, 2 * down + 1
-    a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, a[moved + 2], a[moved + 3]
+        for column in range(EVENT):
+            a[heap + at * EVENT + column] = a[one + column]
+        at = down
+    for column in range(EVENT):
+        a[heap + at * EVENT + column] = a[moved + column]

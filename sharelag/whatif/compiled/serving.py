@@ -13,7 +13,7 @@ from sharelag.whatif.compiled.acquiring import (
     next_fetch_offset,
 )
 from sharelag.whatif.compiled.layout import *
-from sharelag.whatif.compiled.queue import push
+from sharelag.whatif.compiled.queue import insert, push
 from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
 
 
@@ -122,13 +122,24 @@ def _watch_locks(a: Any, p: Any) -> None:
 
 
 @part
+def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
+    """The record batch of the log that holds an offset, or the first of all."""
+    # What is fetched is near the end of the log more often than not.
+    bases = a[p + BASES_AT]
+    low = high = end = a[p + READABLE]
+    while low > 0 and a[bases + low] > offset:
+        low, high = max(2 * low - end - 1, 0), low
+    return max(batch_at(a, p, offset, low, high), 0)
+
+
+@part
 def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
     entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
     # What lies beyond can not be acquired, so leaving it out changes nothing.
     last = min(
         max(a[p + END] + a[p + IN_MEMORY], offset) + room, offset + a[RECORDS_A_FETCH] // sharing
     )
-    low, high = max(batch_at(a, p, offset, 0, a[p + READABLE]), 0), a[p + READABLE] - 1
+    low, high = _first_fetched(a, p, offset), a[p + READABLE] - 1
     if a[a[p + BASES_AT] + a[p + READABLE]] > last:
         high = batch_at(a, p, last, low, a[p + READABLE])
     see_time(a, p)
@@ -215,8 +226,13 @@ def after_write(a: Any, p: Any, start: Any) -> None:
 @part
 def gives_up(a: Any, m: Any, number: Any) -> None:
     """A fetch has waited for long enough, or one that was answered would have."""
-    if not a[m + FETCH_DONE] and a[m + FETCH_NUMBER] == number:
+    a[m + GIVE_UP_DUE] = 0
+    if a[m + FETCH_DONE]:
+        return
+    if a[m + FETCH_NUMBER] == number:
         _serve(a, m, True)
+    else:
+        _will_give_up(a, m)
 
 
 @part
@@ -258,7 +274,10 @@ def fetches(a: Any, m: Any, answer_from: Any) -> None:
         p = a[a[m + FETCHED_AT] + number]
         wait(a, m, p)
         _await_change(a, p)
-    push(a, a[NOW] + a[m + WAIT], GIVES_UP, m, a[m + FETCH_NUMBER])
+    a[NUMBER] += 1
+    a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER] = a[NOW] + a[m + WAIT], a[NUMBER]
+    if not a[m + GIVE_UP_DUE]:
+        _will_give_up(a, m)
 
 
 @part
@@ -293,3 +312,11 @@ def free(a: Any, slot: Any) -> None:
     a[slot + NEXT_FREE] = a[FREE]
     a[FREE] = slot
     a[FREE_SLOTS] += 1
+
+
+@part
+def _will_give_up(a: Any, m: Any) -> None:
+    """Only one of these is among the events for each member: most fetches are answered before."""
+    a[m + GIVE_UP_DUE] = 1
+    at, number = a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER]
+    insert(a, at, number, GIVES_UP, m, a[m + FETCH_NUMBER])

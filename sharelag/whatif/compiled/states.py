@@ -320,7 +320,7 @@ def advance(a: Any, p: Any, now_ms: Any) -> None:
         if is_held(a, p, lock):
             a[p + STATE_MS] = max(a[p + STATE_MS], a[lock + LOCK_ENDS])
             _run_out(a, p, lock)
-        drop_lock(a, p)
+        drop_lock(a, p, lock)
         lock = first_lock(a, p)
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms)
 
@@ -353,6 +353,6 @@ def next_end(a: Any, p: Any) -> Any:
     """When the next lock ends, in ms; -1 while nothing is acquired."""
     lock = first_lock(a, p)
     while lock and not is_held(a, p, lock):
-        drop_lock(a, p)
+        drop_lock(a, p, lock)
         lock = first_lock(a, p)
     return a[lock + LOCK_ENDS] if lock else -1

@@ -4,8 +4,8 @@ All offsets from the first batch in flight to the last have a slot in a ring. Be
 there may be a hole, of offsets that the log has no records for, or that were fetched before a
 leader began and forgotten since.
 
-Locks are in a heap: all last for the same time, but those of batches that were split keep the end
-of the batch.
+All locks of a place last for the same time, so they end in the order in which they were taken. The
+exception are those of batches that were split: they keep the end of the batch, in a heap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
-from sharelag.whatif.compiled.queue import drop_first, sift_up
 
 
 @part
@@ -137,40 +136,125 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
 
 
 @part
+def _write(a: Any, lock: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
+    a[lock + LOCK_ENDS], a[lock + LOCK_NO] = ends, number
+    a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
+
+
+@part
+def _copy(a: Any, lock: Any, to: Any) -> None:
+    _write(a, to, a[lock + LOCK_ENDS], a[lock + LOCK_NO], a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
+
+
+@part
+def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
+    return bool(
+        a[one + LOCK_ENDS] < ends or (a[one + LOCK_ENDS] == ends and a[one + LOCK_NO] < number)
+    )
+
+
+@part
 def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Lock offsets until a time; ``last`` is -1 for a whole batch."""
-    number = a[p + LOCK_NUMBER]
+    number, to = a[p + LOCK_NUMBER], a[p + LOCKS_TO]
     a[p + LOCK_NUMBER] += last - first + 1 if last >= 0 else 1
-    if a[p + LOCK_COUNT] == a[p + LOCK_ROOM]:
+    before = a[p + LOCKS_AT] + (to - 1) * LOCK_SIZE
+    if a[p + LOCKS_FROM] < to and a[before + LOCK_ENDS] > ends:
+        _lock_early(a, p, ends, number, first, last)
+        return
+    if to == a[p + LOCK_ROOM]:
         _clear(a, p)
-    a[p + LOCK_COUNT] += 1
-    sift_up(a, a[p + LOCKS_AT], a[p + LOCK_COUNT] - 1, ends, number, first, last)
+        to = a[p + LOCKS_TO]
+    a[p + LOCKS_TO] = to + 1
+    _write(a, a[p + LOCKS_AT] + to * LOCK_SIZE, ends, number, first, last)
 
 
 @part
 def _clear(a: Any, p: Any) -> None:
     """Forget locks that hold nothing any more."""
-    base, count, kept = a[p + LOCKS_AT], a[p + LOCK_COUNT], 0
+    base, kept = a[p + LOCKS_AT], 0
+    for one in range(a[p + LOCKS_FROM], a[p + LOCKS_TO]):
+        lock = base + one * LOCK_SIZE
+        if is_held(a, p, lock):
+            _copy(a, lock, base + kept * LOCK_SIZE)
+            kept += 1
+    a[p + LOCKS_FROM], a[p + LOCKS_TO] = 0, kept
+
+
+@part
+def _lock_early(a: Any, p: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
+    """Lock offsets for less long than what was locked before."""
+    if a[p + EARLY_LOCKS] == a[p + LOCK_ROOM]:
+        _clear_early(a, p)
+    a[p + EARLY_LOCKS] += 1
+    _put(a, p, a[p + EARLY_LOCKS] - 1, ends, number, first, last)
+
+
+@part
+def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
+    """Sift a lock up from a place in the heap."""
+    base = a[p + EARLY_LOCKS_AT]
+    while at > 0:
+        up = base + ((at - 1) >> 1) * LOCK_SIZE
+        if _is_before(a, up, ends, number):
+            break
+        _copy(a, up, base + at * LOCK_SIZE)
+        at = (at - 1) >> 1
+    _write(a, base + at * LOCK_SIZE, ends, number, first, last)
+
+
+@part
+def _clear_early(a: Any, p: Any) -> None:
+    base, count, kept = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS], 0
     for one in range(count):
         lock = base + one * LOCK_SIZE
         if is_held(a, p, lock):
             ends, number = a[lock + LOCK_ENDS], a[lock + LOCK_NO]
-            sift_up(a, base, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
+            _put(a, p, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
             kept += 1
-    a[p + LOCK_COUNT] = kept
+    a[p + EARLY_LOCKS] = kept
 
 
 @part
 def first_lock(a: Any, p: Any) -> Any:
     """Where the lock lies that ends first, held or not; 0: there is none."""
-    return a[p + LOCKS_AT] if a[p + LOCK_COUNT] else 0
+    lock = 0
+    if a[p + LOCKS_FROM] < a[p + LOCKS_TO]:
+        lock = a[p + LOCKS_AT] + a[p + LOCKS_FROM] * LOCK_SIZE
+    if a[p + EARLY_LOCKS]:
+        early = a[p + EARLY_LOCKS_AT]
+        if not lock or _is_before(a, early, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
+            return early
+    return lock
 
 
 @part
-def drop_lock(a: Any, p: Any) -> None:
+def drop_lock(a: Any, p: Any, lock: Any) -> None:
     """Take the lock that ends first away."""
-    a[p + LOCK_COUNT] -= 1
-    drop_first(a, a[p + LOCKS_AT], a[p + LOCK_COUNT])
+    if lock == a[p + EARLY_LOCKS_AT]:
+        _drop_early(a, p)
+        return
+    a[p + LOCKS_FROM] += 1
+    if a[p + LOCKS_FROM] == a[p + LOCKS_TO]:
+        a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
+
+
+@part
+def _drop_early(a: Any, p: Any) -> None:
+    base, size = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS] - 1
+    a[p + EARLY_LOCKS] = size
+    moved = base + size * LOCK_SIZE
+    ends, number, at = a[moved + LOCK_ENDS], a[moved + LOCK_NO], 0
+    while 2 * at + 1 < size:
+        down = base + (2 * at + 1) * LOCK_SIZE
+        other = down + LOCK_SIZE
+        if 2 * at + 2 < size and _is_before(a, other, a[down + LOCK_ENDS], a[down + LOCK_NO]):
+            down = other
+        if not _is_before(a, down, ends, number):
+            break
+        _copy(a, down, base + at * LOCK_SIZE)
+        at = (down - base) // LOCK_SIZE
+    _copy(a, moved, base + at * LOCK_SIZE)
 
 
 @part
