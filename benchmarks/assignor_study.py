@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import stats
 
 import sharelag
 from benchmarks.drawn import FAMILIES, drawn
@@ -162,6 +161,8 @@ def ratios(
 
 def geometric(values: np.ndarray) -> tuple[float, float, float]:
     """The geometric mean, and its 95 % interval by bootstrap over the scenarios."""
+    from scipy import stats  # which takes a second to import, and tests read this module
+
     drawn_again = stats.bootstrap(
         (np.log(values),),
         np.mean,

@@ -56,6 +56,9 @@ PHRASES = {
 }
 
 
+_ANY = re.compile("|".join(PHRASES), re.IGNORECASE)
+
+
 class Text(NamedTuple):
     """A text that people read, and where it stands."""
 
@@ -73,8 +76,11 @@ def texts() -> Iterator[Text]:
 
 def found(some: Iterable[Text]) -> Iterator[tuple[str, str, str]]:
     """Yield place, phrase and what to write instead of all phrases in some texts."""
+    # One pass over all patterns costs as much as one of them: most texts have none.
     for text in some:
         words = " ".join(text.words.split())
+        if not _ANY.search(words):
+            continue
         for pattern, instead in PHRASES.items():
             for hit in re.finditer(pattern, words, re.IGNORECASE):
                 around = words[max(hit.start() - 40, 0) : hit.end() + 30]
@@ -122,7 +128,7 @@ def _of_code() -> Iterator[Text]:
                     yield Text(f"{place}:{getattr(node, 'lineno', 1)}", part)
         comments: list[str] = []
         for number, line in enumerate([*text.splitlines(), ""], 1):
-            comment = re.search(r"(?:^|  ) *#:? (.*)", line)
+            comment = re.search(r"(?:^|  ) *#:? (.*)", line) if "#" in line else None
             if comment and line.lstrip()[0] != "#":
                 yield Text(f"{place}:{number}", comment[1])
             elif comment:

@@ -29,10 +29,9 @@ from sharelag.reports.inputs import read as read
 from sharelag.reports.otherwise import Tried
 from sharelag.reports.otherwise import otherwise as otherwise
 from sharelag.reports.verdict import verdict as verdict
-from sharelag.tables import report_views
+from sharelag.tables import render, report_views
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, sentence, terminal
-from sharelag.whatif.comparison.rows import decision_for_people
 from sharelag.workbench.one_group import delivery_limit, of_group
 from sharelag.workbench.views import load_view
 
@@ -285,13 +284,11 @@ def only(case: Case, group: str) -> Case:
 
 
 def compared(made: Proposal) -> Block:
-    """Show the variants side by side."""
-    caption = (
-        f"{made.group}, simulated: means of {made.seeds} runs. Against the first row: the variant "
-        "minus the group as it is, in paired runs, ± half of the 95 % confidence interval."
-    )
-    rows = [decision_for_people(row) for row in made.clearing.comparison.decision()]
-    return table(rows, report_views.DECISION.columns, caption, "Nothing was simulated.")
+    """Show the variants side by side, with all measures folded away below."""
+    comparison = made.clearing.comparison
+    # The headline is about what clears the lag.
+    found = replace(comparison.presented(), notes=tuple(comparison.sentences()))
+    return Block(render.as_html(found, len(found.table)), render.as_text(found))
 
 
 def clearing(made: Proposal) -> Chart:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -58,6 +58,12 @@ class Presentation:
         What columns mean, where that is other than in `sharelag.tables.declared`.
     charts
         Names of its charts.
+    best
+        Cells in bold: the row's number and the column.
+    spans
+        Low, mean and high of each row, drawn as a small bar in a column; None: not known.
+    more
+        A longer table of the same, folded away below.
     """
 
     title: str
@@ -71,3 +77,6 @@ class Presentation:
     summaries: tuple[GroupSummary, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
     charts: tuple[str, ...] = ()
+    best: frozenset[tuple[int, str]] = frozenset()
+    spans: Mapping[str, Sequence[tuple[float, float, float] | None]] = field(default_factory=dict)
+    more: Presentation | None = None

@@ -7,7 +7,7 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,8 @@ class Cell:
     is_number: bool
     reason: str = ""  # why it is not known, or what its words mean
     is_wrapped: bool = False  # where the page is narrower than the table
+    is_best: bool = False
+    bar: tuple[float, ...] = ()  # low, mean and high, from -1 to 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Excerpt:
     headings: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     more: str  # what is left out; empty: nothing
+    has_bars: bool = False
 
 
 def as_html(result: Presentation, most: int = MOST) -> str:
@@ -65,6 +68,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
     return _template("result.html.j2").render(
         result=result,
         excerpt=excerpt(result, most),
+        more=None if result.more is None else excerpt(result.more, len(result.more.table)),
         help={heading: means[name] for heading, name in result.columns.items() if name in means},
         notes=[terminal(note) for note in result.notes],
         summaries=result.summaries[:most],
@@ -97,14 +101,27 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
         table = table.slice(0, most)
     names = tuple(result.columns.values())
     numbers = [_is_number(result.table.schema, name) for name in names]
+    reach = {
+        name: max((abs(end) for span in spans if span for end in span), default=0.0) or 1.0
+        for name, spans in result.spans.items()
+    }
+
+    def marked(number: int, name: str, cell: Cell) -> Cell:
+        span = result.spans[name][number] if name in reach else None
+        bar = tuple(round(end / reach[name], 3) for end in span or ())
+        return replace(cell, is_best=(number, name) in result.best, bar=bar)
+
     rows = tuple(
-        tuple(_cell(row, name, is_number) for name, is_number in zip(names, numbers, strict=True))
-        for row in plain_rows(table)
+        tuple(
+            marked(number, name, _cell(row, name, is_number))
+            for name, is_number in zip(names, numbers, strict=True)
+        )
+        for number, row in enumerate(plain_rows(table))
     )
     headings = tuple(
         Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True)
     )
-    return Excerpt(headings, rows, more)
+    return Excerpt(headings, rows, more, bool(result.spans))
 
 
 def failure(title: str, why: str) -> dict[str, str]:

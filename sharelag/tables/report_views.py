@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sharelag.tables import views
 from sharelag.tables.views import in_words
 
@@ -49,20 +51,25 @@ ARCHIVED = in_words(
     archived_low="At least",
     archived_high="At most",
 )
-DECISION = in_words(
-    " ".join(views.DECISION.names),
-    drain_ms="Drains in",
-    drained="Runs that drain",
-    age_p95_ms="Age p95",
-    age_p95_difference="Against the first row",
-    lag_p95="Lag p95",
+DECISION = replace(
+    in_words(
+        " ".join(views.DECISION.names),
+        drain_ms="Drains in",
+        drained="Drained",
+        age_p95_ms="Age p95",
+        age_p95_difference="Against the first row",
+        lag_p95="Lag p95",
+    ),
+    meanings=views.DECISION.meanings,
 )
+COMPARED = replace(in_words(" ".join(views.COMPARED.names)), meanings=views.COMPARED.meanings)
 OTHERWISE = in_words(
     " ".join(views.OTHERWISE.names),
     variant="Variant",
     lag_end="Lag at the end",
     low="From",
     high="To",
+    drain_ms="Drained after",
     lag_max="Highest lag",
     age_max_ms="Oldest record",
     alert_at="Alert at",

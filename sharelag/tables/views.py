@@ -98,6 +98,8 @@ DECISION = view(
     "verdict",
     meanings={
         "drain_ms": "until nothing was left, the mean of all runs; - where one never drained",
+        "age_p95_difference": "the variant minus the first row, in paired runs, ± half of its "
+        "confidence interval, which the bar shows",
         "verdict": "by the p95 age and the drain time; several that are better than the baseline "
         "and do not differ tie; - where the runs do not tell",
     },
@@ -106,7 +108,7 @@ DECISION = view(
 )
 #: A span of the past: what happened, the same simulated, and what would have been otherwise.
 OTHERWISE = view(
-    "variant lag_end low high lag_max age_max_ms alert_at alert_share member_hours",
+    "variant lag_end low high drain_ms lag_max age_max_ms alert_at alert_share member_hours",
     meanings={
         "low": "a single run does not end below",
         "high": "a single run does not end above",

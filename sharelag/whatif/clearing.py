@@ -52,7 +52,7 @@ CELLS = pa.schema(
         ("age_p95_ms", pa.float64()),  # mean over the runs; null: unknown in one
         ("member_hours", pa.float64()),
         ("clears", pa.bool_()),  # every run drained
-        # with the fewest members that clear it, and no other assignor is shown to be sooner
+        # with the fewest members that clear it, and no other assignor is sooner by a tenth
         ("answer", pa.bool_()),
     ]
 )
@@ -305,7 +305,10 @@ def _cells(found: Comparison, tried: Sequence[_Tried], horizon_ms: int) -> pa.Ta
 
 
 def _answers(found: Comparison, tried: Sequence[_Tried]) -> set[str]:
-    """Return the variants that clear the lag with the fewest members, none of them later."""
+    """Return the variants that clear the lag with the fewest members, none of them later.
+
+    Those that the runs do not tell apart tie, and those that differ by less than a tenth.
+    """
     clearing = [one for one in tried if _clears(found, one.variant)]
     if not clearing or words.unknown_work(found.scenarios[found.baseline]):
         return set()
@@ -314,5 +317,7 @@ def _answers(found: Comparison, tried: Sequence[_Tried]) -> set[str]:
     mine = pc.is_in(found.runs.column("variant"), pa.array([found.baseline, *names]))
     best = compared(found.runs.filter(mine), found.baseline, found.confidence).best("drain_ms")
     if best.names:
-        return set(best.names)
+        drains = {name: found.cells[name, "drain_ms"]["mean"] for name in names}
+        latest = (1 + words.MATTERS) * min(drains.values())
+        return {*best.names, *(name for name in names if drains[name] < latest)}
     return {found.baseline} if found.baseline in names else set(names)

@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
@@ -56,7 +55,7 @@ from sharelag.whatif.comparison.tables import (
 )
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.horizon import rates
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presented import decision_table
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 
@@ -305,10 +304,18 @@ class Comparison(Displayable):
         return found
 
     def presented(self) -> Presentation:
-        """Return the table that decides, with the verdict before what else to know."""
-        found = [words.decision_for_people(row) for row in self.decision()]
-        notes = (self.verdict(), *self.sentences())
-        return presented(f"Compared to {self.baseline}", found, views.DECISION, notes)
+        """Return the table that decides, with the verdict before what else to know.
+
+        It is the same on every page: the baseline first, what is best in bold.
+        """
+        cells, known = self.cells, words.DECIDING
+        return decision_table(
+            f"Compared to {self.baseline}",
+            [words.decision_for_people(row) for row in self.decision()],
+            {name: self.best(name).names for name in known if (self.baseline, name) in cells},
+            [words.for_people(row) for row in self.rows()],
+            (self.verdict(), *self.sentences()),
+        )
 
     def decision(self) -> list[dict[str, Any]]:
         """Return one row per variant with what decides, the baseline first.
@@ -319,7 +326,7 @@ class Comparison(Displayable):
             ``variant``, ``drain_ms`` (mean; None where a run never drained), ``drained`` (runs that
             did), ``age_p95_ms`` and its difference to the baseline in words, ``lag_p95``,
             ``redeliveries``, ``member_hours`` and ``verdict``, which agrees with `verdict`. `rows`
-            has all measures.
+            has all measures. ``age_p95_span`` has low, mean and high of the difference.
         """
         rows = []
         for name in dict.fromkeys((self.baseline, *self.names)):
@@ -338,7 +345,8 @@ class Comparison(Displayable):
                 **{measure: of[measure].get("mean") for measure in words.DECIDING},
                 "drained": f"{drain['n']} of {runs}" if runs else None,
                 "horizon_ms": self.horizon_ms,
-                "age_p95_difference": _with_half(of["age_p95_ms"]),
+                "age_p95_difference": words.with_half(of["age_p95_ms"]),
+                "age_p95_span": words.difference_span(of["age_p95_ms"]),
                 "verdict": "; ".join(said) or None,
             }
             rows.append(row)
@@ -413,6 +421,8 @@ class Comparison(Displayable):
 
     def _wins(self, measure: str) -> dict[str, list[str]]:
         """Return the variants that each is better than; the confidence holds for all pairs."""
+        if measure in self._won:
+            return self._won[measure]
         if (self.baseline, measure) not in self.cells or MEASURED[measure].better is None:
             columns = self.runs.column_names
             choices = [name for name, one in MEASURED.items() if one.better and name in columns]
@@ -426,7 +436,13 @@ class Comparison(Displayable):
             better = is_better(values, others, MEASURED[measure], level)
             if better is not None:
                 wins[one if better else other].append(other if better else one)
+        self._won[measure] = wins
         return wins
+
+    @cached_property
+    def _won(self) -> dict[str, dict[str, list[str]]]:
+        """What `_wins` has found, by measure."""
+        return {}
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
         """One row per measure and variant, with its difference to the baseline and whether it wins.
@@ -557,17 +573,6 @@ def _place(name: str, best: Best, better: bool | None) -> str:
         return {True: "better", False: "worse", None: ""}[better]
     place = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
     return f"{place} (less than a tenth)" if best.is_small else place
-
-
-def _with_half(row: Mapping[str, Any]) -> str | None:
-    """Return the difference of a time and half of its interval; None where one is not known."""
-    difference, low, high = (row.get(name) for name in words.DIFFERENCE)
-    if difference is None or low is None or high is None:
-        return None
-    if difference == low == high == 0:
-        return "the same"
-    sign = "+" if difference > 0 else ""
-    return f"{sign}{words.amount('age_p95_ms', difference)} ± {duration((high - low) / 2)}"
 
 
 def _who(found: Comparison, told: list[tuple[str, ...]]) -> str:

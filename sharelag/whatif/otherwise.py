@@ -98,6 +98,7 @@ class Explained(NamedTuple):
     share: float | None  # of the highest lag that is known
     last: float | None  # simulated less real lag at the last known moment
     moments: int
+    drain_ms: float | None = None  # simulated less real time until nothing was left
 
     @property
     def is_close(self) -> bool:
@@ -135,8 +136,21 @@ class Otherwise(Displayable):
         off = simulated - lag[known]
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
         return Explained(
-            mean, mean / highest if highest else None, float(off[-1]), int(known.sum())
+            mean,
+            mean / highest if highest else None,
+            float(off[-1]),
+            int(known.sum()),
+            self._drains(AS_IT_WAS).mean() - drained if (drained := self.drained_ms) else None,
         )
+
+    @cached_property
+    def drained_ms(self) -> float | None:
+        """When nothing was left, for the first time after the largest lag; None: not known."""
+        lag = _floats(self.past.happened, "lag")
+        largest = int(np.nanargmax(lag)) if not np.isnan(lag).all() else 0
+        empty = np.flatnonzero(lag[largest:] == 0)
+        times = self.past.happened.column("time_ms")
+        return float(times[largest + int(empty[0])].as_py()) if len(empty) else None
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -145,7 +159,9 @@ class Otherwise(Displayable):
         Returns
         -------
         list of dict
-            ``variant``; ``lag_end`` with its bounds ``low`` and ``high``; ``lag_max``,
+            ``variant``; ``lag_end`` with its bounds ``low`` and ``high``; ``drain_ms`` until
+            nothing was left after the largest lag (None: not in all runs), with ``drain_low_ms``
+            and ``drain_high_ms``; ``lag_max``,
             ``age_max_ms``; ``alert_at`` (when the alert first fired, in ms since the beginning),
             ``alert_share`` (of the runs in which it fired); ``member_hours``. None is not known, or
             never for ``alert_at``; of changes all but the last are None where the simulation does
@@ -161,6 +177,9 @@ class Otherwise(Displayable):
                 "lag_end": None if not len(lag) or np.isnan(lag[-1]) else float(lag[-1]),
                 "low": None,
                 "high": None,
+                "drain_ms": self.drained_ms,
+                "drain_low_ms": None,
+                "drain_high_ms": None,
                 "lag_max": _highest(lag),
                 "age_max_ms": _highest(age),
                 "alert_at": fired,
@@ -173,13 +192,17 @@ class Otherwise(Displayable):
                 pc.equal(self.comparison.runs.column("variant"), name)
             )
             told = {one: _floats(runs, one) for one in ("lag_end", "lag_max", "age_max_ms")}
-            bounds = self._bounds(told["lag_end"])
+            bounds = self._bounds(told["lag_end"], self.explained.last)
+            drain = self._bounds(self._drains(name), self.explained.drain_ms or 0.0)
             rows.append(
                 {
                     "variant": name,
                     "lag_end": bounds.mean,
                     "low": bounds.low,
                     "high": bounds.high,
+                    "drain_ms": drain.mean,
+                    "drain_low_ms": drain.low,
+                    "drain_high_ms": drain.high,
                     "lag_max": float(told["lag_max"].mean()),
                     "age_max_ms": float(told["age_max_ms"].mean()),
                     "alert_at": self.alert.first(self._curve(name)) if self.alert else None,
@@ -201,17 +224,24 @@ class Otherwise(Displayable):
         before = self.past.happened.column("time_ms").to_numpy() < fired
         return bool(np.isnan(values[before]).any())
 
-    def _bounds(self, values: Any) -> Interval:
-        """Bounds of one more run, wider by how far the as-it-was is off at the end."""
-        mean, last = float(values.mean()), self.explained.last
-        if len(values) < 2 or last is None:
+    def _bounds(self, values: Any, off: float | None) -> Interval:
+        """Bounds of one more run, wider by how far the as-it-was is off; none of what never was."""
+        mean = float(values.mean())
+        if np.isnan(mean):
+            return Interval(None)
+        if len(values) < 2 or off is None or np.isnan(off):
             return Interval(mean)
         from scipy import stats
 
         level = self.comparison.confidence
         half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1)
-        half = float(half) * (1 + 1 / len(values)) ** 0.5 + abs(last)
+        half = float(half) * (1 + 1 / len(values)) ** 0.5 + abs(off)
         return Interval(mean, max(mean - half, 0.0), mean + half)
+
+    def _drains(self, name: str) -> Any:
+        """Return when nothing was left in each run; NaN: it never was."""
+        runs = self.comparison.runs
+        return _floats(runs.filter(pc.equal(runs.column("variant"), name)), "drain_ms")
 
     def _curve(self, name: str) -> pa.Table:
         projected = self.comparison.projected
@@ -300,7 +330,8 @@ class Otherwise(Displayable):
         said: dict[str, Any] = dict(row)
         for name in ("lag_end", "low", "high", "lag_max"):
             said[name] = None if row[name] is None else f"{row[name]:,.0f}"
-        said["age_max_ms"] = None if row["age_max_ms"] is None else duration(row["age_max_ms"])
+        for name in ("age_max_ms", "drain_ms"):
+            said[name] = None if row[name] is None else duration(row[name])
         share, at = row["alert_share"], row["alert_at"]
         said["alert_share"] = None if share is None else percent(share)
         fired = None if at is None else _clock(self.past, at)

@@ -7,36 +7,43 @@ back three times is given back three times by any member.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.age import end_at, known_ends, time_of
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.evidence import Evidence
-from sharelag.model import DeliveryState, Window, milliseconds
-from sharelag.replay.state import window_items
+from sharelag.model import milliseconds
 from sharelag.tables.arrow import as_table
 from sharelag.tables.words import counted, moment
+from sharelag.whatif.fates import (
+    Place,
+    Seen,
+    deaths,
+    fates_of,
+    full_polls,
+    most_at_once,
+    record_batch,
+    seen_windows,
+)
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import (
     Behaviour,
     Burst,
     Member,
-    Poison,
     Producer,
     Scenario,
     Service,
 )
-from sharelag.whatif.stuck_records import head_of
+from sharelag.whatif.simulate import simulate
 
 #: A group at one moment of its history at which its lag is known.
 HAPPENED = pa.schema(
@@ -46,17 +53,16 @@ HAPPENED = pa.schema(
         ("age_ms", pa.float64()),  # of the oldest unfinished record; null where not known
     ]
 )
-#: Records that are followed one by one, at most: of more, shares are simulated.
-_MOST_FATES = 5_000
+#: Moments at which windows are looked at, at most: where records of their state were written.
+MOST_WINDOWS = 600
 #: Moments between which arrivals are even, at most.
 _MOST_STEPS = 120
 #: Members whose number differs by less than this part of it did the same work.
 _SAME = 0.02
-#: A window says nothing of where its log ends.
-_NO_END = 1 << 62
-#: A topic name and a partition; with an offset, one record.
-_Place = tuple[str, int]
-_Record = tuple[str, int, int]
+#: Work is at most so many times what the rates tell, or so many times less.
+_MOST_WORK = 4.0
+#: Runs by which the work is found.
+_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -127,36 +133,51 @@ def past_of(
     # Rates until then are not those of the span, and of what failed its own records tell.
     without = replace(
         then,
+        brokers=now.brokers,
         past_offsets=schemas.OFFSETS.empty_table(),
         observed=schemas.OBSERVED.empty_table(),
         logs=_without_stable(then.logs),
     )
     like = as_known.members[0]
+    seen = seen_windows(as_known, windows, begin, end)
+    batch_records = record_batch(seen)
     base = scenario_from(
         without,
         group,
         service=like.service,
         behaviour=Behaviour(),
-        max_poll_records=_polled(now, group, as_known),
+        batch_records=batch_records,
+        max_poll_records=_polled(now, group, as_known, seen, batch_records),
     )
     assumed = [one for one in as_known.assumed if one not in estimated.assumed]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
     base, producers = _arrivals(base, now, begin, end, assumed)
+    producers = tuple(replace(one, batch_records=batch_records) for one in producers)
     members = _members(base, then, now, group, begin, end, assumed)
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
-    poison, behaviour = _fates(base, as_known, windows, begin, end, assumed)
+    alone = _alone(members)
+    polls = None if service else full_polls(seen, alone, members[0].max_poll_records)
+    if polls is not None:
+        members = [replace(one, service=replace(one.service, mean_ms=polls)) for one in members]
+    work_ms = members[0].service.mean_ms
+    poison, behaviour, back = fates_of(base, as_known, seen, alone, work_ms, begin, end, assumed)
+    members, faults, came_back = deaths(base.settings, members, back, work_ms, begin, assumed)
+    poison = tuple(one for one in poison if (one.topic, one.partition, one.offset) not in came_back)
     scenario = replace(
         base,
         producers=producers,
         members=tuple(replace(one, behaviour=behaviour) for one in members),
         poison=poison,
+        faults=tuple(faults),
         duration_ms=lasts,
         step_ms=max(lasts // 600, 100),
         about=f"The share group {group}, from {moment(then.as_of)} to {moment(now.as_of)}",
         assumed=tuple(assumed),
     )
-    return Past(scenario, _happened(timeline, now.past_offsets, begin, end))
+    happened = _happened(timeline, now.past_offsets, begin, end)
+    is_told = service or (polls is not None and any(one.work_ms for one in poison))
+    return Past(scenario if is_told else _with_work(scenario, happened), happened)
 
 
 def _with_later(
@@ -224,10 +245,25 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
     return pa.Table.from_pylist(found, schema=HAPPENED)
 
 
-def _polled(now: Evidence, group: str, known: Scenario) -> int:
-    """Return records of a poll: as many as were acknowledged together, over a member's partitions.
+def _alone(members: list[Member]) -> set[Place]:
+    """Return the share partitions that one member has, and no other."""
+    held = Counter(place for one in members for place in one.assigned)
+    return {one.assigned[0] for one in members if len(one.assigned) == 1} & {
+        place for place, count in held.items() if count == 1
+    }
 
-    Each acknowledgement of a share partition is one state record.
+
+def _polled(
+    now: Evidence,
+    group: str,
+    known: Scenario,
+    by_place: Seen,
+    batch_records: int,
+) -> int:
+    """Return records of a poll: as many as were ever acknowledged together.
+
+    Each acknowledgement of a share partition is one state record. Where not all of them were looked
+    at, as many as on average, over a member's partitions.
     """
     rows = [row for row in now.observed.to_pylist() if row["group_id"] == group]
     records = sum(row["records"] or 0 for row in rows)
@@ -235,6 +271,10 @@ def _polled(now: Evidence, group: str, known: Scenario) -> int:
     most: int = known.members[0].max_poll_records
     if not records or not ended:
         return most
+    if len({at for seen in by_place.values() for at, _ in seen}) < MOST_WINDOWS:
+        at_once = most_at_once(by_place)
+        if at_once:  # the last record batch of a poll comes as a whole
+            return max(at_once // batch_records * batch_records, 1)
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
     together: int = max(round(each * ended / records), 1)
     return min(most, together)
@@ -450,175 +490,43 @@ def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[st
     return [replace(one, service=service) for one in members]
 
 
-# ---- releases, rejects, held locks ---------------------------------------------------------------
+def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
+    """Return the scenario with the work of a record by which its lag is on average what it was.
 
+    Rates alone do not tell it: a member waits while a window is full, works in vain when a lock
+    ends, and may be idle where the group has caught up. Where lag was never more than members can
+    hold, it is chance, and does not show their work.
+    """
+    lag, _ = numbers(happened, "lag")
+    held = sum(one.count * one.max_poll_records for one in scenario.members)
+    if not len(lag) or lag.max() <= held:
+        return scenario
+    times = happened.column("time_ms").to_numpy()
 
-def _fates(
-    base: Scenario,
-    until: Scenario,
-    windows: pa.Table,
-    begin: int,
-    end: int,
-    assumed: list[str],
-) -> tuple[tuple[Poison, ...], Behaviour]:
-    """Return the records that fail as they did, and how members treat all others."""
-    known = {topic.id: topic.name for topic in base.topics}
-    by_place: dict[_Place, list[tuple[int, Window]]] = {}
-    moments, _ = numbers(windows, "as_of")
-    for (key, window), at in zip(window_items(windows), moments.tolist(), strict=True):
-        if key.topic_id in known and begin <= at <= end:
-            by_place.setdefault((known[key.topic_id], key.partition), []).append((at, window))
-    failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
-    limits = base.settings.limits
-    held = _held(by_place, limits.lock_duration_ms, begin, end)
-    ended = _ended(by_place)
-    if ended is None:
-        assumed.append(
-            f"more than {_MOST_FATES:,} records were given back or archived: shares of them are, "
-            "at random"
+    def with_factor(factor: float) -> Scenario:
+        members = tuple(
+            replace(one, service=replace(one.service, mean_ms=one.service.mean_ms * factor))
+            for one in scenario.members
         )
-        fates: dict[_Record, Poison] = {}
-        behaviour = until.members[0].behaviour
-    else:
-        fates = _as_ended(*ended, base)
-        behaviour = Behaviour()
-    fates |= {record: _hold(record, span) for record, span in held.items() if record not in fates}
-    fates |= failing  # a record that still fails at the end is not finished as it is
-    if any(span > limits.lock_duration_ms for span in held.values()):
-        behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
-    longest = max(held.values(), default=0)
-    for how, words in (
-        ("release", "given back as often as in the history, be it released or its lock expired"),
-        ("silent", "held until the lock expires as often as in the history"),
-        ("reject", "archived when delivered, as in the history"),
-        ("hold", f"held, up to {duration(longest)}, by any member: the holder then is not known"),
-    ):  # fmt: skip
-        count = sum(one.how == how for key, one in fates.items() if key not in failing)
-        if count:
-            assumed.append(f"{counted(count, 'record')} {'is' if count == 1 else 'are'} {words}")
-    assumed += (
-        f"offset {offset} of {topic}:{number} fails at every delivery until it is "
-        f"archived at the limit of {limits.delivery_count_limit}, as it still did at the end"
-        for topic, number, offset in sorted(failing)
-    )
-    assumed.append(
-        f"what failed between two of the {len(set(moments.tolist()))} moments at which windows "
-        "were looked at is not known"
-    )
-    return tuple(one for _, one in sorted(fates.items())), behaviour
+        return replace(scenario, members=members)
+
+    def off(log_factor: float) -> float:
+        some = with_factor(float(np.exp(log_factor)))
+        return float(np.mean([_lag_at(some, seed, times) for seed in range(_SEEDS)]) - lag.mean())
+
+    from scipy.optimize import brentq
+
+    least, most = -np.log(_MOST_WORK), np.log(_MOST_WORK)
+    if not off(least) < 0 < off(most):
+        return scenario
+    found = with_factor(float(np.exp(brentq(off, least, most, xtol=0.01))))
+    work = found.members[0].service.mean_ms
+    said = f"{work:.3g} ms of work for each record, by which the lag is on average what it was"
+    return replace(found, assumed=(*scenario.assumed, said))
 
 
-class _Back(NamedTuple):
-    """How often a record was given back, and since when and until when it is seen so."""
-
-    times: int
-    first_times: int
-    first_ms: int
-    last_ms: int
-
-    @property
-    def pace_ms(self) -> int | None:
-        """How long a delivery took, from the first that is seen on; None: not known."""
-        more = self.times - self.first_times
-        return (self.last_ms - self.first_ms) // more if more else None
-
-
-def _ended(
-    by_place: Mapping[_Place, list[tuple[int, Window]]],
-) -> tuple[dict[_Record, _Back], dict[_Record, int]] | None:
-    """Return how often each record was given back, and with which count others were archived.
-
-    None: they are too many to follow one by one.
-    """
-    back: dict[_Record, _Back] = {}
-    archived: dict[_Record, int] = {}
-    for place, seen in by_place.items():
-        for moment_ms, window in seen:
-            for batch in window.batches:
-                state, count = batch.delivery_state, batch.delivery_count
-                if state == DeliveryState.ACKNOWLEDGED or count < 1:
-                    continue
-                if batch.last_offset - batch.first_offset >= _MOST_FATES:
-                    return None
-                for offset in range(batch.first_offset, batch.last_offset + 1):
-                    record = (*place, offset)
-                    if state == DeliveryState.ARCHIVED:
-                        archived[record] = count
-                        continue
-                    known = back.get(record, _Back(count, count, moment_ms, moment_ms))
-                    if count > known.times:
-                        known = known._replace(times=count, last_ms=moment_ms)
-                    back[record] = known
-                if len(back) + len(archived) > _MOST_FATES:
-                    return None
-    return back, archived
-
-
-def _as_ended(
-    back: dict[_Record, _Back], archived: dict[_Record, int], base: Scenario
-) -> dict[_Record, Poison]:
-    """Return what becomes of records again, less what had become of them when it begins."""
-    before: dict[_Record, int] = {}
-    finished: set[_Record] = set()
-    for place, start in base.starts.items():
-        for batch in start.window.batches if start.window else ():
-            for offset in range(batch.first_offset, batch.last_offset + 1):
-                if batch.delivery_state == DeliveryState.AVAILABLE:
-                    before[*place, offset] = batch.delivery_count
-                else:
-                    finished.add((*place, offset))
-    limits = base.settings.limits
-    found = {}
-    for record, known in back.items():
-        again = known.times - before.get(record, 0)
-        if again > 0 and record not in finished:
-            pace = known.pace_ms
-            # As long as a lock or longer: nobody gave it back, and the lock expired.
-            expires = pace is not None and pace >= limits.lock_duration_ms
-            found[record] = (
-                Poison(*record, "silent", again)
-                if expires
-                else Poison(*record, "release", again, pace)
-            )
-    for record, count in archived.items():
-        if record in finished:
-            continue
-        if count >= limits.delivery_count_limit:  # every delivery failed
-            like = found.get(record, Poison(*record, "release"))
-            found[record] = replace(like, attempts=Poison.attempts)
-        else:
-            found[record] = Poison(*record, "reject")
-    return found
-
-
-def _held(
-    by_place: Mapping[_Place, list[tuple[int, Window]]], lock_ms: int, begin: int, end: int
-) -> dict[_Record, int]:
-    """Return records that pinned a window longer than a lock lasts and were not given back.
-
-    Others were finished behind them meanwhile, so somebody held them and renewed the lock. By
-    record, for how many milliseconds; where it was still so at the end, for the whole span.
-    """
-    found: dict[_Record, int] = {}
-    for place, seen in by_place.items():
-        since: tuple[int, int, Window] | None = None
-        step = (end - begin) / max(len(seen), 1)
-        for at, window in seen:
-            head = head_of(window, _NO_END)
-            if head is None or any(
-                one.first_offset <= head <= one.last_offset and one.delivery_count
-                for one in window.batches
-            ):
-                since = None
-                continue
-            if since is None or since[0] != head:
-                since = (head, at, window)
-            spent = at - since[1]
-            if spent > max(lock_ms, 2 * step) and window.batches != since[2].batches:
-                is_last = at == seen[-1][0]
-                found[*place, head] = end - begin if is_last else spent
-    return found
-
-
-def _hold(record: _Record, span: int) -> Poison:
-    return Poison(*record, "hold", attempts=1, hold_ms=span)
+def _lag_at(scenario: Scenario, seed: int, times: Any) -> Any:
+    """Return the lag of the whole group in one run, at some moments."""
+    timeline = simulate(scenario, seed).timeline
+    total = timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
+    return np.interp(times, *(total.column(one).to_numpy() for one in ("time_ms", "lag_sum")))

@@ -6,14 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sharelag.errors import InputError
-from sharelag.model import milliseconds
 from sharelag.replay.moment import parse_time
-from sharelag.whatif.past import Past, past_of
+from sharelag.whatif.past import MOST_WINDOWS, Past, past_of
 from sharelag.whatif.scenario import Service
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.questions.history import begin_of
 
-#: Moments of the span at which lag and windows are looked at.
+#: Moments of the span at which lag is looked at.
 MOMENTS = 120
 _KEY = ["group_id", "topic_id", "partition"]
 
@@ -54,7 +53,5 @@ def gather_past(
         "timeline", group=name, every=max(step, timedelta(milliseconds=10)), since=begin
     ).table
     there = now.lag.select(_KEY)
-    first_ms, last_ms = milliseconds(begin), milliseconds(end)
-    moments = sorted({first_ms + (last_ms - first_ms) * n // MOMENTS for n in range(MOMENTS + 1)})
-    windows = bench.reading.windows_at(there, moments)
+    windows = bench.reading.windows_at(there, MOST_WINDOWS)
     return past_of(before, now, name, timeline, windows, service)

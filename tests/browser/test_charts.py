@@ -197,6 +197,7 @@ def is_text(seen: OfflinePage, name: str) -> None:
     assert seen.complaints == []
 
 
+@pytest.mark.exhaustive  # its figures: `tests/unit/workbench/test_charts_over_time.py`
 def test_what_is_not_known_has_no_point_and_is_hatched_or_said(opened: Opened) -> None:
     lags = charts.lag_over_time_records(timeline("hot_partition"))
     tables = records("chapters")

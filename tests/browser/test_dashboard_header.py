@@ -112,6 +112,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
     view, requests = header()
     desk = Desk(browser, tmp_path, view)
@@ -131,6 +132,7 @@ WATCH = """() => { window.changes = [];
     new MutationObserver(note).observe(document.querySelector('.sl-head'), all); }"""
 
 
+@pytest.mark.exhaustive
 def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: Path) -> None:
     view, _ = header(
         paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0
@@ -248,6 +250,7 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
     browser: Browser, tmp_path: Path
 ) -> None:

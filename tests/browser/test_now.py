@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-import sharelag
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
-from tests.support.notebooks.running import DRAWN, READ, SAVE
+from tests.support.notebooks.running import go_to, settle
 
 CELLS = [
     "import sharelag",
@@ -39,12 +38,6 @@ def board_of(page: Page) -> Locator:
     return page.locator(".sharelag-now")
 
 
-def settle(page: Page) -> None:
-    """Wait until everything that was asked for is answered, shown and drawn."""
-    page.wait_for_function(IDLE)
-    page.wait_for_function(f"{READ} && {DRAWN}")
-
-
 def pick(page: Page, group: str) -> None:
     """Pick a group in the bar."""
     field = board_of(page).get_by_label("Group", exact=True)
@@ -52,17 +45,6 @@ def pick(page: Page, group: str) -> None:
     field.press("Enter")
     expect(board_of(page).locator(".sl-cards .sl-state")).to_contain_text(group)
     settle(page)  # a chart that is drawn again while somebody drags over it ends that
-
-
-def go_to(page: Page, target: Locator, key: str = "Tab") -> None:
-    """Press a key until the focus is on an element, from wherever it is, in a page that rests."""
-    settle(page)
-    for _ in range(80):
-        if target.evaluate("one => one === document.activeElement"):
-            return
-        page.keyboard.press(key)
-    at = page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
-    raise AssertionError(f"{key} does not lead to {target}; the focus is on {at}")
 
 
 def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
@@ -126,20 +108,6 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive  # in `tests/widgets/test_now.py` without a browser
-def test_what_fits_the_worst_group_is_one_click_from_the_verdict(opened: Watched) -> None:
-    page = opened.page
-    board = board_of(page)
-    pick(page, "checkout")
-    board.get_by_role("button", name="Simulate the fix").click()
-    expect(board.locator(".sl-cards .sl-state")).to_contain_text("returns-desk")
-    tried = board.locator(".sl-tries [data-name=members]")
-    expect(tried).to_contain_text("better")
-    expect(board.locator(".sl-tries [data-name=heads]")).to_contain_text("nothing is stuck")
-    expect(board.get_by_role("button", name="skip stuck records")).to_be_disabled()
-    opened.assert_quiet()
-
-
 def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: Watched) -> None:
     page = opened.page
     board, strip = board_of(page), page.locator(".sl-strip")
@@ -178,6 +146,7 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) -> None:
     """Of lag and of age, with one line through both; however far from them one points."""
     page = opened.page
@@ -193,33 +162,6 @@ def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) ->
     expect(said.filter(has_text="lag ").first).to_be_visible()
     expect(chart.locator(".hoverlayer .spikeline").first).to_be_attached()
     page.mouse.move(0, 0)
-    opened.assert_quiet()
-
-
-@pytest.mark.exhaustive  # in `tests/widgets/test_finder.py` without a browser
-def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
-    page = opened.page
-    board = board_of(page)
-    expect(board.get_by_role("heading", name="Now: demo")).to_be_visible()
-    pick(page, "fulfilment")
-    field = board.get_by_label("Group", exact=True)
-    field.press("Escape")
-    expect(field).to_have_value("fulfilment")
-    field.focus()
-    expect(field).to_have_value("")  # all are offered
-    options = board.locator("datalist option")
-    groups = sorted(sharelag.open("demo", engine="local").groups)
-    assert sorted(one.get_attribute("value") or "" for one in options.all()) == groups
-    page.keyboard.type("NOTIF")
-    page.keyboard.press("Enter")
-    expect(field).to_have_value("notifications")
-    expect(board.locator(".sl-cards .sl-state")).to_contain_text("notifications")
-    page.keyboard.type("no such group")
-    page.keyboard.press("Enter")
-    expect(board.locator(".sl-finder [role=status]")).to_contain_text("Nothing is called")
-    page.keyboard.press("Escape")
-    expect(field).to_have_value("notifications")
-    page.wait_for_function(IDLE)
     opened.assert_quiet()
 
 
@@ -300,35 +242,6 @@ def test_what_is_clicked_gives_its_python_in_a_new_cell(opened: Watched) -> None
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive  # as what is clicked does
-def test_what_is_picked_gives_its_python(opened: Watched) -> None:
-    page = opened.page
-    board = board_of(page)
-    pick(page, "checkout")
-    said = board.get_by_role("button", name="Copy the Python of what is picked")
-    expect(said).to_be_hidden()
-    tall = "one => one.getBoundingClientRect().height"
-    bar = board.locator(".sharelag-bar")
-    height = bar.evaluate(tall)
-    board.get_by_role("grid").last.locator("tbody tr").first.click()
-    bar.get_by_role("button", name="More").click()
-    expect(said).to_be_visible()
-    assert bar.evaluate(tall) == height  # nothing moves below it
-    count = "window.jupyterapp.shell.currentWidget.content.widgets.length"
-    before = page.evaluate(count)
-    board.locator(".sl-picked").get_by_role("button", name="Python into a new cell").click()
-    page.wait_for_function(f"{count} === {before + 1}")
-    source = page.evaluate(
-        "window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.getSource()"
-    )
-    assert "Selection([('checkout', " in source
-    assert ").of(bench.lag().table)" in source
-    board.get_by_role("grid").last.press("Escape")
-    expect(said).to_be_hidden()
-    page.wait_for_function(IDLE)
-    opened.assert_quiet()
-
-
 def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narrow_page(
     opened: Watched,
 ) -> None:
@@ -348,6 +261,10 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
     page.wait_for_function(
         "() => document.querySelector('.sharelag-bar').getBoundingClientRect().height <= 44"
     )
+    # The moment is not cut.
+    moment = bar.locator(".sl-when bdi").first
+    expect(moment).to_contain_text("ago")
+    assert moment.evaluate("one => one.scrollWidth - one.clientWidth") == 0
     top = place(board)["y"]
     assert table.locator("tbody tr").count() == 8
     story = chart.nth(2)  # after those of the left column
@@ -390,23 +307,3 @@ def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int, t
     page.wait_for_function(IDLE)
     assert axe_violations(page, ".sharelag-now") == []
     opened.assert_quiet()
-
-
-@pytest.mark.exhaustive  # `test_now_saved.py` shows what is saved
-def test_opened_again_without_its_kernel_it_shows_verdict_table_and_chart(
-    opened: Watched, lab: Lab, browser: Browser
-) -> None:
-    page = opened.page
-    pick(page, "returns-desk")
-    page.evaluate(SAVE)
-    session = page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.id")
-    page.close()
-    lab.end(session)
-    assert (lab.folder / "now.ipynb").stat().st_size < 3_000_000
-    again = lab.open(lab.page(browser), "now.ipynb")
-    board = board_of(again)
-    expect(board.locator(".sl-verdict")).to_contain_text("7 of 8 share groups need attention")
-    expect(board.locator(".sl-table").first).to_contain_text("search-index")
-    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-drawing")
-    expect(story).to_be_visible()
-    assert story.evaluate("one => one.naturalWidth") > 400

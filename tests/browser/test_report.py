@@ -27,7 +27,6 @@ from sharelag.version import __version__
 from tests.support.browser.chromium import open_page
 from tests.support.browser.desk import ROOT, axe_violations
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
 from tests.support.nightly import without_kernel
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e🦜" + "x" * 200
@@ -248,8 +247,8 @@ SHOWN = {
     "proposal": (
         "slow",
         {"minutes": 1, "seeds": 2},
-        1,
-        ["Variant", "Runs that drain", "Lag p95", "Lag against now", "Age p95"],
+        2,
+        ["Variant", "Drains in", "Drained", "Age p95", "Against the first row"],
     ),
 }
 
@@ -278,7 +277,7 @@ def test_every_report_is_drawn_whole_and_readable(
         seen.assert_quiet()
     assert axe_violations(seen.page) == []
     tables = seen.page.eval_on_selector_all(
-        ".sr-table thead",
+        ":is(.sr-table, .sharelag-result table) thead",
         "heads => heads.map(head => [...head.querySelectorAll('th')].map(one => one.innerText))",
     )
     assert headings in [heads[: len(headings)] for heads in tables]
@@ -491,7 +490,10 @@ FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
 @pytest.mark.parametrize(
     "name",
     [  # what is found before anything is read, and what is found in a file
-        pytest.param(name, marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there")))
+        pytest.param(
+            name,
+            marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there", "a moment after")),
+        )
         for name in FAILURES
     ],
 )
@@ -550,24 +552,6 @@ def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
     assert int(result[1]) > 0
     assert result[0] in (found.folder / "mail.html").read_text()
     seen.assert_quiet()
-
-
-@pytest.mark.exhaustive  # of a notebook of one's own it is shown in tests/unit/reports
-def test_the_command_fails_too_and_keeps_what_it_had(browser: Browser, tmp_path: Path) -> None:
-    given = ("--capture", str(CAPTURE), "--group", "nobody", "--out", str(tmp_path), "--no-figures")
-    done = sharelag("report", "daily", "--engine", "local", *given)
-    assert done.returncode == 1
-    assert done.stdout.startswith("FAILED: there is no state of share group 'nobody'")
-    seen = Opened(browser, tmp_path / "daily" / "latest" / "report.html")
-    assert seen.page.title() == "FAILED: Daily lag"
-    assert seen.page.locator("details.sr-fold").count() == 1  # the traceback, for who wants it
-    assert not seen.page.locator("details.sr-fold pre").is_visible()
-    notebook = nbformat.read(tmp_path / "daily" / "latest" / "notebook.ipynb", as_version=4)
-    assert any(
-        output.output_type == "error"
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-    )
 
 
 def test_the_drawing_library_is_that_of_plotly() -> None:

@@ -214,6 +214,7 @@ def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_one_of_thousands_on_its_last_delivery_is_still_marked(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 import sharelag
 from sharelag import charts, schemas
 from sharelag_widgets import LagTable, PlotView, Selection
-from tests.support.browser.desk import Desk, axe_violations
+from tests.support.browser.desk import Desk
 from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
 
 KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
@@ -38,21 +38,6 @@ def bars() -> go.Figure:
 def drawn(desk: Desk, number: int = 0) -> None:
     desk.page.locator(f".sl >> nth={number} >> css=.main-svg").first.wait_for()
     desk.settle()
-
-
-@pytest.mark.exhaustive  # `shared.test.js` shows it in Node.js
-def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, PlotView(over_time()), PlotView(bars()))
-    requested = "window.models[Object.keys(window.models)[%d]]"
-    drawn(desk, 0)
-    drawn(desk, 1)
-    assert desk.page.evaluate("typeof Plotly.version") == "string"
-    assert desk.page.evaluate(f"{requested % 0} !== {requested % 1}")
-    assert desk.page.locator(".sl-chart .scatterlayer path.js-line").count() == 2
-    assert desk.page.locator(".sl-chart .bars path").count() == 3
-    ys = desk.page.eval_on_selector(".js-plotly-plot", "plot => [...plot.data[0].y]")
-    assert ys == list(range(30))
-    desk.assert_quiet()
 
 
 def test_what_our_charts_say_wraps_on_a_narrow_page(browser: Browser, tmp_path: Path) -> None:
@@ -116,6 +101,7 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # its words: `tests/unit/workbench/test_charts.py`
 def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path) -> None:
     """Rows are at numbers, the third is unknown, and plotly's tags must not show."""
     parts = dict.fromkeys(schemas.LAG.names) | {
@@ -216,6 +202,7 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path: Path) -> None:
     chart = PlotView(over_time())
     desk = Desk(browser, tmp_path, chart)
@@ -230,62 +217,7 @@ def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
-# As in a page that was just opened: another view of the same figure, without what the first one
-# brought.
-OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; const el = document.createElement('div');
-    document.querySelector('main').append(el); return window.show(window.sent[0], el); }"""
-
-
-@pytest.mark.exhaustive  # `shared.test.js` shows it in Node.js
-def test_a_figure_waits_while_its_kernel_is_busy_and_for_another_where_it_has_ended(
-    browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()), alone=True)
-    drawn(desk, 0)
-    drawn(desk, 1)
-    page, fresh = desk.page, desk.root(2)
-    page.clock.install()
-    desk.silence()
-    page.evaluate(OPENED_AGAIN)
-    page.clock.run_for(3_000)
-    expect(fresh.locator(".sl-wait")).to_be_hidden()
-    page.clock.run_for(2_000)
-    expect(fresh.get_by_role("status").first).to_have_text(
-        "The kernel is busy; the chart appears when it answers."
-    )
-    assert page.get_by_role("alert").count() == 0
-    page.clock.run_for(3_600_000)
-    expect(fresh.locator(".sl-wait")).to_contain_text(
-        "with other cells, or there is none. The chart appears when it"
-    )
-    fresh.get_by_role("button", name="Show as table").click()
-    expect(fresh.locator("tbody tr")).to_have_count(3)
-    assert axe_violations(page) == []
-    page.evaluate("window.kernelGone = false")
-    page.clock.run_for(61_000)
-    fresh.locator(".main-svg").first.wait_for()
-    expect(fresh.locator(".sl-wait")).to_be_hidden()
-    assert fresh.locator(".bars path").count() == 3
-    # Of a kernel that has ended, another one can bring what is missing.
-    fresh = desk.root(3)
-    page.evaluate(
-        "() => { Object.values(window.models)[0].send = () => { throw new Error('Cannot send'); }; }"
-    )
-    page.evaluate(OPENED_AGAIN)
-    expect(fresh.locator(".sl-wait")).to_contain_text(
-        "has ended before the chart was drawn: run the cell again"
-    )
-    assert page.get_by_role("alert").count() == 0
-    page.evaluate(
-        """() => { const el = document.createElement('div'); document.querySelector('main').append(el);
-        return window.show(window.sent[1], el); }"""
-    )
-    fresh.locator(".main-svg").first.wait_for()
-    expect(fresh.locator(".sl-wait")).to_be_hidden()
-    desk.root(4).locator(".main-svg").first.wait_for()
-    desk.assert_quiet()
-
-
+@pytest.mark.exhaustive
 def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -310,6 +242,7 @@ def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # its words: `tests/unit/workbench/test_charts.py`
 def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
     drawn(desk)

@@ -39,6 +39,7 @@ def test_dragged_onto_a_member_it_moves_there(browser: Browser, tmp_path: Path) 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # what an edit does: `editor_math.test.js`
 def test_with_ctrl_it_has_both_members(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
@@ -61,6 +62,7 @@ def test_dragged_off_it_is_taken_away(target: str | None, browser: Browser, tmp_
     assert desk.page.locator(".sl-ghost").is_hidden()
 
 
+@pytest.mark.exhaustive  # what an edit does: `editor_math.test.js`
 def test_all_that_is_picked_of_a_member_goes_along(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
@@ -73,6 +75,7 @@ def test_all_that_is_picked_of_a_member_goes_along(browser: Browser, tmp_path: P
     assert view.assignment["member-1"] == BASE["member-1"]
 
 
+@pytest.mark.exhaustive
 def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)
@@ -96,6 +99,7 @@ def test_a_slow_click_on_what_is_painted_meanwhile_counts(browser: Browser, tmp_
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_a_drag_can_be_given_up(browser: Browser, tmp_path: Path) -> None:
     view = editor()
     desk = Desk(browser, tmp_path, view)

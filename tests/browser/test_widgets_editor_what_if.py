@@ -18,7 +18,7 @@ from tests.support.browser.editor_page import (
     status,
     walk_to,
 )
-from tests.support.widgets.editors import BASE, Gate, editor, fails
+from tests.support.widgets.editors import BASE, Gate, editor
 
 
 def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_there(
@@ -108,56 +108,6 @@ def test_another_assignment_has_another_result_and_the_baseline_stays(
     assert "of another one. Run it again." in status(desk)
     view.redo()
     assert status(desk) == "Done."
-    desk.assert_quiet()
-
-
-def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:
-    gate = Gate()
-    view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view)
-    cancel = desk.page.get_by_role("button", name="Cancel")
-    assert cancel.is_hidden()
-    run_through(desk, view, gate)
-    before = desk.page.inner_text(".sl-found")
-    drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"))
-    desk.page.get_by_role("button", name="Run the what-if").click()
-    gate.let_go(2)
-    desk.settle()
-    cancel.click()
-    desk.settle()
-    assert view.state == "cancelled"
-    assert status(desk) == "Cancelled. What stands below is the result before."
-    assert (desk.page.inner_text(".sl-found"), cancel.is_hidden()) == (before, True)
-    gate.release()
-    assert view.wait(20)
-    assert gate.saw_cancelled.is_set()
-    desk.settle()
-    assert status(desk) == "Cancelled. What stands below is the result before."
-    run_through(desk, view, gate)
-    assert (status(desk), desk.page.inner_text(".sl-found") != before) == ("Done.", True)
-    desk.assert_quiet()
-
-
-def test_a_failure_is_reported_and_the_previous_result_stays(
-    browser: Browser, tmp_path: Path
-) -> None:
-    gate = Gate()
-    view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view)
-    run_through(desk, view, gate)
-    before = desk.page.inner_text(".sl-found")
-    view._on_run = lambda *requested: (gate._go.acquire(), fails(*requested))[1]
-    desk.page.get_by_role("button", name="Run the what-if").click()
-    gate.release()
-    assert view.wait(20)
-    assert status(desk) == "Failed. What stands below is the result before."
-    assert desk.page.get_by_role("alert").inner_text() == "there is no such topic: <b>add</b> it"
-    assert desk.page.locator(".sl b").count() == 0
-    assert desk.page.inner_text(".sl-found") == before
-    assert desk.page.get_by_role("button", name="Run the what-if").is_enabled()
-    view._on_run = gate
-    run_through(desk, view, gate)
-    assert desk.page.get_by_role("alert").count() == 0
     desk.assert_quiet()
 
 

@@ -14,6 +14,8 @@ from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.cases import Cases
 from tests.support.kafka.workload import wait_until
 
+#: Views in a lab are also those of `test_now.py` and `test_dashboards.py`, in each run.
+pytestmark = pytest.mark.exhaustive
 CELLS = [
     """from tests.support.widgets.samples import lag, moving
 import plotly.graph_objects as go

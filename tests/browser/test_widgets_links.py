@@ -90,6 +90,7 @@ def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_views_of_other_selections_stay_as_they_are(browser: Browser, tmp_path: Path) -> None:
     grid, table = PartitionGrid.of(lag()), LagTable.of(lag())
     desk = Desk(browser, tmp_path, grid, table)

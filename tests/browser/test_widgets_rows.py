@@ -16,7 +16,7 @@ import sharelag
 from sharelag_widgets import LagTable, PartitionGrid
 from tests.support.browser.chromium import open_page
 from tests.support.browser.desk import Desk
-from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
+from tests.support.widgets.samples import TOPIC_ID, lag
 
 CELLS = ".sl-grid canvas[role=slider]"
 
@@ -106,6 +106,7 @@ def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # `grid_math.test.js`
 def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> None:
     grid = PartitionGrid.of(lag(), band=None)
     desk = Desk(browser, tmp_path, grid)
@@ -143,6 +144,7 @@ def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.exhaustive  # `rows.test.js`
 def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(
         browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"])
@@ -159,32 +161,6 @@ def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path)
     assert desk.page.locator(f"#{active}").count() == 1
     desk.press("Home", "PageDown", "ArrowUp")
     assert 0 < desk.data("active") < 20
-    desk.assert_quiet()
-
-
-def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: Path) -> None:
-    rows = lag(60, 2)
-    table = LagTable.of(rows, columns=["group_id", "partition", "lag"])
-    desk = Desk(browser, tmp_path, table)
-    wanted = sorted(
-        (value for value in rows.column("lag").to_pylist() if value is not None), reverse=True
-    )
-    assert [row[2] for row in body(desk)][:10] == [str(value) for value in wanted[:10]]
-    desk.page.get_by_role("button", name="Lag").click()
-    desk.settle()
-    assert (table.sort, table.descending) == ("lag", False)
-    assert desk.page.locator("th[aria-sort=ascending]").inner_text().startswith("Lag")
-    assert body(desk)[0][2] == str(wanted[-1])
-    desk.page.focus(".sl-table table")
-    desk.press("End")
-    assert body(desk)[-1][2].splitlines()[0] == "-"
-    assert "not known" in desk.page.locator(".sl-table tr[data-place]").last.inner_text()
-    desk.page.get_by_role("button", name="Group").focus()
-    desk.press("Enter", "Enter")
-    assert (table.sort, table.descending) == ("group_id", True)
-    assert (
-        desk.page.evaluate("document.activeElement.dataset.name") == "group_id"
-    )  # the focus stays where people are
     desk.assert_quiet()
 
 
@@ -224,20 +200,6 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
-def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, LagTable.of(lag(), columns=["group_id", "topic", "lag"]))
-    desk.page.get_by_label("Filter").fill("orders-1 onerror")
-    rows = [
-        row
-        for row in lag().to_pylist()
-        if row["group_id"] == HOSTILE and row["topic"] == "orders-1"
-    ]
-    assert desk.data("rows") == len(rows) > 0
-    assert {row[0] for row in body(desk)} == {HOSTILE}
-    assert desk.page.locator(".sl img:not(.sl-drawing)").count() == 0
-    desk.assert_quiet()
-
-
 @pytest.mark.exhaustive
 def test_they_fit_any_width(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PartitionGrid.of(lag()), LagTable.of(lag()))
@@ -248,6 +210,7 @@ def test_they_fit_any_width(browser: Browser, tmp_path: Path) -> None:
         assert desk.data("cells", 0) == 400
 
 
+@pytest.mark.exhaustive  # `rows.test.js`
 def test_headings_take_more_lines_before_a_column_is_out_of_sight(
     browser: Browser, tmp_path: Path
 ) -> None:

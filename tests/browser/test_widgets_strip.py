@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
 from tests.support.browser.desk import Desk
 from tests.support.browser.strip_page import PICTURE, counted, legend, table
-from tests.support.widgets.samples import TOPIC_ID, moving, run, window, windows
+from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
 
 
 def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
@@ -33,6 +34,7 @@ def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive  # its numbers: `strip_math.test.js`
 def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
     desk.page.get_by_role("button", name="Show as table").click()
@@ -176,6 +178,7 @@ def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     assert "03:02:48.000 UTC: Available" in result.inner_text()
 
 
+@pytest.mark.exhaustive
 def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(5, 1))
     desk = Desk(browser, tmp_path, strip)
@@ -183,34 +186,6 @@ def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> 
     desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.moment === '4'")
     desk.page.get_by_role("button", name="Play").wait_for()
     assert strip.moment == 4
-
-
-def test_from_ten_offsets_to_ten_million(browser: Browser, tmp_path: Path) -> None:
-    far = window(
-        window_end_offset=10_000_100, end_offset=10_000_100, runs=[run(5_000_000, 5_000_000, 0, 9)]
-    )
-    strip = WindowStrip.of(windows(far))
-    desk = Desk(browser, tmp_path, strip)
-    assert desk.data("span") == [100, 10_000_100]
-    strip.cursor = 5_000_000.0
-    desk.settle()
-    desk.page.focus(PICTURE)
-    desk.press(*["+"] * 22)
-    low, high = desk.data("span")
-    assert low <= 5_000_000 < high <= low + 10
-    assert "Available, delivery count 9" in desk.page.inner_text(".sl-spot")
-    desk.page.get_by_role("button", name="Whole log").click()
-    assert desk.data("span") == [100, 10_000_100]
-    assert desk.page.get_by_role("button", name="Whole log").get_attribute("aria-pressed") == "true"
-
-
-def test_what_is_unread_is_a_stub_until_all_of_the_log_is_asked_for(
-    browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
-    assert (desk.data("span"), desk.data("tail")) == ([100, 120], 1000)
-    desk.page.get_by_role("button", name="Whole log").click()
-    assert (desk.data("span"), desk.data("tail")) == ([100, 1120], 0)
 
 
 def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(
@@ -304,6 +279,7 @@ def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path:
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_after_a_message_that_cannot_be_painted_the_next_is(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import WindowStrip
@@ -70,6 +71,7 @@ def test_without_a_known_offset_there_is_nowhere_to_go(browser: Browser, tmp_pat
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_the_key_that_led_to_the_field_leads_back(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)
@@ -119,6 +121,7 @@ def test_of_another_share_partition_nothing_is_kept(browser: Browser, tmp_path: 
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -140,6 +143,7 @@ def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_at_another_moment_only_the_complaint_goes(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(40, 1))
     desk = Desk(browser, tmp_path, strip)
@@ -155,6 +159,7 @@ def test_at_another_moment_only_the_complaint_goes(browser: Browser, tmp_path: P
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_what_is_typed_stays_while_another_order_is_on_its_way(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -191,6 +196,7 @@ def test_what_is_typed_stays_while_another_order_is_on_its_way(
     desk.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = Desk(browser, tmp_path, strip)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.certificates import LISTENERS, listener_properties
 from tests.support.kafka.cluster import RACKS, KafkaCluster
 from tests.support.kafka.jars import kafka_jars as fetch_kafka_jars
 from tests.support.kafka.oracles import Oracle
@@ -70,12 +71,23 @@ def secure_broker() -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(scope="package")
-def secured() -> Iterator[KafkaBroker]:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the certificates of `secured`."""
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="package")
+def secured(certificates: Path) -> Iterator[KafkaBroker]:
     """A secured broker with the group `billing`, which has not read 25 records of `orders`.
 
-    Its authorizer logs what it is asked.
+    Its authorizer logs what it is asked; it also has the listeners of `certificates.LISTENERS`.
     """
-    with KafkaBroker(secure=True, jvm_flags=["-Dkafka.authorizer.level=debug"]) as running:
+    with KafkaBroker(
+        secure=True,
+        properties=listener_properties(certificates),
+        extra_listeners=LISTENERS,
+        jvm_flags=["-Dkafka.authorizer.level=debug"],
+    ) as running:
         servers = running.bootstrap_servers
         read_in_part(servers, "billing", "orders", partitions=2, read=40, left=25)
         yield running

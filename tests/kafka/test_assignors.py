@@ -48,7 +48,7 @@ def kafka_4_1() -> Iterator[Oracle]:
 
 
 def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
-    seen = [live(kafka, "simple", Random(f"simple {number}")) for number in range(cases(60, 5000))]
+    seen = [live(kafka, "simple", Random(f"simple {number}")) for number in range(cases(25, 5000))]
     # Not all of these groups are worth the same: several steps, several partitions a member,
     # Kafka's own failure.
     assert sum(life.steps > 1 for life in seen) > len(seen) / 2
@@ -66,7 +66,7 @@ def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any
 
 
 def test_maps_are_walked_through_as_java_does(kafka: Oracle, cases: Any) -> None:
-    requested = [random_walk(Random(f"walk {number}")) for number in range(cases(60, 5000))]
+    requested = [random_walk(Random(f"walk {number}")) for number in range(cases(25, 5000))]
     same = 0
     for question, answer in zip(requested, kafka.ask_many(requested), strict=True):
         try:
@@ -76,7 +76,7 @@ def test_maps_are_walked_through_as_java_does(kafka: Oracle, cases: Any) -> None
         assert keys == answer["keys"], question
         same += 1
     assert same > 0.9 * len(requested)
-    for number in range(cases(2, 100)):  # and where they are large
+    for number in range(cases(1, 100)):  # and where they are large
         live(kafka, "simple", Random(f"crowd {number}"), crowd=True)
 
 
@@ -271,7 +271,7 @@ def sticky_spread(request: pytest.FixtureRequest) -> Iterator[Oracle]:
 
 def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) -> None:
     moved = idle = 0
-    for number in range(cases(25, 10_000)):
+    for number in range(cases(10, 10_000)):
         random = Random(f"sticky spread {number}")
         topics, alike = named_in_order(random_topics(random, False)), random.random() < 0.5
         members: dict[str, dict[str, Any]] = {}

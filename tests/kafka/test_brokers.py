@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from confluent_kafka.admin import AdminClient
 import sharelag
 from sharelag.model import SharePartition
 from sharelag.wire import state_partition
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.ask import ask
 from tests.support.kafka.cluster import RACKS, KafkaCluster
-from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
     Delivery,
     accept,
@@ -134,44 +132,6 @@ def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
     }
     assert written == {tuple(row[k] for k in keys): row["state_partition"] for row in found}
     assert len({row["share_coordinator"] for row in found}) == 3
-
-
-@pytest.mark.exhaustive
-def test_a_capture_answers_the_same(cluster: KafkaCluster, tmp_path: Path) -> None:
-    servers, folder = cluster.bootstrap_servers, tmp_path / "capture"
-    assert command_line("capture", "--bootstrap-server", servers, str(folder)).returncode == 0
-    live = sharelag.open(servers, engine="local").brokers().table.drop_columns(["as_of"])
-    captured = sharelag.open(str(folder), engine="local")
-    assert captured.brokers().table.drop_columns(["as_of"]).equals(live)
-    assert captured.group_states().table.column("coordinator").null_count == 0
-    assert GROUP_TOPIC in captured.reading.table("leaders").column("topic").to_pylist()
-    # Who led before is not known: nothing is guessed of an earlier moment.
-    read = captured.reading.now
-    then = captured.at((read - timedelta(seconds=5)).isoformat())
-    assert then.reading.table("leaders").num_rows == 0
-    assert captured.at(read.isoformat()).brokers().table.equals(captured.brokers().table)
-
-
-@pytest.mark.exhaustive
-def test_lag_that_one_broker_leads_is_seen(cluster: KafkaCluster) -> None:
-    servers = cluster.bootstrap_servers
-    by_kafka = described(cluster)
-    third = [p for p in range(PARTITIONS) if by_kafka["orders", p]["leader_id"] == 3]
-    produce(servers, "orders", [(p, None, b"late") for p in third * 30])
-    offsets = parse_describe(cluster.brokers[0].share_groups_describe("billing"))
-    lags = Counter({1: 0, 2: 0, 3: 0})
-    for row in offsets:
-        lags[by_kafka["orders", row["partition"]]["leader_id"]] += row["lag"] or 0
-    assert lags == {1: 0, 2: 0, 3: 60}  # by Kafka's own commands
-
-    where = ("--bootstrap-server", servers, "--group", "billing")
-    said = command_line("explain", *where).stdout
-    assert "lag 60 in 6 share partitions, all of it led by broker 3 (rack north)" in said
-    rows = ask("imbalance --group billing --by broker", at=servers)
-    assert {row["over"] for row in rows} == {"broker"}
-    figures = {row["measure"]: (row["items"], row["total"], row["max"]) for row in rows}
-    assert figures["lag"] == (len(lags), sum(lags.values()), max(lags.values()))
-    assert figures["partitions"] == (3, PARTITIONS, 2)
 
 
 def led_by_the_third(cluster: KafkaCluster) -> set[int]:

@@ -109,20 +109,6 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     assert found["format"].found.startswith("G4, by the first and the last 100 records of each ")
 
 
-@pytest.mark.exhaustive
-def test_the_doctor_says_when_share_groups_were_never_used() -> None:
-    # A broker that nobody read from: whoever reads asks for a coordinator, which creates its topic.
-    with KafkaBroker() as fresh:
-        found = {check.what: check for check in checks(client_config(fresh.bootstrap_servers))}
-    assert {
-        what
-        for what, check in found.items()
-        if check.verdict != "ok" and not what.startswith("defect ")
-    } == {STATE_TOPIC, GROUP_TOPIC}
-    assert "no lag can be computed" in found[STATE_TOPIC].found
-    assert "no share group was ever used" in found[STATE_TOPIC].advice
-
-
 def test_no_setting_of_kafkas_clients_is_forgotten() -> None:
     """Test that the lists of settings are complete; the tests of the configuration use them."""
     names = {

@@ -83,7 +83,7 @@ def random_line(random: Random, tool: Tool, version: str) -> list[str]:
 @pytest.mark.parametrize("kafka", RELEASED, indirect=True)
 def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
-    lines = [random_line(random, tool, version) for _ in range(cases(120, 20_000))]
+    lines = [random_line(random, tool, version) for _ in range(cases(50, 20_000))]
     kind = "groups" if tool is SHARE_GROUPS else "console"
     answers = kafka.ask_many([{"tool": kind, "args": line} for line in lines])
     seen = set()

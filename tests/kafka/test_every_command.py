@@ -322,6 +322,11 @@ def lag(live: Live) -> None:
     assert as_described(live.rows("lag", "--brief")) == live.kafka.offsets
     ends = {topic: live.kafka.ends(topic) for topic in (ORDERS, RETURNS)}
     assert all(row["end_offset"] == ends[row["topic"]][row["partition"]] for row in rows)
+    # People see the same first columns, in their order.
+    heading, *lines = (line.split()[:6] for line in live.run("lag", "--group", MIXED).splitlines())
+    printed = live.kafka.groups("--describe", "--group", MIXED, "--offsets", "--verbose")
+    theirs = [line.split() for line in printed.splitlines() if line]
+    assert [heading, *sorted(lines)] == [theirs[0], *sorted(theirs[1:])]
     # What is compared has all that there is: lag, none, and what is not known.
     assert {None, 0, LATE} <= {row["lag"] for row in rows}
 

@@ -43,7 +43,7 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
     oracle_replayer: Oracle, cases: Cases
 ) -> None:
     random = Random("pruning")
-    logs = [log(random) for _ in range(cases(40, 5000))]
+    logs = [log(random) for _ in range(cases(20, 5000))]
     answers = oracle_replayer.ask_many(
         hexed([(one["key"], one["value"]) for one in log], begin=log[0]["offset"]) for log in logs
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -14,18 +12,14 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, ShareConsumer
 
-import sharelag
 from sharelag import schemas
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
-from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.describe import parse_members
-from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
@@ -40,8 +34,6 @@ ORDERS, RETURNS = "members-orders", "members-returns"
 CROWD, LEFT, RESET, DELETED, HOSTILE = (
     f"members-{name}" for name in ("crowd", "left", "reset", "deleted", "<b>&'x':0:")
 )
-#: What the coordinator begins with when no record has an epoch.
-INITIAL_EPOCH = 1 if has_reached(KAFKA_VERSION, "4.3") else 0
 
 
 @pytest.fixture(scope="module")
@@ -167,63 +159,6 @@ def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: Kaf
     assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
 
 
-@pytest.mark.exhaustive
-def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBroker) -> None:
-    spread = ask("imbalance", "--group", CROWD, at=groups.bootstrap_servers)
-    theirs = parse_members(
-        groups.share_groups("--describe", "--group", CROWD, "--members", "--verbose")
-    )
-    rows = {(row["over"], row["measure"]): row for row in spread if row["topic_id"] is None}
-    over_members, over_partitions = rows["member", "partitions"], rows["partition", "members"]
-    counts = [row["partitions"] for row in theirs]
-    assert (over_members["items"], over_members["total"]) == (len(counts), sum(counts))
-    assert (over_members["min"], over_members["max"]) == (min(counts), max(counts))
-    assert min(counts) == 0  # one is idle
-    assert over_members["cv"] == pytest.approx(statistics.pstdev(counts) / statistics.fmean(counts))
-    each = Counter(
-        (topic, n)
-        for row in theirs
-        for topic, numbers in row["assignment"].items()
-        for n in numbers
-    ).values()
-    assert (over_partitions["items"], over_partitions["unknown"]) == (len(each), 0) == (5, 0)
-    assert over_partitions["max_mean"] == pytest.approx(max(each) / statistics.fmean(each))
-
-
-#: What the commands print, and the columns that they have of a group.
-_OF_GROUPS = {
-    ("--list",): ("type",),
-    ("--list", "--state"): ("type", "state"),
-    ("--describe", "--all-groups", "--state"): ("state", "members"),
-    ("--describe", "--all-groups", "--state", "--verbose"): (
-        *("state", "members", "group_epoch", "assignment_epoch"),
-    ),
-    ("--describe", "--all-groups", "--members"): ("members",),
-    ("--describe", "--all-groups"): ("topics", "partitions", "lag", "unknown_lags"),
-}
-_OF_MEMBERS = ("group_id", "member_id", "client_id", "client_host", "member_epoch", "assigned")
-
-
-@pytest.mark.exhaustive  # `test_every_command.py` compares it, too
-@pytest.mark.parametrize("command", _OF_GROUPS, ids=" ".join)
-def test_groups_of_the_cluster_are_those_that_kafkas_command_prints(
-    groups: KafkaBroker, tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    columns = _OF_GROUPS[command]
-    theirs = {row["group_id"]: row for row in printed(groups, tmp_path, "groups", *command)}
-    ours = {row["group_id"]: row for row in ask("groups", at=groups.bootstrap_servers)}
-    described = {name: row for name, row in theirs.items() if name.startswith("members-")}
-    # Only groups with members are among members.
-    assert described.keys() == {CROWD, HOSTILE} | (
-        set() if columns == ("members",) else {LEFT, RESET}
-    )
-    for name, row in described.items():
-        mine = ours[name]
-        for epoch in ("group_epoch", "assignment_epoch"):
-            mine[epoch] = INITIAL_EPOCH if mine[epoch] is None else mine[epoch]
-        assert {key: row[key] for key in columns} == {key: mine[key] for key in columns}, name
-
-
 def test_types_of_groups_are_those_that_kafkas_other_command_prints(
     groups: KafkaBroker, tmp_path: Path
 ) -> None:
@@ -242,33 +177,3 @@ def test_types_of_groups_are_those_that_kafkas_other_command_prints(
         **dict.fromkeys((CROWD, HOSTILE, LEFT, RESET), "Share"),
     }
     assert {row["type"] for row in ask("groups", at=groups.bootstrap_servers)} == {"Share"}
-
-
-@pytest.mark.exhaustive  # `test_every_command.py` compares it, too
-def test_members_of_the_cluster_are_those_that_kafkas_command_prints(
-    groups: KafkaBroker, tmp_path: Path
-) -> None:
-    command = ("--describe", "--all-groups", "--members", "--verbose")
-    both = [
-        printed(groups, tmp_path, "members", *command),
-        ask("members", at=groups.bootstrap_servers),
-    ]
-    theirs, ours = ([as_compared(row) for row in of_this_test(rows, "group_id")] for rows in both)
-    assert sorted(theirs) == sorted(ours)
-    assert len(ours) == 6
-    bench = sharelag.open(groups.bootstrap_servers, engine="local")
-    assert sorted(as_compared(row) for row in bench.members(CROWD).table.to_pylist()) == [
-        row for row in sorted(ours) if row[0] == CROWD
-    ]
-
-
-def as_compared(row: dict[str, Any]) -> tuple[Any, ...]:
-    """A member, its topics in one order: the command has them in that of a hash table."""
-    return *(row[name] for name in _OF_MEMBERS), tuple(sorted(row["assignment"].split(";")))
-
-
-def printed(broker: KafkaBroker, folder: Path, name: str, *command: str) -> list[dict[str, Any]]:
-    """The rows of ``sharelag groups`` or ``members`` of what Kafka's command printed."""
-    file = folder / "printed.txt"
-    file.write_text(broker.share_groups(*command), "utf-8")
-    return ask(name, "--kafka-output", str(file))

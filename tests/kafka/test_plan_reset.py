@@ -159,6 +159,7 @@ def test_what_kafkas_command_prints_of_local_offsets_is_read(
 
 
 @KNOWS_LAG
+@pytest.mark.exhaustive
 def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
     first: KafkaBroker,
 ) -> None:

@@ -92,7 +92,7 @@ def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
 
 def test_replay_gives_the_coordinators_state(replaying: Oracle, cases: Any) -> None:
     random = Random("replay")
-    sequences = [generators.sequence(random) for _ in range(cases(60, 1000))]
+    sequences = [generators.sequence(random) for _ in range(cases(25, 1000))]
     for records, theirs in zip(sequences, replaying.ask_many(map(hexed, sequences)), strict=True):
         ours = replay(_with_offsets(records), kafka_version=replaying.version)
         assert as_kafka(ours) == theirs["states"]
@@ -103,7 +103,7 @@ def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
     replaying: Oracle, cases: Any
 ) -> None:
     random = Random("ordered")
-    sequences = [state_records(generators.ordered_sequence(random)) for _ in range(cases(50, 3000))]
+    sequences = [state_records(generators.ordered_sequence(random)) for _ in range(cases(20, 3000))]
     answers = replaying.ask_many(map(hexed, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
         ours = replay(_with_offsets(records), kafka_version=replaying.version)
@@ -114,7 +114,7 @@ def test_history_gives_the_coordinators_state_after_every_record(
     replaying: Oracle, cases: Any
 ) -> None:
     random = Random("history")
-    sequences = [generators.sequence(random) for _ in range(cases(30, 600))]
+    sequences = [generators.sequence(random) for _ in range(cases(12, 600))]
     prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
     answers = iter(replaying.ask_many(map(hexed, prefixes)))
     for records in sequences:
@@ -154,7 +154,7 @@ def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> 
     random = Random("strict")
     failed = crashed = 0
     sequences = []
-    for _ in range(cases(80, 500)):
+    for _ in range(cases(50, 500)):
         records = generators.sequence(random)
         if random.random() < 0.5:
             at = random.randrange(len(records))
@@ -181,7 +181,7 @@ def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> 
 def test_the_default_goes_on_after_a_bad_record(replaying: Oracle, cases: Any) -> None:
     random = Random("default")
     sequences = []
-    for _ in range(cases(40, 500)):
+    for _ in range(cases(20, 500)):
         records = generators.sequence(random)
         at = random.randrange(len(records))
         records[at] = random.choice([(records[at][0], b"\0"), (b"\0\1" + records[at][0][2:], None)])

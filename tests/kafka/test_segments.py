@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.errors import InputError
 from sharelag.inputs import KafkaInput, SegmentsInput
 from sharelag.inputs.files.segments import read_segments
 from sharelag.inputs.kafka import topics as kafka
@@ -117,24 +116,6 @@ def test_the_lag_is_the_brokers(files: Files) -> None:
     rows = ask("lag --segments", str(folder))
     assert [row["lag"] for row in rows] == lag.column("lag").to_pylist()
     assert all(row["as_of"] for row in ours.to_pylist())
-
-
-def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_an_error(
-    files: Files, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(files.folder, tmp_path / "log"))
-    segment = max(folder.glob(f"{STATE_TOPIC}-*/*.log"), key=lambda path: path.stat().st_size)
-    whole = segment.read_bytes()
-    count = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows
-    segment.write_bytes(whole[:-5])
-    cut = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW)
-    decoded = decode_arrow(cut)
-    # What is left of the batch is one reject.
-    assert decoded.rejects.num_rows == 1
-    assert 0 < decoded.records.num_rows < count
-    segment.write_bytes(whole[:-5] + bytes(5))
-    with pytest.raises(InputError, match=r"\.log: the batch after offset \d+ is corrupt"):
-        list(read_segments(folder, STATE_TOPIC))
 
 
 def test_other_folders_than_log_directories_are_an_error(tmp_path: Path) -> None:

@@ -362,6 +362,7 @@ def growing(broker: KafkaBroker) -> str:
     return name
 
 
+@pytest.mark.exhaustive  # how far a micro-batch goes: `tests/unit/inputs/test_spark_options.py`
 def test_a_stream_goes_on_where_it_was_in_pieces_of_the_requested_size(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:

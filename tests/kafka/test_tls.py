@@ -16,20 +16,13 @@ import pytest
 
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
-from tests.support.kafka.certificates import make_authority, make_certificate
-from tests.support.kafka.workload import read_in_part
+from tests.support.kafka.certificates import LISTENERS, make_authority, make_certificate
 from tests.support.reliability import Inject
 
-LISTENERS = {
-    "GOOD": "SSL",
-    "EXPIRED": "SSL",
-    "ELSEWHERE": "SSL",
-    "MUTUAL": "SSL",
-    "PASSWORDS": "SASL_SSL",
-    "TOKENS": "SASL_SSL",
-}
+#: Of the group `billing`.
+LAG = 25
 SECRETS = {
-    "password": USERS["alice"],
+    "password": USERS["admin"],
     "key": "key-secret-1f7a",
     "client": "client-secret-90be",
 }
@@ -41,54 +34,16 @@ FAULTS = {
     "MUTUAL": "a broker wants a client's certificate, and there is none",
     "PASSWORDS": "a password is wrong",
 }
-_UNSECURED = (
-    "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
-    "OAuthBearerUnsecuredValidatorCallbackHandler"
-)
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates: of an authority, of the broker's listeners, of a client, and another's."""
-    made = tmp_path_factory.mktemp("certificates")
-    make_authority(made)
-    make_authority(made, "stranger")
-    make_certificate(made, "broker")
-    make_certificate(made, "expired", days=-1)
-    make_certificate(made, "elsewhere", "DNS:broker.example")
-    make_certificate(made, "client", "DNS:client.example", password=SECRETS["key"])
-    return made
-
-
-@pytest.fixture(scope="module")
-def tls(folder: Path) -> Iterator[KafkaBroker]:
-    """A broker with a share group, and a listener for each case."""
-    properties: dict[str, str] = {}
-    for listener in LISTENERS:
-        store = {"EXPIRED": "expired", "ELSEWHERE": "elsewhere"}.get(listener, "broker")
-        name = f"listener.name.{listener.lower()}"
-        properties |= {
-            f"{name}.ssl.keystore.type": "PEM",
-            f"{name}.ssl.keystore.location": str(folder / f"{store}.pem"),
-            f"{name}.ssl.truststore.type": "PEM",
-            f"{name}.ssl.truststore.location": str(folder / "ca.pem"),
-        }
-    users = f'user_alice="{USERS["alice"]}"'
-    properties |= {
-        "listener.name.mutual.ssl.client.auth": "required",
-        "listener.name.passwords.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.passwords.plain.sasl.jaas.config": f"{_MODULE} required {users};",
-        "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
-        "listener.name.tokens.oauthbearer.sasl.jaas.config": (
-            f'{LOGIN} required unsecuredLoginStringClaim_sub="broker";'
-        ),
-        "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": _UNSECURED,
-    }
-    with KafkaBroker(properties=properties, extra_listeners=LISTENERS) as broker:
-        read_in_part(broker.bootstrap_servers, "billing", "orders", partitions=1, read=20, left=5)
-        yield broker
+def folder(secured: KafkaBroker, certificates: Path) -> Path:
+    """Certificates, also that of a client and that of an authority that nobody knows."""
+    make_authority(certificates, "stranger")
+    make_certificate(certificates, "client", "DNS:client.example", password=SECRETS["key"])
+    return certificates
 
 
 def _lag(
@@ -103,7 +58,9 @@ def _lag(
     file = folder / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
     server = ("--bootstrap-server", broker.address(listener), "--timeout", "60000")
-    return sharelag("lag", *server, "--command-config", str(file), "-o", "json", *more)
+    return sharelag(
+        "lag", "--group", "billing", *server, "--command-config", str(file), "-o", "json", *more
+    )
 
 
 def _client(folder: Path) -> dict[str, str]:
@@ -115,7 +72,7 @@ def _client(folder: Path) -> dict[str, str]:
 
 
 def _login(password: str) -> dict[str, str]:
-    text = f'{_MODULE} required username="alice" password="{password}";'
+    text = f'{_MODULE} required username="admin" password="{password}";'
     return {"sasl_mechanism": "PLAIN", "sasl_jaas_config": text}
 
 
@@ -126,18 +83,18 @@ def _tokens(endpoint: str, secret: str) -> dict[str, str]:
         "sasl_login_callback_handler_class": (
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
         ),
-        "sasl_jaas_config": f'{LOGIN} required clientId="alice" clientSecret="{secret}";',
+        "sasl_jaas_config": f'{LOGIN} required clientId="admin" clientSecret="{secret}";',
     }
 
 
 @pytest.mark.parametrize("listener", ["GOOD", "MUTUAL", "PASSWORDS"])
 def test_who_has_what_the_listener_wants_gets_the_lag(
-    tls: KafkaBroker, folder: Path, listener: str
+    secured: KafkaBroker, folder: Path, listener: str
 ) -> None:
-    more = {"MUTUAL": _client(folder), "PASSWORDS": _login(USERS["alice"])}.get(listener, {})
-    done = _lag(tls, folder, listener, "-v", **more)
+    more = {"MUTUAL": _client(folder), "PASSWORDS": _login(USERS["admin"])}.get(listener, {})
+    done = _lag(secured, folder, listener, "-v", **more)
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["lag"] for line in done.stdout.splitlines()] == [5]
+    assert sum(json.loads(line)["lag"] for line in done.stdout.splitlines()) == LAG
     assert not [one for one in SECRETS.values() if one in done.stdout + done.stderr]
 
 
@@ -152,13 +109,13 @@ def test_who_has_what_the_listener_wants_gets_the_lag(
     ],
 )
 def test_what_is_wrong_is_one_sentence(
-    tls: KafkaBroker, folder: Path, injected: Inject, case: str, words: str
+    secured: KafkaBroker, folder: Path, injected: Inject, case: str, words: str
 ) -> None:
     listener = case if case in LISTENERS else "GOOD"
     other = {"ssl_truststore_location": str(folder / "stranger.pem")}
     settings = {"unknown authority": other, "PASSWORDS": _login("wrong-secret-77")}.get(case, {})
     begun = time.monotonic()
-    done = _lag(tls, folder, listener, **settings)
+    done = _lag(secured, folder, listener, **settings)
     assert time.monotonic() - begun < 30  # the timeout is a minute: it would get no better
     (line,) = done.stderr.splitlines()
     assert words in line
@@ -217,16 +174,16 @@ def token_endpoint(secret: str, seconds: float = 3600) -> Iterator[str]:
         server.server_close()
 
 
-def test_who_has_a_token_gets_the_lag(tls: KafkaBroker, folder: Path, injected: Inject) -> None:
+def test_who_has_a_token_gets_the_lag(secured: KafkaBroker, folder: Path, injected: Inject) -> None:
     with token_endpoint(SECRETS["client"]) as endpoint:
-        done = _lag(tls, folder, "TOKENS", "-v", **_tokens(endpoint, SECRETS["client"]))
+        done = _lag(secured, folder, "TOKENS", "-v", **_tokens(endpoint, SECRETS["client"]))
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["lag"] for line in done.stdout.splitlines()] == [5]
+    assert sum(json.loads(line)["lag"] for line in done.stdout.splitlines()) == LAG
     assert SECRETS["client"] not in done.stdout + done.stderr
     with token_endpoint(SECRETS["client"], seconds=-120) as endpoint:
-        expired = _lag(tls, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
+        expired = _lag(secured, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
     with token_endpoint("another") as endpoint:
-        refused = _lag(tls, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
+        refused = _lag(secured, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
     for wrong in (expired, refused):
         assert wrong.returncode == 1
         (line,) = wrong.stderr.splitlines()

@@ -61,6 +61,7 @@ QUESTIONS: dict[str, Callable[[Any], pa.Table]] = {
     "imbalance by member": lambda bench: bench.imbalance(by="member").table,
     "skew": lambda bench: bench.skew(),
     "members": lambda bench: bench.members().table,
+    "groups": lambda bench: bench.group_states().table,
     "explain": lambda bench: bench.explain().table,
     "reconcile": lambda bench: bench.reconcile().table,
     "diff": lambda bench: bench.diff("2026-11-21T11:44:20Z").table,

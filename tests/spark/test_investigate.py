@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 import sharelag as api
@@ -41,32 +40,6 @@ def test_the_evidence_of_some_groups_is_the_same(spark: SparkSession) -> None:
     assert local.observed.num_rows > 10
     patience = timedelta(seconds=2)
     assert explain(local, patience).to_pylist() == explain(on_spark, patience).to_pylist()
-
-
-@pytest.mark.exhaustive
-def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
-    """Every eleventh record of the capture is gone: nothing is bridged, on either engine."""
-    whole = pa.Table.from_batches(SOURCE.batches(STATE_TOPIC))
-    left = whole.filter(pa.array([n % 11 != 5 for n in range(whole.num_rows)]))
-
-    class Lossy:
-        def batches(self, topic: str) -> Any:
-            return iter(left.to_batches(max_chunksize=100))
-
-        def frame(self, spark: SparkSession, topic: str) -> Any:
-            return spark.createDataFrame(left)
-
-        def parquet_files(self, topic: str) -> None:
-            return None
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(SOURCE, name)
-
-    local, on_spark = (readings.history(Lossy(), name).table for name in ("local", "spark"))  # type: ignore[arg-type]
-    assert on_spark.equals(local)
-    follows = local.column("follows").to_pylist()
-    assert 50 < follows.count(False) < len(follows)
-    assert None in local.column("finished").to_pylist()
 
 
 def test_public_functions_over_data_frames(spark: SparkSession) -> None:

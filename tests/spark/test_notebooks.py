@@ -49,7 +49,7 @@ def test_it_runs_as_it_is(name: str) -> None:
     ("name", "group"),
     [
         ("02_inside_a_window", "analytics"),  # not begun
-        ("02_inside_a_window", "billing"),  # healthy
+        pytest.param("02_inside_a_window", "billing", marks=pytest.mark.exhaustive),  # healthy
         ("04_poison_and_stuck_records", "refunds"),  # without records
         pytest.param("02_inside_a_window", "refunds", marks=pytest.mark.exhaustive),
         pytest.param("04_poison_and_stuck_records", "analytics", marks=pytest.mark.exhaustive),
@@ -81,7 +81,7 @@ def test_runs_delivered_again_are_listed() -> None:
     [
         ("01_lag_today", None),
         ("03_back_in_time", LONG_AGO),
-        ("09_state_topic", None),
+        pytest.param("09_state_topic", None, marks=pytest.mark.exhaustive),
         pytest.param("01_lag_today", LONG_AGO, marks=pytest.mark.exhaustive),
         pytest.param("03_back_in_time", None, marks=pytest.mark.exhaustive),
         pytest.param("09_state_topic", LONG_AGO, marks=pytest.mark.exhaustive),
@@ -119,7 +119,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
 GROUPS = [
     ("hot_partition", "hot-partition", 3),
     pytest.param("head_of_line", "head-of-line", 4, marks=pytest.mark.exhaustive),
-    ("chapters", "billing", 0),
+    pytest.param("chapters", "billing", 0, marks=pytest.mark.exhaustive),
 ]
 
 

@@ -224,6 +224,7 @@ def test_one_reading_is_one_pass(
     kept.close()
 
 
+@pytest.mark.exhaustive
 def test_without_a_cache_the_answers_are_the_same(
     raw: DataFrame,
     ends: DataFrame,
@@ -289,9 +290,7 @@ def test_files_that_a_frame_is_a_mere_scan_of_are_read_by_tasks_and_not_exchange
         assert bench.health().table.equals(scanned.health().table)
 
 
-@pytest.mark.parametrize(
-    "name", few_of(OTHERWISE, ["rows chosen", "two columns change names", "in Spark's cache"])
-)
+@pytest.mark.parametrize("name", few_of(OTHERWISE, ["rows chosen", "in Spark's cache"]))
 def test_rows_that_are_not_those_of_the_files_are_left_to_spark(
     name: str, raw: DataFrame, ends: DataFrame, spark: SparkSession
 ) -> None:
@@ -307,6 +306,7 @@ def test_rows_that_are_not_those_of_the_files_are_left_to_spark(
     spark.catalog.clearCache()
 
 
+@pytest.mark.exhaustive  # `tests/unit/inputs/test_raw_files.py` reads such folders
 def test_names_of_folders_that_are_columns_are_left_to_spark(
     raw: DataFrame, tmp_path: Path, spark: SparkSession
 ) -> None:

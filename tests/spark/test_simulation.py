@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -16,30 +14,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.simulate import simulate
 from tests.support import readings
-from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING
-
-ROOT = str(Path(__file__).parents[2])
-
-
-@pytest.mark.exhaustive  # `test_sweep.py` shows it of a sweep
-def test_the_same_seed_gives_the_same_bytes_in_spark_workers(spark: SparkSession) -> None:
-    def digests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import sys
-
-        sys.path.insert(0, ROOT)  # the tests are no package of the workers
-        from tests.support.simulation_digest import digest as digest_of
-        from tests.support.simulation_scenarios import EVERYTHING as SCENARIO
-
-        for batch in batches:
-            seeds = batch.column("id").to_pylist()
-            found = [digest_of(simulate(SCENARIO, seed, requests=True)) for seed in seeds]
-            yield pa.RecordBatch.from_pydict({"seed": pa.array(seeds, pa.int64()), "digest": found})
-
-    rows = spark.range(0, 2, 1, 2).mapInArrow(digests, "seed long, digest string").collect()
-    here = {seed: digest(simulate(EVERYTHING, seed, requests=True)) for seed in range(2)}
-    assert {row.seed: row.digest for row in rows} == here
-    assert len(set(here.values())) == 2
 
 
 def test_what_a_simulation_writes_is_read_by_either_engine(

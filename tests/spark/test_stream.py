@@ -138,6 +138,7 @@ def test_lag_and_windows_after_every_micro_batch(
     assert min(rows[1:]) < lag.num_rows  # only what changed
 
 
+@pytest.mark.exhaustive  # without Spark: `tests/unit/engine/test_stream_state.py`
 def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path) -> None:
     one = encode_record(SHARE_SNAPSHOT, row(10, [(10, 14, 2, 1)]))
     other = encode_record(SHARE_SNAPSHOT, row(3, [], partition=1))

@@ -80,7 +80,10 @@ TAKEN: dict[str, Change] = {
 
 
 #: What Spark has no type of its own for, or one that behaves as another of these.
-LIKE_OTHERS = {"bigint", "smallint", "unsigned", "large", "dictionary", "another zone"}
+LIKE_OTHERS = {
+    *("bigint", "smallint", "unsigned", "large", "dictionary", "another zone"),
+    *("another order, more columns", "double", "as they are"),
+}
 ON_SPARK = [
     pytest.param(kind, marks=[pytest.mark.exhaustive] * (kind in LIKE_OTHERS)) for kind in TAKEN
 ]
@@ -170,8 +173,17 @@ def lag_of(raw: Any, ends: Any, **options: Any) -> list[dict[str, Any]]:
     return lag.to_pylist()
 
 
-@pytest.mark.parametrize("kind", TAKEN)
-@pytest.mark.parametrize("writer", WRITERS)
+#: Each type by one library, and one type of each library.
+BY_ANY = [
+    pytest.param(writer, kind, marks=[pytest.mark.exhaustive] * (kind != "as they are"))
+    if writer != "arrow"
+    else (writer, kind)
+    for writer in WRITERS
+    for kind in TAKEN
+]
+
+
+@pytest.mark.parametrize(("writer", "kind"), BY_ANY)
 def test_tables_of_any_library_give_the_same_rows_without_spark(
     writer: str, kind: str, wanted: list[dict[str, Any]]
 ) -> None:

@@ -22,7 +22,7 @@ LONGEST = (
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_archive.py",
     "tests/kafka/test_broker_killed.py",
-    "tests/browser/test_widgets_lab.py",
+    "tests/browser/test_dashboards.py",
     "tests/spark/test_equal.py",
     "tests/spark/test_raw_files.py",
     "tests/unit/test_agreement.py",
@@ -30,6 +30,7 @@ LONGEST = (
 )
 #: Those that take long begin here, too; unit tests need nothing and fill what is left.
 ROOMS = ("notebooks", "spark", "kafka and spark", "kafka", "browser", "widgets", "unit")
+WITH_SPARK = {"spark", "kafka and spark"}
 _ASKS_CONNECT = re.compile(r"\bremote: str\b")
 _ASKS_SPARK = re.compile(r'\bspark: SparkSession\b|usefixtures\("spark"\)')
 
@@ -45,7 +46,11 @@ class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
         mine: set[str] = set()
         others: set[str] = set()
         for each, work in self.assigned_work.items():
-            (mine if each is node else others).update(map(room, work))
+            rooms = {*map(room, work)}
+            # Both have a Spark session, which takes 15 seconds of a processor to start and warm.
+            (mine if each is node else others).update(
+                rooms, WITH_SPARK if rooms & WITH_SPARK else ()
+            )
 
         def order(file: str) -> tuple[bool, bool, bool, int, int]:
             here, place = room(file), LONGEST.index(file) if file in LONGEST else len(LONGEST)
@@ -62,8 +67,8 @@ def room(file: str) -> str:
     """Return whose servers a test file shares: mostly those of its folder.
 
     Notebooks have the one Spark Connect server, so whoever asks for it goes there. The tests with a
-    broker are two rooms, since they would last longest: those that need a Spark, too, and those
-    that do not.
+    broker are two rooms, since they would last longest: those that need a Spark, too, which follow
+    those of `tests/spark`, and those that do not.
     """
     folder, text = file.split("/")[1], (ROOT / file).read_text("utf-8")
     if _ASKS_CONNECT.search(text):

@@ -56,7 +56,7 @@ def test_all_samples_are_compared() -> None:
     assert sum(len(causes_of(name)) for name in SAMPLES) == 21 + 8
 
 
-@pytest.mark.parametrize("name", few_of(SAMPLES, VARIED))
+@pytest.mark.parametrize("name", few_of(SAMPLES, VARIED - {"no_members", "redelivery_storm"}))
 def test_the_same_cause_in_the_same_words_everywhere(name: str) -> None:
     folder = str(folder_of(name))
     bench = sharelag.open(name, engine="local")

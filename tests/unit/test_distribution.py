@@ -53,14 +53,15 @@ def test_a_room_stays_with_its_process_until_the_other_has_nothing_else() -> Non
 
 
 def test_of_four_processes_each_begins_with_other_servers() -> None:
+    """The process that has a Spark goes on with those that need a broker, too."""
     browser, notebooks = files("browser", "now", "what_if"), files("notebooks", "live", "voila")
     spark, kafka = files("spark", "brief", "stream"), files("kafka", "settings", "sources")
-    both = files("kafka", "offsets", "watch")
-    everything = [*browser, *kafka, *both, *notebooks, *spark]
+    both, unit = files("kafka", "offsets", "watch"), files("unit", "words")
+    everything = [*browser, *kafka, *both, *notebooks, *spark, *unit]
     assert given_out(everything, "abcdabcdab") == [
-        notebooks[0], spark[0], both[0], kafka[0],
-        notebooks[1], spark[1], both[1], kafka[1],
-        *browser,
+        notebooks[0], spark[0], kafka[0], browser[0],
+        notebooks[1], spark[1], kafka[1], browser[1],
+        *unit[:1], both[0],
     ]  # fmt: skip
 
 

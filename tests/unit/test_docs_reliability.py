@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support import reliability
 from tools import reliability_page
 
 
@@ -88,40 +85,3 @@ def test_a_shorter_run_replaces_no_longer_one() -> None:
     assert reliability_page.with_new(before, failed)["long"] == failed["long"]
     nothing = {"long": ran(4, passed=False) | {"faults": []}}
     assert reliability_page.with_new(before, nothing)["long"] == nothing["long"]
-
-
-def test_a_run_writes_what_its_tests_injected_and_which_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reliability, "WRITTEN", tmp_path / "out" / "reliability.json")
-    recorder = reliability.FaultRecorder()
-
-    def report(name: str, item: Any, when: Any = "call", outcome: Any = "passed") -> None:
-        recorder.pytest_runtest_logreport(
-            pytest.TestReport(
-                *(name, ("", 0, ""), {}, outcome, None, when),
-                user_properties=[list(pair) for pair in item.user_properties],  # type: ignore[misc]
-            )
-        )
-
-    items = [SimpleNamespace(user_properties=[]) for _ in range(4)]
-    reliability.noting(items[0])("brokers", "a fault", 2, {"answers": 2}, wrong=0)
-    report("passes", items[0], "setup")
-    report("passes", items[0])
-    inject = reliability.noting(items[1])
-    with pytest.raises(ValueError, match="nothing is said to have happened: a fault"):
-        inject("brokers", "a fault", 2)
-    report("fails", items[1], outcome="failed")
-    reliability.noting(items[2])("brokers", "a fault", 1, measured={"seconds": 1})
-    report("ends badly", items[2])
-    report("ends badly", items[2], "teardown", "failed")
-    report("injects nothing", items[3])
-    recorder.pytest_sessionfinish(SimpleNamespace(config=SimpleNamespace()))  # type: ignore[arg-type]
-    wrote = json.loads(reliability.WRITTEN.read_text())
-    assert {test: (one["passed"], len(one["faults"])) for test, one in wrote.items()} == {
-        "passes": (True, 1),
-        "fails": (False, 0),
-        "ends badly": (False, 1),
-    }
-    (fault,) = wrote["passes"]["faults"]
-    assert (fault["lost"], fault["wrong"], fault["happened"]) == (None, 0, {"answers": 2})

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from tests.support import seen_ways
 from tools import ways_page
 
 KEPT = json.loads(ways_page.KEPT.read_text("utf-8"))
@@ -44,23 +39,3 @@ def test_a_row_has_a_cell_for_each_version_and_kind_of_session() -> None:
         "",
         "pyspark 4.10.1, 4.2.1; tried 2026-11-25 to 2026-11-26.",
     ]
-
-
-def test_a_run_replaces_what_an_earlier_one_saw_of_the_same_minor_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(seen_ways, "WRITTEN", tmp_path / "out" / "ways.json")
-    rows = [
-        (seen("4.2.0", "classic", "SQL", 32), "passed"),
-        (seen("4.2.0", "classic", "stream", 32), "passed"),
-        (seen("4.2.1", "classic", "SQL", 33), "failed"),
-    ]
-    for one, outcome in rows:
-        recorder = seen_ways.WaysRecorder()
-        for when, came in (("setup", "passed"), ("call", outcome)):
-            report: Any = SimpleNamespace(when=when, passed=came == "passed", user_properties=[])
-            report.user_properties = [[seen_ways.WAY, json.dumps(one)], ["row", "1"]]
-            recorder.pytest_runtest_logreport(report)
-        recorder.pytest_sessionfinish(SimpleNamespace(config=SimpleNamespace()))  # type: ignore[arg-type]
-    failed = rows[2][0] | {"saw": ways_page.FAILED}
-    assert json.loads(seen_ways.WRITTEN.read_text()) == [failed, rows[1][0]]

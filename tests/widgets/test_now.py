@@ -49,6 +49,28 @@ def rows_of(part: TablePart) -> LagTable:
     return part.view
 
 
+def test_the_lab_opens_below_and_stays_with_the_group_in_sight(demo: Workbench) -> None:
+    board = demo.dashboard()
+    assert board.lab is None
+    board.more_tries.is_open = True
+    lab = board.lab
+    assert lab is not None
+    assert (lab.group, lab.header.failure) == (board.group, "")
+    assert lab.header.above == lab.header.as_of  # which the bar says already
+    board.header.theme = "dark"
+    assert lab.theme == "dark"
+    board.group = "billing"
+    assert lab.scenario == demo.scenario("billing")
+    board.more_tries.is_open = False
+    board.group = "checkout"
+    assert lab.group == "billing"  # nobody looks on
+    board.bench = demo.refresh()
+    board.more_tries.is_open = True
+    assert (lab.group, lab.bench) == ("checkout", board.bench)
+    board.close()
+    assert lab.comm is None
+
+
 def test_the_verdict_is_that_of_the_report_and_the_overview(demo: Workbench) -> None:
     board = demo.dashboard()
     said = verdict(Case(demo, demo.evidence()))
@@ -175,33 +197,6 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
     assert (board.what_if.busy, board.header.busy) == ("", False)
     assert board.comparison is None
     assert row_of(board, "members")["age"] == ""
-
-
-@pytest.mark.exhaustive  # `test_what_if.py` runs the Python of a lab
-@pytest.mark.parametrize("name", ["heads", "lag-aware", "members"])
-def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
-    bench = sharelag.open("head_of_line", engine="local")
-    board = Now(bench)
-    assert board.what_if.copies == []
-    if name == "heads":  # the button of the cause that it cures
-        assert row_of(board, "heads")["why"] == ""
-        fixes = {card["cause"]: (card["fix"], card["why"]) for card in board.cards.cards}
-        assert fixes["head_of_line"] == ("heads", "")
-        board.cards._handle_custom_msg({"fix": "heads"}, [])
-        assert board.join(300)
-        assert row_of(board, "heads")["age"]
-    else:
-        press(board, name)
-    assert board.comparison is not None
-    ((of, code),) = board.what_if.copies
-    assert of == name
-    before, last = code.rsplit("\n", 1)
-    found: dict[str, Any] = {"bench": bench}
-    exec(f"{before}\nfound = {last}", found)
-    assert found["found"].runs.equals(board.comparison.runs)
-    assert found["found"].projected.equals(board.comparison.projected)
-    drawn = {trace.name for trace in board.over_time.view.figure.data}
-    assert {trace.name for trace in found["curves"].data if trace.name} <= drawn
 
 
 def test_what_cannot_help_says_why_and_is_not_simulated() -> None:

@@ -22,6 +22,7 @@ from sharelag import charts
 from sharelag.charts import text
 from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
+from sharelag.tables import render
 from sharelag.whatif import assignor_descriptions
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.simulation.clock import interruptible
@@ -420,7 +421,11 @@ def test_one_button_finds_what_clears_the_lag(uneven: Workbench) -> None:
     title = lab.grid.header.finding
     assert title == charts.clearing_figure(found.cells).layout.meta["title"]
     assert lab.comparison is found.comparison
-    variants = lab.decision.view.rows.column("variant").to_pylist()
+    # The table of notebooks and reports, with the baseline first.
+    shown = replace(found.comparison.presented(), notes=(), more=None)
+    assert lab.decided.value == render.as_html(shown, len(shown.table))
+    assert lab.decided.value in lab.still()
+    variants = shown.table.column("variant").to_pylist()
     assert variants == list(dict.fromkeys(found.cells["variant"].to_pylist()))
     names: dict[str, Any] = {"bench": uneven}
     exec(lab.verdict.copies[-1][1], names)

@@ -67,6 +67,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/explanation/lag.md",
         "docs/explanation/window.md",
         "docs/simulate.md",
+        "docs/incidents.md",
         "docs/future.md",
         "data/README.md",
     ],

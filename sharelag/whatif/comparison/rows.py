@@ -162,6 +162,23 @@ def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
+def difference_span(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Return low, mean and high of a difference; None where one is not known."""
+    mean, low, high = (row.get(name) for name in DIFFERENCE)
+    return None if mean is None or low is None or high is None else (low, mean, high)
+
+
+def with_half(row: Mapping[str, Any]) -> str | None:
+    """Return the difference of a time and half of its interval; None where one is not known."""
+    if (span := difference_span(row)) is None:
+        return None
+    low, difference, high = span
+    if difference == low == high == 0:
+        return "the same"
+    sign = "+" if difference > 0 else ""
+    return f"{sign}{amount('age_p95_ms', difference)} ± {duration((high - low) / 2)}"
+
+
 def unknown_work(scenario: Scenario) -> str:
     """Say why nothing can be said of how long a scenario takes; empty where it can.
 

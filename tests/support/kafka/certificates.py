@@ -5,6 +5,22 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.support.kafka.broker_properties import USERS
+
+#: Security protocol by listener: one that works, and each thing that can be wrong or be wanted.
+LISTENERS = {
+    "GOOD": "SSL",
+    "EXPIRED": "SSL",
+    "ELSEWHERE": "SSL",
+    "MUTUAL": "SSL",
+    "PASSWORDS": "SASL_SSL",
+    "TOKENS": "SASL_SSL",
+}
+_SECURITY = "org.apache.kafka.common.security"
+_UNSECURED = (
+    f"{_SECURITY}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+
 
 def openssl(*arguments: str, folder: Path) -> None:
     """Run openssl in a folder."""
@@ -55,3 +71,38 @@ def make_certificate(
     store = folder / f"{name}.pem"
     store.write_text((folder / f"{name}.pk8").read_text() + (folder / f"{name}.crt").read_text())
     return store
+
+
+def listener_properties(folder: Path) -> dict[str, str]:
+    """Make the certificates of a broker's `LISTENERS`, and return its settings of them.
+
+    A client's certificate is that of ``admin``, whatever its name.
+    """
+    make_authority(folder)
+    make_certificate(folder, "broker")
+    make_certificate(folder, "expired", days=-1)
+    make_certificate(folder, "elsewhere", "DNS:broker.example")
+    login = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule"
+    properties = {
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.mutual.ssl.principal.mapping.rules": "RULE:^.*$/admin/",
+        "listener.name.passwords.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.passwords.plain.sasl.jaas.config": (
+            f'{_SECURITY}.plain.PlainLoginModule required user_admin="{USERS["admin"]}";'
+        ),
+        "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.tokens.oauthbearer.sasl.jaas.config": (
+            f'{login} required unsecuredLoginStringClaim_sub="broker";'
+        ),
+        "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": _UNSECURED,
+    }
+    for listener in LISTENERS:
+        store = {"EXPIRED": "expired", "ELSEWHERE": "elsewhere"}.get(listener, "broker")
+        name = f"listener.name.{listener.lower()}"
+        properties |= {
+            f"{name}.ssl.keystore.type": "PEM",
+            f"{name}.ssl.keystore.location": str(folder / f"{store}.pem"),
+            f"{name}.ssl.truststore.type": "PEM",
+            f"{name}.ssl.truststore.location": str(folder / "ca.pem"),
+        }
+    return properties

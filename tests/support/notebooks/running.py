@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import nbformat
 from nbformat import NotebookNode
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.support.browser.desk import Watched
-from tests.support.browser.jupyter import NOW_AND_THEN, Lab
+from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab
 from tests.support.notebooks.shipped import complaints
 
 _RUN = """() => { const begun = performance.now();
@@ -27,6 +27,23 @@ SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:sav
 _SESSION = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.id"
 # On a busy machine, whose Spark has just started, it takes minutes.
 _PATIENCE = 480_000
+
+
+def settle(page: Page) -> None:
+    """Wait until everything that was asked for is answered, shown and drawn."""
+    page.wait_for_function(IDLE)
+    page.wait_for_function(f"{READ} && {DRAWN}")
+
+
+def go_to(page: Page, target: Locator, key: str = "Tab") -> None:
+    """Press a key until the focus is on an element, from wherever it is, in a page that rests."""
+    settle(page)
+    for _ in range(80):
+        if target.evaluate("one => one === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    at = page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+    raise AssertionError(f"{key} does not lead to {target}; the focus is on {at}")
 
 
 @dataclass

@@ -81,18 +81,18 @@ def _batches() -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
+def rows(capture: Path, words: str) -> list[Any]:
+    """What a command prints of the capture as JSON, line by line."""
+    done = sharelag(*words.split(), "--capture", str(capture), "-o", "json")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 @pytest.mark.row("LAG-13")
 def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) -> None:
     answer = sharelag("lag", "--capture", str(capture))
     heading, *lines = answer.stdout.splitlines()
-    assert heading.split()[:6] == [
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "LEADER-EPOCH",
-        "START-OFFSET",
-        "LAG",
-    ]
+    assert heading.split()[:3] == ["GROUP", "TOPIC", "PARTITION"]
+    assert heading.split()[3:6] == ["LEADER-EPOCH", "START-OFFSET", "LAG"]
     ends = {name: heading.index(name) + len(name) for name in ("PARTITION", "LAG")}
     read = {name: [line[:end].split()[-1] for line in lines] for name, end in ends.items()}
     assert read["PARTITION"][:-1] == [*map(str, range(1, 11)), "0"]
@@ -109,22 +109,13 @@ def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) ->
 
 
 def test_json_is_one_object_a_line_with_null_for_the_unknown(capture: Path) -> None:
-    rows = [
-        json.loads(line)
-        for line in sharelag("lag", "--capture", str(capture), "-o", "json").stdout.splitlines()
-    ]
-    assert list(rows[0]) == schemas.LAG.names
-    assert (rows[0]["lag"], rows[0]["lag_reason"], rows[0]["group_id"]) == (
-        None,
-        "no_start_offset",
-        HOSTILE,
-    )
-    assert (rows[1]["lag"], rows[1]["window_available"], rows[1]["as_of"]) == (
-        19,
-        1,
-        "2026-11-21T03:10:00.000Z",
-    )
-    assert yaml.safe_load(sharelag("lag", "--capture", str(capture), "-o", "yaml").stdout) == rows
+    unknown, first, *_ = found = rows(capture, "lag")
+    assert list(unknown) == schemas.LAG.names
+    values = unknown["lag"], unknown["lag_reason"], unknown["group_id"]
+    assert values == (None, "no_start_offset", HOSTILE)
+    values = first["lag"], first["window_available"], first["as_of"]
+    assert values == (19, 1, "2026-11-21T03:10:00.000Z")
+    assert yaml.safe_load(sharelag("lag", "--capture", str(capture), "-o", "yaml").stdout) == found
 
 
 def test_csv_disarms_formulas(capture: Path) -> None:
@@ -145,61 +136,45 @@ def test_sums_say_what_they_leave_out(capture: Path) -> None:
 
 
 def test_only_what_is_chosen(capture: Path) -> None:
-    some = sharelag(
-        "lag", "--capture", str(capture), "--group", "G1", "--topic", "orders:0,10", "-o", "json"
-    )
-    assert [json.loads(line)["partition"] for line in some.stdout.splitlines()] == [0, 10]
+    some = rows(capture, "lag --group G1 --topic orders:0,10")
+    assert [row["partition"] for row in some] == [0, 10]
     none = sharelag("lag", "--capture", str(capture), "--group", "nobody")
     assert (none.returncode, none.stdout) == (1, "")
     assert "there is no state of share group 'nobody': its groups are " in none.stderr
 
 
 def test_windows_are_raw_and_derived(capture: Path) -> None:
-    lines = sharelag("windows", "--capture", str(capture), "-o", "json").stdout.splitlines()
-    hostile, first = json.loads(lines[0]), json.loads(lines[1])
+    hostile, first, *_ = rows(capture, "windows")
     assert (hostile["start_offset"], hostile["effective_start_offset"]) == (-1, None)
     assert first["batches"] == [[100, 109, 2, 1], [110, 110, 4, 2], [111, 111, 0, 2]]
-    assert (first["start_offset"], first["effective_start_offset"], first["runs"]) == (
-        100,
-        111,
-        [[111, 111, 0, 2]],
-    )
+    assert (first["start_offset"], first["effective_start_offset"]) == (100, 111)
+    assert first["runs"] == [[111, 111, 0, 2]]
     assert first["topic"] == "orders"
     shown = sharelag("windows", "--capture", str(capture), "--group", "G1").stdout
     assert "111:available/2" in shown
 
 
 def test_as_of_offsets_and_times(capture: Path) -> None:
-    before = sharelag(
-        "windows", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json"
-    )
-    assert json.loads(before.stdout.splitlines()[0])["delivery_complete_count"] == 10
-    earlier = sharelag(
-        "lag", "--capture", str(capture), "--as-of", "0:11", "--group", "G1", "-o", "json"
-    )
-    first = json.loads(earlier.stdout.splitlines()[0])
+    before = rows(capture, "windows --as-of 0:11 --group G1")
+    assert before[0]["delivery_complete_count"] == 10
+    first = rows(capture, "lag --as-of 0:11 --group G1")[0]
     # The capture knows the end offsets of one moment only.
-    assert (first["lag"], first["lag_reason"], first["start_offset"]) == (
-        None,
-        "no_end_offset_then",
-        100,
-    )
+    assert (first["lag"], first["lag_reason"]) == (None, "no_end_offset_then")
+    assert first["start_offset"] == 100
     nothing = sharelag("windows", "--capture", str(capture), "--as-of", "2020-01-01T00:00:00Z")
     assert (nothing.returncode, nothing.stdout) == (0, "")
 
 
 def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture))
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert len(rows) == 105
-    assert rows[0]["key"] == {
-        "type": 0,
-        "data": {"groupId": "G1", "topicId": "A" * 22, "partition": 0},
-    }
-    assert rows[0]["value"]["data"]["stateBatches"][1]["deliveryCount"] == 2
-    (reject,) = [row for row in rows if "reject" in row]
+    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert len(found) == 105
+    data = {"groupId": "G1", "topicId": "A" * 22, "partition": 0}
+    assert found[0]["key"] == {"type": 0, "data": data}
+    assert found[0]["value"]["data"]["stateBatches"][1]["deliveryCount"] == 2
+    (reject,) = [row for row in found if "reject" in row]
     assert (reject["offset"], reject["reject"]["value"]) == (13, "000001")
-    assert rows[-1]["value"] == {"version": 0, "data": {"epoch": 3, "metadataHash": 9}}
+    assert found[-1]["value"] == {"version": 0, "data": {"epoch": 3, "metadataHash": 9}}
     assert "skipped 1 record of other kinds" in answer.stderr
     only = sharelag("decode", "--capture", str(capture), "--records", "group")
     assert len(only.stdout.splitlines()) == 1
@@ -207,13 +182,9 @@ def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
 
 def test_raw_parquet_knows_no_ends_and_says_so(capture: Path) -> None:
     answer = sharelag("lag", "--raw", str(capture / "records"), "--group", "G1", "-o", "json")
-    row = json.loads(answer.stdout.splitlines()[0])
-    assert (row["lag"], row["lag_reason"], row["topic"], row["start_offset"]) == (
-        None,
-        "unknown_topic",
-        None,
-        100,
-    )
+    first = json.loads(answer.stdout.splitlines()[0])
+    values = [first[name] for name in ("lag", "lag_reason", "topic", "start_offset")]
+    assert values == [None, "unknown_topic", None, 100]
     assert "without topic names and end offsets" in answer.stderr
     assert "A" * 22 in sharelag("lag", "--raw", str(capture / "records"), "--group", "G1").stdout
 
@@ -339,15 +310,10 @@ def test_decode_as_csv_is_one_table(capture: Path) -> None:
 
 
 def test_decode_can_be_narrowed(capture: Path) -> None:
-    some = sharelag(
-        "decode", "--capture", str(capture), "--group", "G1", "--as-of", "0:4", "--records", "state"
-    )
-    rows = [json.loads(line) for line in some.stdout.splitlines()]
-    assert [line["offset"] for line in rows if "key" in line] == [0, 1, 2, 3, 4]
-    none = sharelag("decode", "--capture", str(capture), "--topic", "B" * 22, "--records", "state")
-    assert [list(json.loads(line)) for line in none.stdout.splitlines()] == [
-        ["reject", "topic", "partition", "offset"]
-    ]
+    some = rows(capture, "decode --group G1 --as-of 0:4 --records state")
+    assert [line["offset"] for line in some if "key" in line] == [0, 1, 2, 3, 4]
+    (none,) = rows(capture, f"decode --topic {'B' * 22} --records state")
+    assert list(none) == ["reject", "topic", "partition", "offset"]
 
 
 def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_path: Path) -> None:

@@ -170,14 +170,6 @@ def test_what_changed_between_two_moments() -> None:
     assert {line["change"] for line in lines} >= {"reset", "moved"}
 
 
-def test_the_brief_lag_is_that_of_the_whole_table() -> None:
-    brief, whole = rows("lag", "--capture", STUCK, "--brief"), rows("lag", "--capture", STUCK)
-    assert brief
-    assert brief == [{name: line[name] for name in brief[0]} for line in whole]
-    assert "lag" in brief[0]
-    assert "unread" not in brief[0]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -131,6 +131,10 @@ FROM_RECORDS = [
 ]  # fmt: skip
 
 
+#: One of those that each way of printing an answer has: a table, sentences, and many tables.
+FOR_PEOPLE = ("lag", "explain", "history --events", "health --findings", "settings", "groups")
+
+
 @pytest.mark.parametrize("command", FROM_RECORDS)
 def test_every_answer_from_records_is_partial_without_many_of_them(
     command: str, tmp_path: Path
@@ -150,6 +154,8 @@ def test_every_answer_from_records_is_partial_without_many_of_them(
     )  # nothing happened, nothing stands
     assert f"this answer is not complete: it lacks {said}" in done.stderr
     assert done.stderr.count("could not be decoded") == 1
+    if command not in FOR_PEOPLE:
+        return
     people = sharelag(name, *options, *raw)
     assert people.returncode == 3
     assert f"INCOMPLETE: not known: {said}" in people.stdout

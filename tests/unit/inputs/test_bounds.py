@@ -245,12 +245,12 @@ def test_many_row_groups_cost_no_more_than_few(
         return really(where)
 
     state = pq.read_table(CAPTURE / RECORDS, filters=[("topic", "=", STATE_TOPIC)])
-    table = pa.concat_tables([state.cast(schemas.RAW)] * math.ceil(1500 / len(state)))
-    pq.write_table(table.slice(0, 1500), path, row_group_size=1)
+    table = pa.concat_tables([state.cast(schemas.RAW)] * math.ceil(600 / len(state)))
+    pq.write_table(table.slice(0, 600), path, row_group_size=1)
     opened.clear()
     monkeypatch.setattr(pq, "read_metadata", noted)
     batches = read(path)
-    assert pa.Table.from_batches(batches).cast(schemas.RAW).equals(table.slice(0, 1500))
+    assert pa.Table.from_batches(batches).cast(schemas.RAW).equals(table.slice(0, 600))
     assert len(batches) < 4
     assert len(opened) + len(footers) < 6
 

@@ -172,8 +172,8 @@ def _outcome(folder: Path, path: Path, whole: dict[str, str]) -> str:
 @pytest.mark.parametrize(
     ("fault", "few", "many", "least"),
     [
-        ("a file of a capture is damaged", 30, 5000, 1 / 2),
-        ("a bit of a capture's pages is flipped", 12, 2000, 1 / 3),
+        ("a file of a capture is damaged", 15, 5000, 1 / 2),
+        ("a bit of a capture's pages is flipped", 8, 2000, 1 / 3),
     ],
     ids=["files", "pages"],
 )

@@ -58,7 +58,9 @@ def asked(name: str, tool: str, **given: Any) -> dict[str, Any]:
     return anyio.run(ask)
 
 
-@pytest.mark.parametrize("name", few_of(sorted(samples()), VARIED))
+@pytest.mark.parametrize(
+    "name", few_of(sorted(samples()), VARIED - {"no_members", "redelivery_storm"})
+)
 def test_it_finds_the_cause_of_each_story(name: str) -> None:
     found = asked(name, "explain")
     bench = sharelag.open(name, engine="local")

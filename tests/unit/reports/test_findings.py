@@ -18,6 +18,7 @@ from nbformat.v4 import new_output
 
 import sharelag
 from sharelag import schemas
+from sharelag.durations import duration
 from sharelag.engine.engines import gather
 from sharelag.inputs.recorded import folder_of
 from sharelag.reports import cells, report
@@ -193,7 +194,17 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     )
     drains = [row["drain_ms"] for row in made.clearing.comparison.decision()]
     assert drains == [None, None, found[40]["drain_ms"]]
-    assert "not in 1m 0s" in cells.compared(made).html
+    shown = cells.compared(made)
+    # That of a notebook, whose verdict is about the variants: here the headline says it.
+    of_notebook = made.clearing.comparison._repr_mimebundle_()
+    rows = re.compile("<tbody>.*?</tbody>", re.DOTALL)
+    assert rows.findall(shown.html) == rows.findall(of_notebook["text/html"])
+    assert "not in 1m 0s" in shown.html
+    best = re.findall(r'<bdi class="best">([^<]+)</bdi>', shown.html)
+    assert duration(found[40]["drain_ms"]) in best
+    assert "not in 1m 0s" not in best
+    assert shown.html.count("<svg") == 2  # of the variants; there is none of the group as it is
+    assert "<summary>All measures</summary>" in shown.html
     drawn = cells.clearing(made).light.layout.meta["title"]
     assert drawn.startswith("simple with 40 members clears the lag in ")
     small = propose(case, assignors=[], members=[4], minutes=1, seeds=3)

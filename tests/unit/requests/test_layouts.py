@@ -259,9 +259,15 @@ def cut_by_docker(*parts: str, at: str, stream: str) -> list[str]:
 CUTTERS = {"CRI": cut_by_cri, "Docker": cut_by_docker}
 
 
-@pytest.mark.parametrize("block", [200, 8 << 20])
-@pytest.mark.parametrize("alternating", [False, True])
-@pytest.mark.parametrize("runtime_", CUTTERS)
+@pytest.mark.parametrize(
+    ("runtime_", "alternating", "block"),
+    [
+        ("CRI", True, 200),
+        ("CRI", False, 8 << 20),
+        ("Docker", False, 200),
+        ("Docker", True, 8 << 20),
+    ],
+)
 def test_what_a_runtime_has_cut_is_put_together(
     runtime_: str, alternating: bool, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,9 +338,17 @@ def test_a_time_of_shipping_is_not_taken_for_a_zone(
     assert "its times taken as UTC since nothing tells their zone: name it" in said
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
-@pytest.mark.parametrize("late", [0, 60, 123])
-@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize(
+    ("zone", "late", "is_json"),
+    [
+        ("UTC", 60, False),
+        ("UTC", 0, True),
+        ("Europe/Berlin", 123, True),
+        ("Europe/Berlin", 60, False),
+        ("Asia/Kolkata", 0, False),
+        ("Asia/Kolkata", 123, True),
+    ],
+)
 def test_a_zone_that_is_named_wins_over_the_time_of_a_collector(
     zone: str, late: int, is_json: bool, tmp_path: Path
 ) -> None:
@@ -527,8 +541,10 @@ def test_where_lines_are_missing_nothing_is_said_to_be_fine(tmp_path: Path) -> N
         assert said not in done.stderr
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [("utf-8-sig", True), ("utf-16", False), ("utf-16-le", True), ("utf-16-be", False)],
+)
 def test_logs_that_powershell_wrote_are_read(encoding: str, packed: bool, tmp_path: Path) -> None:
     plain = written(tmp_path, LAYOUTS["log4j"])
     octets = plain.read_text("utf-8").replace("\n", "\r\n").encode(encoding)

@@ -22,7 +22,7 @@ from sharelag.wire import messages
 from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
 from sharelag.workbench.requests import Requests
-from tests.support.cases import Cases
+from tests.support.cases import Cases, few_of
 from tests.support.command import sharelag
 from tests.support.request_lines import (
     KEYS,
@@ -295,9 +295,7 @@ def test_a_log_that_is_cut_anywhere_is_read_up_to_there(tmp_path: Path, cases: C
         assert rest <= 1
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(60, marks=pytest.mark.exhaustive), 100, 701, 5_000, 1 << 30]
-)
+@pytest.mark.parametrize("step", few_of([60, 100, 701, 5_000, 1 << 30], [701, 5_000, 1 << 30]))
 def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
     lines = [fetch(n, "mem\u00f6ber", n, [(n, n, 1)]) for n in range(7)]
     log = log_of(tmp_path, *lines, "no request", described(9, "Empty", 1)).log
@@ -391,7 +389,7 @@ def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
     lines = [fetch(n, name, 0, [(n, n, 1)]) for n, name in enumerate(names)]
     text = "\n".join(lines).encode() + b"\n"
     whole = gzip.compress(text)
-    for at in sorted(random_.sample(range(200, len(whole)), 40)):
+    for at in sorted(random_.sample(range(200, len(whole)), 15)):
         found = packed(tmp_path, whole[:at])
         before = zlib.decompressobj(31).decompress(whole[:at])
         assert found.log.tables["requests"].num_rows == before.count(b"\n")

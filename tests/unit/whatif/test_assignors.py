@@ -232,7 +232,7 @@ for name in {SHIPPED}:
             check=True,
             env=os.environ | {"PYTHONHASHSEED": seed},
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     (answer,) = answers
     assert [line.split()[0] for line in answer.splitlines()] == SHIPPED

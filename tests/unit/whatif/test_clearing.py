@@ -65,7 +65,12 @@ def test_members_grow_until_the_lag_clears(found: Clearing) -> None:
 def test_the_verdict_is_that_of_the_cells_and_of_the_comparison(found: Clearing) -> None:
     said, answers = found.verdict(), found.answers
     assert all(row["assignor"] in said for row in answers)
-    assert f" with {answers[0]['members']} members clear" in said
+    fewest = answers[0]["members"]
+    assert f" with {fewest} members clear" in said
+    # What is within a tenth of the soonest ties, as in the table of the comparison.
+    clear = [row for row in found.cells.to_pylist() if row["clears"] and row["members"] == fewest]
+    latest = 1.1 * min(row["drain_ms"] for row in clear)
+    assert all(row["answer"] for row in clear if row["drain_ms"] < latest)
     assert "; as it is (simple, 2 members): not drained within 2m 0s, p95 age " in said
     (usual,) = (row for row in found.comparison.decision() if row["variant"] == "as it is")
     assert usual["drained"] == f"0 of {found.cells['runs'][0].as_py()}"

@@ -60,7 +60,7 @@ def test_mutated_records_harm_no_others_and_none_is_lost(
 ) -> None:
     chance = np.random.default_rng(19)
     recorded = corpus(topic)
-    left = most = cases(40_000, 2_500_000)
+    left = most = cases(15_000, 2_500_000)
     lost = wrong = 0
     counts = np.zeros(3, np.int64)
     while left > 0:

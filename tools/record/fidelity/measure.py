@@ -100,18 +100,31 @@ def measured(
     """
     decoded = one_batch(decode_arrow(records, STATE_TOPIC).records)
     history = history_arrow(decoded.filter(pc.equal(decoded.column("group_id"), group)))
-    times = history.column("record_timestamp").cast(pa.int64()).to_numpy() - begin_ms
-    finished = history.column("finished").fill_null(0).to_numpy()
+    times, finished = _finished(history, begin_ms)
     archived = int(pc.sum(history.column("archived")).as_py() or 0)
-    came, sizes = (np.array(values, np.float64) for values in zip(*arrived, strict=True))
-    came = came - begin_ms
-    left = int(sizes.sum()) - int(finished.sum())
+    left = sum(size for _, size in arrived) - int(finished.sum())
     if left:
         raise AssertionError(f"{left} records were not finished")
     drain = float(times[finished > 0].max())
     grid = np.arange(0, drain + STEP_MS, STEP_MS, dtype=np.float64)
-    lag = _until(came, sizes, grid) - _until(times, finished, grid)
+    lag = lag_over_time(history, arrived, begin_ms, grid)
     return Run(drain, deliveries, archived, tuple(lag.astype(int).tolist()))
+
+
+def lag_over_time(
+    history: pa.RecordBatch, arrived: Arrivals, begin_ms: float, grid: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what had arrived and was not finished, at times since the begin.
+
+    ``history`` is of one group alone, the others as for `measured`.
+    """
+    came, sizes = (np.array(values, np.float64) for values in zip(*arrived, strict=True))
+    return _until(came - begin_ms, sizes, grid) - _until(*_finished(history, begin_ms), grid)
+
+
+def _finished(history: pa.RecordBatch, begin_ms: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    times = history.column("record_timestamp").cast(pa.int64()).to_numpy() - begin_ms
+    return times, history.column("finished").fill_null(0).to_numpy()
 
 
 def _until(

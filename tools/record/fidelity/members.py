@@ -51,6 +51,8 @@ class Members:
     ) -> None:
         self._lines: queue.Queue[dict[str, Any]] = queue.Queue()
         self._polls: list[dict[str, Any]] = []
+        #: What went wrong and nobody waited for.
+        self.failures: list[str] = []
         self._timers: list[threading.Timer] = []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the processes)
         harmed = [fault[2] for fault in result["faults"]]
@@ -135,6 +137,8 @@ class Members:
             line = self._lines.get()
             if "runs" in line:
                 self._polls.append(line)
+            elif "error" in line:
+                self.failures.append(line["error"])
         return self._polls
 
     def __enter__(self) -> Self:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sharelag.whatif.scenario import Behaviour, Member, Scenario
+from sharelag.whatif.scenario import Behaviour, Member, Scenario, Service
 from sharelag.whatif.simulation.logs import Log, logs
 from sharelag.whatif.simulation.streams import ACCEPT, CRASH, HOLD, REJECT, RELEASE, Outcomes, Work
 from tests.support.kafka.jvm import RigError
@@ -65,11 +65,7 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
         "members": [_member(member, services.index(member.service)) for member in members],
         "work": [
             {
-                f"{topic}/{number}": Work(
-                    seed, place, service, dict(service.by_partition).get((topic, number), 1.0)
-                )
-                .of(0, log.bases[-1] - 1)
-                .tolist()
+                f"{topic}/{number}": _work(scenario, seed, place, topic, number, log, service)
                 for place, (topic, number, log) in enumerate(places)
             }
             for service in services
@@ -78,6 +74,18 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
         **_holds(scenario),
         **({"crashes": True} if any(one.how == "crash" for one in scenario.poison) else {}),
     }
+
+
+def _work(
+    scenario: Scenario, seed: int, place: int, topic: str, number: int, log: Log, service: Service
+) -> list[int]:
+    """Return how many microseconds each record of a log takes a member."""
+    factor = dict(service.by_partition).get((topic, number), 1.0)
+    work: list[int] = Work(seed, place, service, factor).of(0, log.bases[-1] - 1).tolist()
+    for one in scenario.poison:
+        if (one.topic, one.partition) == (topic, number) and one.work_ms is not None:
+            work[one.offset] = one.work_ms * 1000
+    return work
 
 
 def digest(result: dict[str, Any]) -> str:

@@ -117,7 +117,7 @@ function render({ model, el }) {
     const old = at === null ? null : Math.max(0, Date.now() - at);
     const here = at === null ? "" : local(at);
     const ago = old === null ? "" : old < 5000 ? ", just now" : `, ${age(old)} ago`;
-    const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${here ? ` (${here})` : ""}${main ? ago : ""}`];
+    const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${main ? ago : ""}`, ...(here ? [here] : [])];
     if (get("units")) parts.push(get("units"));
     if (main && get("source")) parts.push(get("source"));
     if (main && isGone) parts.push(ENDED);

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
+import traitlets
 
 from sharelag import charts, schemas
 from sharelag.charts import text
@@ -40,8 +41,9 @@ from .fleet import (
 )
 from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
 from .past import RANGES, PastGroup
-from .pieces import CAUSES_HELP, CauseCards, PeekView, Verdict
+from .pieces import CAUSES_HELP, CauseCards, Fold, PeekView, Verdict
 from .tried import FITTING, SEEDS
+from .what_if import WhatIfLab
 
 #: Of so many groups the healthy ones are not folded away.
 ALL_IN_SIGHT = 12
@@ -112,7 +114,10 @@ class Now(PastGroup):
         right = W.VBox([self.over_time, cure], layout=W.Layout(flex="45"))
         self.columns = W.Box([left, right], layout=W.Layout(width="100%"))
         self.columns.add_class("sharelag-columns")
-        below = [self.strip, self.record, self.rows_of_group]
+        self.lab: WhatIfLab | None = None  # once somebody opens it
+        self.more_tries = Fold("What-if lab: assignors, members and settings", [])
+        self.more_tries.button.observe(self._show_lab, names=["display"])
+        below = [self.more_tries, self.strip, self.record, self.rows_of_group]
         for part in (self.over_time, cure, self.parts, self.matrix, *below):
             part.add_class("sharelag-mine")
         self.add_class("sharelag-now")
@@ -171,7 +176,7 @@ class Now(PastGroup):
     def _hide(self, is_hidden: bool) -> None:
         """Hide what only everything that is read can fill."""
         left, right = self.columns.children
-        for part in (*left.children[1:], right, self.strip, self.rows_of_group):
+        for part in (*left.children[1:], right, self.more_tries, self.strip, self.rows_of_group):
             part.layout.display = "none" if is_hidden else None
 
     def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
@@ -228,6 +233,24 @@ class Now(PastGroup):
         lag = self.seen.lag()
         self.rows_of_group.fill(replace(lag, table=self._mine(lag.table)))
         self._show_trials()
+        self._show_lab()
+
+    def _show_lab(self, _: Any = None) -> None:
+        """Show the group in the lab, where that is open, as of the last moment."""
+        if not self.more_tries.is_open:
+            return
+        if self.lab is None:
+            self.lab = lab = WhatIfLab(self.bench, self.group, selection=self.selection, every=0)
+            # The bar says of both as of when they are, and has the group and the theme.
+            lab.header.level, lab.groups.layout.display = 3, "none"
+            lab.remove_class("sharelag-dashboard").add_class("sharelag-lab")  # one sheet of paper
+            for name, its in (("theme", "theme"), ("as_of", "above")):
+                traitlets.dlink((self.header, name), (lab.header, its))
+            self.more_tries.content.children = [lab]
+        elif self.lab.bench is not self.bench:
+            self.lab.bench = self.bench
+        if self.lab.group != self.group:
+            self.lab.group = str(self.group)
 
     def _show_all(self) -> None:
         """Fill what is about all groups, which stays while another one is picked."""

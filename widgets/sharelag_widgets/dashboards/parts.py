@@ -56,7 +56,8 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def still(self) -> str:
         """Return its heading and its views as a saved notebook shows them, as HTML."""
-        return "".join(view.still(self.header.title) for view in self._views())
+        html = "".join(one.value for one in self.children[1:] if isinstance(one, W.HTML))
+        return html + "".join(view.still(self.header.title) for view in self._views())
 
     def _views(self) -> list[View]:
         shown = self.layout.display != "none"

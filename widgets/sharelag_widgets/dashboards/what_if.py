@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -17,7 +18,7 @@ from sharelag.charts import (
     text,
 )
 from sharelag.errors import InputError
-from sharelag.tables import views
+from sharelag.tables import render
 from sharelag.whatif import Clearing, Comparison, Scenario, assignor_descriptions
 from sharelag.whatif.comparison.rows import measure_words, sentence
 
@@ -114,9 +115,8 @@ class WhatIfLab(GroupDashboard):
         )
         self.grid.layout.display = self.projection.layout.display = "none"
         self.header.help = [*self.header.help, *map(list, assignor_descriptions().items())]
-        self.decision = TablePart(
-            "What decides", Selection(columns=["variant"]), views.DECISION.means
-        )
+        self.decided = W.HTML()
+        self.decision = Part("What decides", {}, self.decided)
         self.decision.layout.display = "none"
         self.measure = choice("Measure", [], self._measured)
         self.chart = ChartPart(
@@ -326,7 +326,8 @@ class WhatIfLab(GroupDashboard):
             across = len(pc.unique(cells.column("members")))
             self.grid.view.layout.min_width = f"{10 + 12 * across}em"
             self.grid.draw(clearing_figure(cells, self.theme))
-        self.decision.show(found.presented().table, views.DECISION.means)
+        shown = replace(found.presented(), notes=(), more=None)  # which stand elsewhere here
+        self.decided.value = render.as_html(shown, len(shown.table))
         self.projection.draw(projection_figure(found.projected, self.theme))
         self.projection.header.notes = [self._begins()]
         known = known_measures(found)

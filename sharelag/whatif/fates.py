@@ -1,0 +1,392 @@
+"""What became of records in a span of a group's history, by the windows that were seen in it.
+
+What failed fails again: a record that was given back three times is given back three times by any
+member. How long a record takes, how much is polled together and when a member died is found, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.durations import duration
+from sharelag.metrics.columns import numbers
+from sharelag.model import DeliveryState, Window
+from sharelag.replay.state import window_items
+from sharelag.tables.words import counted
+from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Settings
+from sharelag.whatif.stuck_records import head_of
+
+#: A topic name and a partition; with an offset, one record.
+Place: TypeAlias = tuple[str, int]
+Record: TypeAlias = tuple[str, int, int]
+#: The windows of a share partition that were looked at, each with its moment, by time.
+Seen: TypeAlias = Mapping[Place, list[tuple[int, Window]]]
+#: Records that are followed one by one, at most: of more, shares are simulated.
+MOST_FATES = 5_000
+#: A poll is full with so large a part of what it may have.
+_FULL = 0.9
+#: Some polls take longer than a lock where all take so large a part of it on average.
+_LATE = 0.5
+#: A record that takes less than so many times the work of others is like them.
+_SLOW = 5.0
+#: A window says nothing of where its log ends.
+_NO_END = 1 << 62
+
+
+def seen_windows(
+    base: Scenario, windows: pa.Table, begin: int, end: int
+) -> dict[Place, list[tuple[int, Window]]]:
+    """Return the windows that were looked at in the span, by share partition and time."""
+    known = {topic.id: topic.name for topic in base.topics}
+    by_place: dict[Place, list[tuple[int, Window]]] = {}
+    moments, _ = numbers(windows, "as_of")
+    for (key, window), at in zip(window_items(windows), moments.tolist(), strict=True):
+        if key.topic_id in known and begin <= at <= end:
+            by_place.setdefault((known[key.topic_id], key.partition), []).append((at, window))
+    return by_place
+
+
+def record_batch(by_place: Seen) -> int:
+    """Return records of a record batch: what all windows end at a multiple of.
+
+    Brokers give record batches to a member as a whole. Where they differ in size, it is 1.
+    """
+    ends = (_reached(window) for seen in by_place.values() for _, window in _changes(seen))
+    return max(gcd(*ends), 1)
+
+
+def most_at_once(by_place: Seen) -> int:
+    """Return how many records were acknowledged together at most; 0: none were."""
+    writes = (one for seen in by_place.values() for one in _writes(seen))
+    return max((one.finished + one.back for one in writes if one.finished), default=0)
+
+
+def fates_of(
+    base: Scenario,
+    until: Scenario,
+    by_place: Seen,
+    alone: Collection[Place],
+    work_ms: float,
+    begin: int,
+    end: int,
+    assumed: list[str],
+) -> tuple[tuple[Poison, ...], Behaviour, dict[Record, Back]]:
+    """Return the records that fail as they did, how others are treated, and what came back."""
+    moments = {at for seen in by_place.values() for at, _ in seen}
+    failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
+    limits = base.settings.limits
+    held = _held(by_place, limits.lock_duration_ms, begin, end)
+    # Polls that take as long as locks last come back in the simulation, too.
+    is_slow = base.members[0].max_poll_records * work_ms >= _LATE * limits.lock_duration_ms
+    ended = _ended(by_place, alone, work_ms, is_slow)
+    if ended is None:
+        assumed.append(
+            f"more than {MOST_FATES:,} records were given back or archived: shares of them are, "
+            "at random"
+        )
+        back: dict[Record, Back] = {}
+        fates: dict[Record, Poison] = {}
+        behaviour = until.members[0].behaviour
+    else:
+        back, archived = ended
+        fates = _as_ended(back, archived, base, work_ms)
+        behaviour = Behaviour()
+    fates |= {record: _hold(record, span) for record, span in held.items() if record not in fates}
+    for record, one in failing.items():
+        if (known := fates.get(record)) is not None and known.work_ms is not None:
+            failing[record] = replace(one, work_ms=known.work_ms)
+    fates |= failing  # a record that still fails at the end is not finished as it is
+    if any(span > limits.lock_duration_ms for span in held.values()):
+        behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
+    longest = max((one.hold_ms or 0 for one in fates.values()), default=0)
+    for how, words in (
+        ("release", "given back as often as in the history, be it released or its lock expired"),
+        ("silent", "held until the lock expires as often as in the history"),
+        ("reject", "archived when delivered, as in the history"),
+        ("hold", f"held, up to {duration(longest)}, by any member: the holder then is not known"),
+    ):  # fmt: skip
+        count = sum(one.how == how for key, one in fates.items() if key not in failing)
+        if count:
+            assumed.append(f"{counted(count, 'record')} {'is' if count == 1 else 'are'} {words}")
+    assumed += (
+        f"offset {offset} of {topic}:{number} fails at every delivery until it is "
+        f"archived at the limit of {limits.delivery_count_limit}, as it still did at the end"
+        for topic, number, offset in sorted(failing)
+    )
+    assumed.append(
+        f"what failed between two of the {len(moments)} moments at which windows "
+        "were looked at is not known"
+    )
+    return tuple(one for _, one in sorted(fates.items())), behaviour, back
+
+
+def deaths(
+    settings: Settings,
+    members: list[Member],
+    back: Mapping[Record, Back],
+    work_ms: float,
+    begin: int,
+    assumed: list[str],
+) -> tuple[list[Member], list[Fault], set[Record]]:
+    """Return the members, and when those ended or stopped that did not leave by themselves.
+
+    A group waits a session timeout for one that says nothing any more. The records in its hands
+    come back at once where its connection is gone, else when their locks end: also returned.
+    """
+    found: list[Member] = []
+    faults: list[Fault] = []
+    came_back: set[Record] = set()
+    lock_ms = settings.limits.lock_duration_ms
+    for one in members:
+        if one.leave_ms is not None:
+            last_heard = one.leave_ms - settings.session_timeout_ms
+            within = settings.heartbeat_interval_ms + one.max_poll_records * work_ms
+            for kind, later in (("crash", 0), ("hang", lock_ms)):
+                mine = {
+                    record: known.first_ms - begin - later
+                    for record, known in back.items()
+                    if record[:2] in one.assigned
+                    and abs(known.first_ms - begin - later - last_heard) <= within
+                }
+                if mine and last_heard > 0:
+                    at = max(min(mine.values()), 0)
+                    faults.append(Fault(at, kind, one.name))  # type: ignore[arg-type]
+                    came_back |= mine.keys()
+                    how = "ended" if kind == "crash" else "stopped"
+                    assumed.append(
+                        f"{one.name} {how} {duration(at)} after the beginning, a session timeout "
+                        f"before it left, with {counted(len(mine), 'record')} in its hands"
+                    )
+                    one = replace(one, leave_ms=None)
+                    break
+        found.append(one)
+    return found, faults, came_back
+
+
+class Back(NamedTuple):
+    """How often a record was given back, and since when and until when it is seen so.
+
+    ``took_ms`` is how long its deliveries took, where one member alone had the share partition,
+    without the other records of the poll; ``others`` how many were given back together with it;
+    ``held_ms`` how long others after it had been finished by then, if it was alone; ``late`` how
+    often it came back since the lock of a whole poll had ended.
+    """
+
+    times: int
+    first_times: int
+    first_ms: int
+    last_ms: int
+    took_ms: tuple[float, ...] = ()
+    others: int = 0
+    held_ms: int = 0
+    late: int = 0
+
+    @property
+    def pace_ms(self) -> int | None:
+        """How long a delivery took, from the first that is seen on; None: not known."""
+        if self.took_ms:
+            return round(float(np.median(self.took_ms)))
+        more = self.times - self.first_times
+        return (self.last_ms - self.first_ms) // more if more and not self.others else None
+
+
+def _finished(window: Window) -> int:
+    """How many offsets are finished, from the log's first on."""
+    start = window.effective_start_offset or 0
+    spans = (
+        one.last_offset + 1 - max(one.first_offset, start)
+        for one in window.batches
+        if one.delivery_state in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+    )
+    return start + sum(max(span, 0) for span in spans)
+
+
+def _reached(window: Window) -> int:
+    """Where a window ends."""
+    start = max(window.start_offset, 0)
+    return max((one.last_offset + 1 for one in window.batches), default=start)
+
+
+def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
+    """Leave out the moments at which only other share partitions changed."""
+    changed = [
+        one
+        for before, one in pairwise(seen)
+        if one[1].batches != before[1].batches or one[1].start_offset != before[1].start_offset
+    ]
+    return [*seen[:1], *changed]
+
+
+class _Write(NamedTuple):
+    """What one record of a share partition's state changed."""
+
+    took: int = 0  # since the one before
+    finished: int = 0
+    back: int = 0  # records that were given back, or whose lock ended
+    is_whole: bool = True  # nothing was given back or archived
+
+
+def _writes(seen: list[tuple[int, Window]]) -> list[_Write]:
+    """Return what each of `_changes` but the first changed."""
+    found = []
+    for (before_ms, before), (at, window) in pairwise(_changes(seen)):
+        failed = _failed(window) - _failed(before)
+        back = sum(state == DeliveryState.AVAILABLE for _, _, state in failed)
+        finished = _finished(window) - _finished(before)
+        found.append(_Write(at - before_ms, finished, back, not failed))
+    return found
+
+
+def _failed(window: Window) -> set[tuple[int, int, int]]:
+    """Return the records that were given back or archived: offset, delivery count and state."""
+    return {
+        (offset, one.delivery_count, one.delivery_state)
+        for one in window.batches
+        if one.delivery_state != DeliveryState.ACKNOWLEDGED and one.delivery_count
+        for offset in range(one.first_offset, one.last_offset + 1)[:MOST_FATES]
+    }
+
+
+def full_polls(by_place: Seen, alone: Collection[Place], polled: int) -> float | None:
+    """Return the work of a record, by acknowledgements of full polls that follow one another.
+
+    While there is more than it may poll, a member waits for nothing. None: there were none.
+    """
+    spent, done = 0, 0
+    for place, seen in by_place.items():
+        was_full = False
+        for one in _writes(seen) if place in alone else ():
+            is_full = one.finished >= _FULL * polled
+            if was_full and is_full and one.is_whole:
+                spent, done = spent + one.took, done + one.finished
+            was_full = is_full
+    return spent / done if done else None
+
+
+def _ended(
+    by_place: Seen,
+    alone: Collection[Place],
+    work_ms: float,
+    is_slow: bool,
+) -> tuple[dict[Record, Back], dict[Record, int]] | None:
+    """Return how often each record was given back, and with which count others were archived.
+
+    None: they are too many to follow one by one.
+    """
+    back: dict[Record, Back] = {}
+    archived: dict[Record, int] = {}
+    for place, seen in by_place.items():
+        writes = [_Write(), *_writes(seen)]
+        reached = [(at, _reached(window)) for at, window in _changes(seen)]
+        for (moment_ms, window), write in zip(_changes(seen), writes, strict=True):
+            risen: dict[Record, int] = {}
+            for batch in window.batches:
+                state, count = batch.delivery_state, batch.delivery_count
+                if state == DeliveryState.ACKNOWLEDGED or count < 1:
+                    continue
+                if batch.last_offset - batch.first_offset >= MOST_FATES:
+                    return None
+                for offset in range(batch.first_offset, batch.last_offset + 1):
+                    record = (*place, offset)
+                    if state == DeliveryState.ARCHIVED:
+                        archived[record] = count
+                    elif record not in back or count > back[record].times:
+                        risen[record] = count
+                if len(back) + len(archived) > MOST_FATES:
+                    return None
+            each = max(write.took - write.finished * work_ms, 0) / max(len(risen), 1)
+            is_late = is_slow and len(risen) > 1 and not write.finished
+            for record, count in risen.items():
+                if (known := back.get(record)) is None:
+                    later = (at for at, end in reached if end > record[2] + 1)
+                    held = moment_ms - next(later, moment_ms) if len(risen) == 1 else 0
+                    known = Back(count, count, moment_ms, moment_ms, held_ms=held)
+                took_ms = (each,) if place in alone and write.took > 0 else ()
+                back[record] = known._replace(
+                    times=count,
+                    last_ms=moment_ms,
+                    took_ms=(*known.took_ms, *took_ms),
+                    others=max(known.others, len(risen) - 1),
+                    late=known.late + is_late,
+                )
+    return back, archived
+
+
+def _as_ended(
+    back: dict[Record, Back], archived: dict[Record, int], base: Scenario, work_ms: float
+) -> dict[Record, Poison]:
+    """Return what becomes of records again, less what had become of them when it begins."""
+    before: dict[Record, int] = {}
+    finished: set[Record] = set()
+    for place, start in base.starts.items():
+        for batch in start.window.batches if start.window else ():
+            for offset in range(batch.first_offset, batch.last_offset + 1):
+                if batch.delivery_state == DeliveryState.AVAILABLE:
+                    before[*place, offset] = batch.delivery_count
+                else:
+                    finished.add((*place, offset))
+    limits = base.settings.limits
+    found = {}
+    for record, known in back.items():
+        again = known.times - known.late - before.get(record, 0)
+        if again > 0 and record not in finished:
+            pace = known.pace_ms
+            # As long as a lock or longer: nobody gave it back, and the lock expired.
+            expires = pace is not None and pace >= limits.lock_duration_ms
+            if pace is not None and pace < _SLOW * work_ms:
+                pace = None  # like any other record
+            polled = base.members[0].max_poll_records
+            found[record] = (
+                Poison(*record, "silent", again)
+                if expires
+                else Poison(*record, "hold", again, hold_ms=limits.lock_duration_ms)
+                if known.held_ms and known.held_ms + polled * work_ms >= limits.lock_duration_ms
+                else Poison(*record, "release", again, pace)
+            )
+    for record, count in archived.items():
+        if record in finished:
+            continue
+        if count >= limits.delivery_count_limit:  # every delivery failed
+            like = found.get(record, Poison(*record, "release"))
+            found[record] = replace(like, attempts=Poison.attempts)
+        else:
+            found[record] = Poison(*record, "reject")
+    return found
+
+
+def _held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, int]:
+    """Return records that pinned a window longer than a lock lasts and were not given back.
+
+    Others were finished behind them meanwhile, so somebody held them and renewed the lock. By
+    record, for how many milliseconds; where it was still so at the end, for the whole span.
+    """
+    found: dict[Record, int] = {}
+    for place, seen in by_place.items():
+        since: tuple[int, int, Window] | None = None
+        step = (end - begin) / max(len(seen), 1)
+        for at, window in seen:
+            head = head_of(window, _NO_END)
+            if head is None or any(
+                one.first_offset <= head <= one.last_offset and one.delivery_count
+                for one in window.batches
+            ):
+                since = None
+                continue
+            if since is None or since[0] != head:
+                since = (head, at, window)
+            spent = at - since[1]
+            if spent > max(lock_ms, 2 * step) and window.batches != since[2].batches:
+                is_last = at == seen[-1][0]
+                found[*place, head] = end - begin if is_last else spent
+    return found
+
+
+def _hold(record: Record, span: int) -> Poison:
+    return Poison(*record, "hold", attempts=1, hold_ms=span)

@@ -1,0 +1,65 @@
+"""What was foretold of recorded incidents is what came of them when they were played again."""
+
+from __future__ import annotations
+
+import pytest
+
+from sharelag.whatif.otherwise import AS_IT_WAS
+from tests.support.cases import few_of
+from tools.incidents_page import BEGIN, END, PAGE, table
+from tools.record.incidents.judge import FOLDER, WITHIN, foretold, judged
+from tools.record.incidents.table import Incident, incidents
+
+#: Those that are played here in every run: members and polls, and a record that is slow.
+_FEW = ("burst", "poison")
+
+
+def _of(name: str) -> Incident:
+    return incidents()[name]
+
+
+@pytest.mark.parametrize("name", few_of(list(incidents()), _FEW))
+def test_what_was_foretold_came_when_it_was_played_again(name: str) -> None:
+    found = judged(_of(name), FOLDER / name)
+    if found.outcome is None:
+        assert _of(name).is_later, "it was answered before"
+        return
+    assert found.outcome.is_inside
+    if found.drain is not None:
+        assert abs(found.drain.off) <= WITHIN
+
+
+def test_a_capture_tells_polls_and_work() -> None:
+    """Neither is written anywhere: 15 ms a record, polls of 50 and record batches of 5."""
+    for member in foretold(_of("burst"), FOLDER / "burst").past.scenario.members:
+        assert member.max_poll_records == 50
+        assert member.service.mean_ms == pytest.approx(15, rel=0.05)
+    of_poison = foretold(_of("poison"), FOLDER / "poison").past.scenario
+    assert all(producer.batch_records == 5 for producer in of_poison.producers)
+    assert {one.offset for one in of_poison.poison} == {100, 250, 400, 550, 700, 850}
+    assert all(one.work_ms == pytest.approx(2000, rel=0.05) for one in of_poison.poison)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("killed-member", "crash"), ("hung-member", "hang")])
+def test_a_capture_tells_when_a_member_died_or_stopped(name: str, kind: str) -> None:
+    """It left the group a session timeout later."""
+    past = foretold(_of(name), FOLDER / name)
+    (fault,) = past.past.scenario.faults
+    assert fault.kind == kind
+    assert fault.at_ms == pytest.approx(8000, abs=300)
+    assert not past.past.scenario.poison, "its records come back by themselves"
+
+
+def test_locks_that_end_since_polls_are_long_are_no_property_of_their_records() -> None:
+    past = foretold(_of("short-locks"), FOLDER / "short-locks")
+    assert not past.past.scenario.poison
+    assert past.past.scenario.members[0].max_poll_records == 60
+    assert past.explained.is_close
+    expired = past.comparison.runs.to_pandas().groupby("variant")["expired"].mean()
+    assert expired[AS_IT_WAS] > 10 * expired[_of("short-locks").change_text]
+
+
+@pytest.mark.exhaustive
+def test_the_page_has_what_is_foretold_now() -> None:
+    made = table(judged(one, FOLDER / name) for name, one in incidents().items())
+    assert PAGE.read_text().split(BEGIN)[1].split(END)[0].strip() == made
