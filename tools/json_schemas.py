@@ -25,7 +25,7 @@ from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.search import PROBES
 from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
-from sharelag.whatif.tuned import TRADED, TUNED
+from sharelag.whatif.tune import TRADED, TUNED
 from sharelag.whatif.wanted import WANTED
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"

@@ -49,14 +49,21 @@ if TYPE_CHECKING:
     from sharelag.whatif.grid import variants
     from sharelag.whatif.otherwise import Alert, Otherwise, otherwise
     from sharelag.whatif.past import Past
-    from sharelag.whatif.scenario import Costs, Fault, Poison, Scenario
+    from sharelag.whatif.scenario import (
+        Burst,
+        Costs,
+        Fault,
+        PartitionStart,
+        Poison,
+        Producer,
+        Scenario,
+        Topic,
+    )
     from sharelag.whatif.scenario_json import from_json, to_json
     from sharelag.whatif.search import Found, Goal, fewest_members
     from sharelag.whatif.simulate import SimulationResult, simulate
-    from sharelag.whatif.tune import tune
-    from sharelag.whatif.tuned import Tuned
+    from sharelag.whatif.tune import Tuned, tune
     from sharelag.whatif.wanted import Wanted, members_wanted
-    from sharelag.whatif.workload import Burst, PartitionStart, Producer, Topic
 
 __all__ = [
     "ASSIGNORS",
@@ -136,14 +143,12 @@ _HOMES = {
     "gallery": "named names",
     "otherwise": "Alert Otherwise otherwise",
     "past": "Past",
-    "scenario": "Costs Fault Poison Scenario",
+    "scenario": "Burst Costs Fault PartitionStart Poison Producer Scenario Topic",
     "scenario_json": "from_json to_json",
     "search": "Found Goal fewest_members",
     "simulate": "SimulationResult simulate",
-    "tune": "tune",
-    "tuned": "Tuned",
+    "tune": "Tuned tune",
     "wanted": "Wanted members_wanted",
-    "workload": "Burst PartitionStart Producer Topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

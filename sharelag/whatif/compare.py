@@ -328,7 +328,29 @@ class Comparison(Displayable):
             ``redeliveries``, ``member_hours`` and ``verdict``, which agrees with `verdict`. `rows`
             has all measures. ``age_p95_span`` has low, mean and high of the difference.
         """
-        return list(_decision(self))
+        rows = []
+        for name in dict.fromkeys((self.baseline, *self.names)):
+            of = {measure: self.cells.get((name, measure), {}) for measure in MEASURED}
+            drain = of["drain_ms"]
+            runs = drain.get("n", 0) + drain.get("unknown", 0)
+            standings: dict[str, list[str]] = {}
+            for measure, one in self.decisive.items():
+                if how := _place(name, one, of[measure]["better"]):
+                    standings.setdefault(how, []).append(words.DECISIVE[measure])
+            said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
+            said += ["baseline"] if name == self.baseline else []
+            said += [f"{drain['failed']} failed"] if drain.get("failed") else []
+            row = {
+                "variant": name,
+                **{measure: of[measure].get("mean") for measure in words.DECIDING},
+                "drained": f"{drain['n']} of {runs}" if runs else None,
+                "horizon_ms": self.horizon_ms,
+                "age_p95_difference": words.with_half(of["age_p95_ms"]),
+                "age_p95_span": words.difference_span(of["age_p95_ms"]),
+                "verdict": "; ".join(said) or None,
+            }
+            rows.append(row)
+        return rows
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.
@@ -444,9 +466,30 @@ class Comparison(Displayable):
         The age of the oldest record, at its 95th percentile, and the time until the lag is gone
         decide. It names the one that shows a difference, or both, and where they disagree it says
         so. Variants that are better than the baseline and do not differ among themselves tie. A
-        gain that is certain may still be too small to act on: then it says so.
+        gain that is certain may still be too small to act on: then it says so. Nothing is said of
+        which variant is better where nobody knows how long a record takes, and that no change helps
+        where an open transaction holds what decides.
         """
-        return _verdict(self)
+        scenario = self.scenarios.get(self.baseline)
+        if scenario is not None and (unknown := words.unknown_work(scenario)):
+            return unknown
+        best = list(dict.fromkeys(one.names for one in self.decisive.values() if one.names))
+        held = "" if scenario is None else words.blocked(scenario)
+        told = _in_order(self, best)
+        # Who alone is named before the colon is not named again after it.
+        is_one = len(best) == 1 or (not best and not held and len(told) == 2)
+        figures = "; ".join(
+            _course(self, names)
+            if is_one and names == told[0]
+            else f"{words.joined(names)}: {_course(self, names)}"
+            for names in told
+        )
+        if held and not best:
+            return f"{held}: members do not help there, nor do assignors or locks; {figures}"
+        if held:
+            figures += f"; {self.baseline} is {held}"
+        over = "" if self.horizon_ms is None else f" over {duration(self.horizon_ms)}"
+        return f"{_who(self, told)}{over}: {figures}"
 
     def reasons(self, variant: str | None = None) -> Iterator[str]:
         """Yield why a variant, by default the best, differs from the baseline.
@@ -458,7 +501,43 @@ class Comparison(Displayable):
         if variant is None:
             best = (name for one in self.decisive.values() for name in one.names)
             variant = next(best, self.baseline)
-        yield from _reasons(self, variant)
+        usual, changed = self.scenarios.get(self.baseline), self.scenarios.get(variant)
+        if usual is None or changed is None or variant == self.baseline:
+            return
+
+        def both(measure: str) -> tuple[float, float] | None:
+            """Return the means of baseline and variant where the runs tell them apart."""
+            cell = self.cells.get((variant, measure), {})
+            low, high = cell.get("difference_low"), cell.get("difference_high")
+            if low is None or high is None or low <= 0 <= high:
+                return None
+            return self.cells[self.baseline, measure]["mean"], cell["mean"]
+
+        known, more = rates(usual), rates(changed)
+        few, many = len(usual.each_member()), len(changed.each_member())
+        if known.each and few * known.each <= known.arriving < many * more.each:
+            yield (
+                f"{known.arriving:.3g} records/s arrive, of which {counted(few, 'member')} can "
+                f"finish {few * known.each:.3g} and {counted(many, 'member')} "
+                f"{many * more.each:.3g}"
+            )
+        locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
+        polls = [(one.max_poll_records * one.service.mean_ms, one) for one in usual.each_member()]
+        longest, member = max(polls, key=lambda one: one[0], default=(0.0, None))
+        expired = both("expired")
+        if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
+            yield (
+                f"a poll of {counted(member.max_poll_records, 'record')} x "
+                f"{number(member.service.mean_ms)} ms takes {duration(longest)}: with locks of "
+                f"{duration(locks[0])} {number(expired[0])} deliveries expire, with "
+                f"{duration(locks[1])} {number(expired[1])}"
+            )
+        busy = both("busy_share")
+        if busy and usual.assignor != changed.assignor and busy[1] - busy[0] > _BUSIER:
+            yield (
+                f"with {usual.assignor} members are busy {percent(busy[0])} of the time, with "
+                f"{changed.assignor} {percent(busy[1])}: it lets more of them work where the lag is"
+            )
 
     def sentences(self) -> Iterator[str]:
         """Yield why the best differs, and what to know when reading it."""
@@ -486,61 +565,6 @@ class Comparison(Displayable):
 _BUSIER = 0.05
 #: A poll that takes this part of a lock on average often takes all of it.
 _LONG_POLL = 0.5
-
-
-def _verdict(found: Comparison) -> str:
-    """Return the sentence on a comparison, without a full stop.
-
-    Nothing is said of which variant is better where nobody knows how long a record takes, and that
-    no change helps where an open transaction holds what decides.
-    """
-    scenario = found.scenarios.get(found.baseline)
-    if scenario is not None and (unknown := words.unknown_work(scenario)):
-        return unknown
-    best = list(dict.fromkeys(one.names for one in found.decisive.values() if one.names))
-    held = "" if scenario is None else words.blocked(scenario)
-    told = _in_order(found, best)
-    # Who alone is named before the colon is not named again after it.
-    is_one = len(best) == 1 or (not best and not held and len(told) == 2)
-    figures = "; ".join(
-        _course(found, names)
-        if is_one and names == told[0]
-        else f"{words.joined(names)}: {_course(found, names)}"
-        for names in told
-    )
-    if held and not best:
-        return f"{held}: members do not help there, nor do assignors or locks; {figures}"
-    if held:
-        figures += f"; {found.baseline} is {held}"
-    over = "" if found.horizon_ms is None else f" over {duration(found.horizon_ms)}"
-    return f"{_who(found, told)}{over}: {figures}"
-
-
-def _decision(found: Comparison) -> Iterator[dict[str, Any]]:
-    """Yield one row per variant with what decides, the baseline first: see `DECISION` of the views.
-
-    The verdict of a row says what the sentence of the comparison says of the variant.
-    """
-    for name in dict.fromkeys((found.baseline, *found.names)):
-        of = {measure: found.cells.get((name, measure), {}) for measure in MEASURED}
-        drain = of["drain_ms"]
-        runs = drain.get("n", 0) + drain.get("unknown", 0)
-        standings: dict[str, list[str]] = {}
-        for measure, one in found.decisive.items():
-            if how := _place(name, one, of[measure]["better"]):
-                standings.setdefault(how, []).append(words.DECISIVE[measure])
-        said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
-        said += ["baseline"] if name == found.baseline else []
-        said += [f"{drain['failed']} failed"] if drain.get("failed") else []
-        yield {
-            "variant": name,
-            **{measure: of[measure].get("mean") for measure in words.DECIDING},
-            "drained": f"{drain['n']} of {runs}" if runs else None,
-            "horizon_ms": found.horizon_ms,
-            "age_p95_difference": words.with_half(of["age_p95_ms"]),
-            "age_p95_span": words.difference_span(of["age_p95_ms"]),
-            "verdict": "; ".join(said) or None,
-        }
 
 
 def _place(name: str, best: Best, better: bool | None) -> str:
@@ -611,46 +635,6 @@ def _course(found: Comparison, names: tuple[str, ...]) -> str:
         said = f"not drained within {within}{often}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
     return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
-
-
-def _reasons(found: Comparison, name: str) -> Iterator[str]:
-    """Yield why a variant differs from the baseline, as far as the runs show it, without a stop."""
-    usual, changed = found.scenarios.get(found.baseline), found.scenarios.get(name)
-    if usual is None or changed is None or name == found.baseline:
-        return
-
-    def both(measure: str) -> tuple[float, float] | None:
-        """Return the means of baseline and variant where the runs tell them apart."""
-        cell = found.cells.get((name, measure), {})
-        low, high = cell.get("difference_low"), cell.get("difference_high")
-        if low is None or high is None or low <= 0 <= high:
-            return None
-        return found.cells[found.baseline, measure]["mean"], cell["mean"]
-
-    known, more = rates(usual), rates(changed)
-    few, many = len(usual.each_member()), len(changed.each_member())
-    if known.each and few * known.each <= known.arriving < many * more.each:
-        yield (
-            f"{known.arriving:.3g} records/s arrive, of which {counted(few, 'member')} can finish "
-            f"{few * known.each:.3g} and {counted(many, 'member')} {many * more.each:.3g}"
-        )
-    locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
-    polls = [(one.max_poll_records * one.service.mean_ms, one) for one in usual.each_member()]
-    longest, member = max(polls, key=lambda one: one[0], default=(0.0, None))
-    expired = both("expired")
-    if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
-        yield (
-            f"a poll of {counted(member.max_poll_records, 'record')} x "
-            f"{number(member.service.mean_ms)} ms takes {duration(longest)}: with locks of "
-            f"{duration(locks[0])} {number(expired[0])} deliveries expire, with "
-            f"{duration(locks[1])} {number(expired[1])}"
-        )
-    busy = both("busy_share")
-    if busy and usual.assignor != changed.assignor and busy[1] - busy[0] > _BUSIER:
-        yield (
-            f"with {usual.assignor} members are busy {percent(busy[0])} of the time, with "
-            f"{changed.assignor} {percent(busy[1])}: it lets more of them work where the lag is"
-        )
 
 
 # ---- runs, paired by seed ------------------------------------------------------------------------

@@ -654,7 +654,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
                 return
         self.tally.drained(self.clock.now)
 
-    def _observe(self, without_stuck: bool) -> Observed:
+    def observe(self, without_stuck: bool) -> Observed:
         """Look at the group, if wanted without the lag of stuck partitions.
 
         A partition is stuck when its committed offset has not moved since the look before, as

@@ -256,6 +256,8 @@ class Member:
         When it subscribes and closes; None stays.
     assigned
         The partitions that it has when a settled scenario begins: ``(topic, partition)``.
+    edited
+        Those that it has all the time with the assignor ``edited``.
     """
 
     name: str = "member"
@@ -270,6 +272,7 @@ class Member:
     join_ms: int = 0
     leave_ms: int | None = None
     assigned: tuple[tuple[str, int], ...] = ()
+    edited: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.count < 0 or self.max_poll_records < 1:

@@ -6,9 +6,8 @@ from dataclasses import replace
 from math import ceil, inf
 from typing import NamedTuple
 
-from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.scenario import PartitionStart, Scenario
 from sharelag.whatif.simulation.logs import expected
-from sharelag.whatif.workload import PartitionStart
 
 #: At most and at least, and how many records may arrive in that time if it is more than the least:
 #: what takes seconds to simulate a few times.

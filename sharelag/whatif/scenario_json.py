@@ -21,8 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.estimates import Assumption
-from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.workload import MOST_PARTITIONS
+from sharelag.whatif.scenario import MOST_PARTITIONS, Scenario
 
 #: What an assumption has whose code programs read.
 _CODED = ("code", "what", "why")
@@ -52,6 +51,9 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
     plain = _adapter().dump_python(scenario, mode="json")
     # What nothing is known of keeps its code: who reads it back must not take a guess for a fact.
     plain["assumed"] = [_assumption(one) for one in scenario.assumed]
+    for written in plain["members"]:
+        if not written["edited"]:
+            del written["edited"]
     for topic, written in zip(scenario.topics, plain["topics"], strict=True):
         # What follows from other fields would hide what people change there.
         if replace(topic, starts=()) == topic:

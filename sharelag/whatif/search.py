@@ -28,6 +28,7 @@ from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import (
+    Floats,
     Interval,
     fewest_equal,
     known,
@@ -263,7 +264,8 @@ def fewest_members(
             report = further(progress, len(tried) * len(seeds))
             plan = grid({counted(count, "member"): scenario.with_members(count)}, seeds)
             runs[count] = run_all(plan, report)
-            tried[count] = {"members": count, **_judge(runs[count], goal)}
+            values = np.array(runs[count].column(goal.measure).to_pylist(), np.float64)
+            tried[count] = {"members": count, **judge(goal, values)}
         return tried[count]["met"] is True
 
     members = _search(meets, least, most)
@@ -304,11 +306,10 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
     return at
 
 
-def _judge(runs: pa.Table, goal: Goal) -> dict[str, Any]:
-    """Return the mean of the goal's measure with its bounds, and whether that meets the goal."""
-    values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
+def judge(goal: Goal, values: Floats) -> dict[str, Any]:
+    """Return a goal and whether values of its measure keep it, one per run."""
     found = one_sided_interval(values, goal.confidence)
-    return {**known(values), **found._asdict(), "met": is_met(found, goal)}
+    return {"goal": str(goal), **known(values), **found._asdict(), "met": is_met(found, goal)}
 
 
 def is_met(found: Interval, goal: Goal) -> bool | None:

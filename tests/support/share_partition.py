@@ -19,19 +19,17 @@ from sharelag.errors import InputError, ShareLagError
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, Window
 from sharelag.model import SharePartition as SharePartitionKey
 from sharelag.whatif.compiled import (
-    acknowledging,
     acquiring,
-    batches,
     calls,
-    in_flight,
     requests,
+    run,
     serving,
     states,
+    window,
 )
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.in_flight import Batch, InFlight
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.compiled.run import Simulation
+from sharelag.whatif.compiled.run import Batch, InFlight, Simulation
 from sharelag.whatif.consumers import AcquireMode, Limits
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.whatif.scenario import Member, Scenario, Service, Settings, Topic
@@ -220,7 +218,7 @@ class SharePartition:
         core, p, complete = self._core, self._p, self._core[self._p + at.COMPLETE]
         ask, number = self._ask(member, acknowledgements), self._owner(member)
         rows = len(acknowledgements)
-        trouble = acknowledging.acknowledge(core, p, ask, 0, rows, number)
+        trouble = requests.acknowledge(core, p, ask, 0, rows, number)
         requests.free_ask(core, ask)
         if trouble:
             raise self._error(trouble, member, acknowledgements[core[at.FOUND]])
@@ -273,7 +271,7 @@ class SharePartition:
     @property
     def in_flight_span(self) -> int:
         """Offsets from start to end, finished ones and holes included, as the lock limit has it."""
-        return int(batches.span(self._core, self._p))
+        return int(window.span(self._core, self._p))
 
     @property
     def next_lock_ends_ms(self) -> int | None:
@@ -283,12 +281,12 @@ class SharePartition:
 
     def in_flight(self) -> list[InFlight]:
         """The offsets in flight from the start offset on, equal neighbours together."""
-        return in_flight.in_flight(self._core, self._p, list(self._members))
+        return run.in_flight(self._core, self._p, list(self._members))
 
     @property
     def batches(self) -> list[Batch]:
         """The batches in memory, those before the start offset included."""
-        return in_flight.batches_in(self._core, self._p, list(self._members))
+        return run.batches_in(self._core, self._p, list(self._members))
 
     @property
     def looks_for_available(self) -> bool:
@@ -309,7 +307,7 @@ class SharePartition:
             if first <= offset <= last:
                 return state
         beyond = not core[p + at.IN_MEMORY] or offset > core[p + at.END]
-        unknown = batches.has_gap(core, p) and offset >= core[p + at.GAP_START]
+        unknown = window.has_gap(core, p) and offset >= core[p + at.GAP_START]
         return DeliveryState.AVAILABLE if beyond or unknown else DeliveryState.ARCHIVED
 
     # ---- between its memory and the caller ----
@@ -392,7 +390,7 @@ class SharePartition:
             )
         if trouble == at.BEYOND:
             core, p = self._core, self._p
-            before = batches.slot_of(core, p, batches.floor(core, p, last))
+            before = window.slot_of(core, p, window.floor(core, p, last))
             return InvalidAcknowledgementError(
                 f"{first}..{last} goes past {core[before + at.BATCH_LAST]}, the last acquired "
                 "offset; acknowledge what was delivered"

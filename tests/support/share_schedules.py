@@ -14,7 +14,7 @@ from typing import Any
 
 from sharelag.model import SharePartition as Key
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.compiled.in_flight import InFlight
+from sharelag.whatif.compiled.run import InFlight
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.whatif.scenario import Limits
 from sharelag.whatif.simulation.logs import LogBatch

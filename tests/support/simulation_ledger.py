@@ -17,8 +17,8 @@ from sharelag.model import DeliveryState
 from sharelag.whatif.compiled import acknowledging, acquiring, requests, serving, states
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
-from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.compiled.run import InFlight, in_flight
 from sharelag.whatif.scenario import Limits, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from tests.support.share_partition import Acknowledgement, AcknowledgeType, Acquired

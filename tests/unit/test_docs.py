@@ -20,7 +20,7 @@ from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
 from sharelag.monitoring.checks import rules
 from sharelag.monitoring.exports import server
-from sharelag.whatif import scenario, workload
+from sharelag.whatif import scenario
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"})
@@ -146,7 +146,7 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
             "values, with each alias counted as what it stands for"
         ),
         "scenarios": (
-            f"{workload.MOST_PARTITIONS:,} partitions, {scenario._MOST_MEMBERS:,} members"
+            f"{scenario.MOST_PARTITIONS:,} partitions, {scenario._MOST_MEMBERS:,} members"
         ),
         "connections of `export serve`": f"{server._MOST_CONNECTIONS}: the oldest gives way",
     }

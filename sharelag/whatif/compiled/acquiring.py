@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.batches import (
+from sharelag.whatif.compiled.layout import *
+from sharelag.whatif.compiled.states import archive
+from sharelag.whatif.compiled.window import (
+    acquire_offsets,
     after_hole,
     floor,
     from_batch,
@@ -14,10 +17,8 @@ from sharelag.whatif.compiled.batches import (
     put_batch,
     slot_of,
     span,
+    split,
 )
-from sharelag.whatif.compiled.layout import *
-from sharelag.whatif.compiled.locks import acquire_offsets, split
-from sharelag.whatif.compiled.states import archive
 
 
 @part

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.batches import held_in
 from sharelag.whatif.compiled.kernel import run, sample
 from sharelag.whatif.compiled.requests import closes
 from sharelag.whatif.compiled.serving import end_leader, note_drained, wake
 from sharelag.whatif.compiled.states import expire, move_start
+from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import close_sessions, poll
 
 (

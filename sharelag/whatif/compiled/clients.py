@@ -65,7 +65,7 @@ class Client(Life):
         if self.ended is not None or not self._is_member():
             return
         answer = self._world.coordinator.heartbeat(
-            self.id, self._topics, self.member.rack, not self._known
+            self.id, self._topics, self.member, not self._known
         )
         if answer is not None or not self._known:  # else nothing is new to it
             self._clock.after(self._network, self._heartbeat_answered, answer)

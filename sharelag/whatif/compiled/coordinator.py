@@ -8,13 +8,14 @@ a member gets to know its part with its own heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sharelag.whatif.assignors.group import Group, Member, Topic
+from sharelag.whatif.assignors.group import Group, Topic
+from sharelag.whatif.assignors.group import Member as Listed
 from sharelag.whatif.assignors.registry import assign_group, require_partitions
 from sharelag.whatif.compiled.brokers import Brokers
-from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.scenario import EDITED, Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.membership import Membership
 
@@ -47,12 +48,20 @@ KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
 Target = dict[str, list[int]]
 
 
+def by_topic(places: Iterable[tuple[str, int]]) -> Target:
+    """Partitions of each topic."""
+    target: Target = {}
+    for topic, partition in places:
+        target.setdefault(topic, []).append(partition)
+    return target
+
+
 @dataclass(slots=True, eq=False)
 class Joined:
     """A member as the coordinator knows it."""
 
     subscribed: tuple[str, ...]
-    rack: str | None
+    of: Member
     last_beat: int
     member_epoch: int = 0
     target: Target = field(default_factory=dict)
@@ -84,7 +93,7 @@ class Coordinator(Membership[Joined]):
             clock.after(every * MS, self._ask_again, every * MS)
 
     def heartbeat(
-        self, member: str, subscribed: tuple[str, ...], rack: str | None, joins: bool
+        self, member: str, subscribed: tuple[str, ...], of: Member, joins: bool
     ) -> Target | bool | None:
         """Answer a heartbeat.
 
@@ -100,7 +109,7 @@ class Coordinator(Membership[Joined]):
                 return False
             if len(self.members) >= self._settings.max_size:
                 return True
-            known = self._join(member, Joined(subscribed, rack, self._clock.now))
+            known = self._join(member, Joined(subscribed, of, self._clock.now))
         elif known.subscribed != subscribed:
             known.subscribed = subscribed
             self._change()
@@ -165,12 +174,14 @@ class Coordinator(Membership[Joined]):
     def _target(self) -> dict[str, Target]:
         if not self.members:
             return {}
+        if self._scenario.assignor == EDITED:
+            return {id_: by_topic(known.of.edited) for id_, known in self.members.items()}
         members = tuple(
-            Member(
+            Listed(
                 id_,
                 tuple(dict.fromkeys(known.subscribed)),
                 {topic: tuple(dict.fromkeys(has)) for topic, has in known.target.items()},
-                known.rack,
+                known.of.rack,
             )
             for id_, known in self.members.items()
         )

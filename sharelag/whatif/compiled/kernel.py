@@ -6,7 +6,6 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.acquiring import batch_at
-from sharelag.whatif.compiled.batches import held_in
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import drop, first
 from sharelag.whatif.compiled.requests import acknowledged, check, refuse_all, says
@@ -19,6 +18,7 @@ from sharelag.whatif.compiled.serving import (
     log_end,
     unlocked,
 )
+from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import answered, call, renews, resumes, worked
 
 

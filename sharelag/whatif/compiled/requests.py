@@ -1,15 +1,318 @@
-"""Requests of members: their acknowledgements, as they arrive and when they are written."""
+"""Requests of members: what they acknowledge, as it arrives, and what it changes when written."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.acknowledging import acknowledge, check_rows, records_in, rows_end
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.serving import after_write, forget, is_dead, node_of, wake
-from sharelag.whatif.compiled.states import counts_of, expire, finish, release_all, see_time
+from sharelag.whatif.compiled.states import (
+    change,
+    counts_of,
+    expire,
+    finish,
+    given_back,
+    release_all,
+    see_time,
+    undo,
+)
+from sharelag.whatif.compiled.window import (
+    after_hole,
+    batch_of,
+    floor,
+    is_hole,
+    renew,
+    slot_of,
+    split,
+)
+
+#: A run of one type that is longer is acknowledged apart from its neighbours.
+_SAME_TYPE = 10
+
+
+@part
+def _row_from(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
+    """Which of some rows, sorted by the offset that they begin with, is the first from one on."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if a[rows + middle * size] < offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
+    """Whether an offset had no record after so many compactions."""
+    low = _row_from(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
+    at = a[p + MISSING_AT] + low * MISS
+    return bool(
+        low < a[p + MISSING] and a[at + M_OFFSET] == offset and a[at + M_SINCE] <= compacted
+    )
+
+
+@part
+def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
+    """Where it lies how a record goes wrong in its so many-th delivery; 0: it does not."""
+    low = _row_from(a, a[p + POISONS_AT], a[p + POISONS], POISON, offset)
+    at = a[p + POISONS_AT] + low * POISON
+    if low == a[p + POISONS] or a[at + P_OFFSET] != offset or attempt > a[at + P_ATTEMPTS]:
+        return 0
+    return at
+
+
+@part
+def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
+    """What a member says of a record in its so many-th delivery."""
+    if a[p + POISONS]:
+        poison = poison_at(a, p, attempt, offset)
+        if poison:
+            return a[poison + P_TYPE]
+    if a[m + ACCEPTS_ALL]:
+        return ACCEPT
+    chunk = a[p + CHUNK_AT] + offset // CHUNK - a[p + FIRST_CHUNK]
+    drawn = a[a[a[CHANCES_AT] + (attempt - 1) * a[CHUNKS] + chunk] + offset % CHUNK]
+    if drawn < a[m + BELOW_ACCEPT]:
+        return ACCEPT
+    if drawn < a[m + BELOW_RELEASE]:
+        return RELEASE
+    return REJECT if drawn < a[m + BELOW_REJECT] else SILENT
+
+
+@part
+def _row(a: Any, ask: Any, p: Any, first: Any, last: Any, type_: Any, types: Any) -> None:
+    at = ask + ASK_HEAD + a[ask + A_ROWS] * ROW
+    a[ask + A_ROWS] += 1
+    a[at + R_PLACE], a[at + R_FIRST], a[at + R_LAST] = p, first, last
+    a[at + R_TYPE], a[at + R_TYPES], a[at + R_TAKEN] = type_, types, 0
+
+
+@part
+def _of_neighbours(a: Any, ask: Any, p: Any, first: Any, begin: Any, end: Any) -> None:
+    """Rows without silent records: long runs of one type, the rest one by one."""
+    at = begin
+    mixed, groups = begin, 0  # where what is one by one begins, and how many types follow
+    while at < end:
+        one, after = a[at], at + 1
+        while after < end and a[after] == one:
+            after += 1
+        if one == SILENT or after - at > _SAME_TYPE:
+            if at > mixed:
+                type_ = a[mixed] if groups == 1 else -1
+                _row(a, ask, p, first + mixed - begin, first + at - begin - 1, type_, mixed)
+            if one != SILENT:
+                _row(a, ask, p, first + at - begin, first + after - begin - 1, one, 0)
+            mixed, groups = after, 0
+        else:
+            groups += 1
+        at = after
+    if end > mixed:
+        type_ = a[mixed] if groups == 1 else -1
+        _row(a, ask, p, first + mixed - begin, first + end - begin - 1, type_, mixed)
+
+
+@part
+def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
+    """Put in what is said of one place, neighbours together; return where the next place begins."""
+    p, count, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0, a[ask + A_ROWS]
+    count = a[slot + ENTRIES]
+    is_typed = not a[m + ACCEPTS_ALL] or a[p + POISONS] > 0 or a[p + MISSING] > 0
+    while entry < count and a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] == p:
+        first, begin = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST], a[ask + A_TYPES]
+        last, is_plain, filled = first - 1, a[m + ACCEPTS_ALL], begin
+        while entry < count:
+            at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+            if a[at + E_PLACE] != p or a[at + E_FIRST] != last + 1:
+                break
+            last = a[at + E_LAST]
+            if is_typed:
+                for offset in range(a[at + E_FIRST], last + 1):
+                    a[filled] = type_at(a, m, slot, p, a[at + E_COUNT], offset)
+                    if a[filled] != ACCEPT:
+                        is_plain = 0
+                    filled += 1
+            entry += 1
+        if is_plain:
+            _row(a, ask, p, first, last, ACCEPT, 0)
+        else:
+            a[ask + A_TYPES] = filled
+            _of_neighbours(a, ask, p, first, begin, filled)
+    if a[ask + A_ROWS] == before:  # it is sent even if nothing is said
+        _row(a, ask, p, 0, -1, ACCEPT, 0)
+    return entry
+
+
+@part
+def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any:
+    """What a member says of an offset, which may have no record; of one it holds nothing yet."""
+    if a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]):
+        return GAP
+    type_ = type_of(a, m, p, attempt, offset)
+    if type_ == HOLD:
+        return ACCEPT if a[slot + HOLDS] else SILENT
+    return type_
+
+
+@part
+def rows_one_by_one(
+    a: Any, m: Any, slot: Any, ask: Any, entry: Any, offset: Any, to_entry: Any, to: Any
+) -> Any:
+    """Put in what is said of one place within a part; return where the next place begins."""
+    p, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], a[ask + A_ROWS]
+    while entry <= to_entry:
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        if a[at + E_PLACE] != p:
+            break
+        for one in range(offset, (to if entry == to_entry else a[at + E_LAST]) + 1):
+            type_ = type_at(a, m, slot, p, a[at + E_COUNT], one)
+            if type_ in (SILENT, CRASH):
+                continue
+            row = ask + ASK_HEAD + (a[ask + A_ROWS] - 1) * ROW
+            is_next = a[ask + A_ROWS] > before and a[row + R_LAST] == one - 1
+            if is_next and a[row + R_TYPE] == type_:
+                a[row + R_LAST] = one
+            else:
+                _row(a, ask, p, one, one, type_, 0)
+        entry += 1
+        offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+    return entry
+
+
+@part
+def rows_end(a: Any, ask: Any, row: Any) -> Any:
+    """Where the rows of a request about the place of a row end."""
+    p, row = a[ask + ASK_HEAD + row * ROW + R_PLACE], row + 1
+    while row < a[ask + A_ROWS] and a[ask + ASK_HEAD + row * ROW + R_PLACE] == p:
+        row += 1
+    return row
+
+
+@part
+def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
+    """How many records rows are about, but for those whose locks are renewed."""
+    total = 0
+    for row in range(begin, end):
+        at = ask + ASK_HEAD + row * ROW
+        if a[at + R_TYPE] != RENEWAL:
+            total += a[at + R_LAST] - a[at + R_FIRST] + 1
+    return total
+
+
+@part
+def _trouble(a: Any, p: Any, first: Any, last: Any) -> Any:
+    """What is wrong with offsets that are to be acknowledged by any member; 0: nothing."""
+    known = floor(a, p, first) >= 0 or (first < a[p + START] and floor(a, p, a[p + START]) >= 0)
+    if not known:
+        return NOT_IN_FLIGHT
+    end = a[slot_of(a, p, floor(a, p, last)) + BATCH_LAST]
+    return BEYOND if end < last else 0
+
+
+@part
+def _is_members(a: Any, at: Any, member: Any) -> bool:
+    return bool(a[at + STATE] == S_ACQUIRED and a[at + OWNER] == member)
+
+
+@part
+def check_rows(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
+    """What is wrong with what rows are about; 0: all of it is the member's."""
+    for row in range(begin, end):
+        at = ask + ASK_HEAD + row * ROW
+        last, offset = a[at + R_LAST], max(a[at + R_FIRST], a[p + START])
+        if offset > last:
+            continue
+        a[FOUND] = row
+        trouble = _trouble(a, p, a[at + R_FIRST], last)
+        if trouble:
+            return trouble
+        offset = after_hole(a, p, offset)
+        while offset <= last:
+            batch = batch_of(a, p, offset)
+            until = a[batch + BATCH_LAST]
+            if not a[batch + SPLIT]:
+                if not _is_members(a, batch, member):
+                    return NOT_HELD
+            else:
+                for one in range(offset, min(last, until) + 1):
+                    if not _is_members(a, slot_of(a, p, one), member):
+                        return NOT_HELD
+            offset = after_hole(a, p, until + 1)
+    return 0
+
+
+@part
+def _becomes(a: Any, p: Any, type_: Any, count: Any, last: Any) -> Any:
+    if type_ == ACCEPT:
+        return S_ACKNOWLEDGED
+    return given_back(a, p, count, last) if type_ == RELEASE else S_ARCHIVED
+
+
+@part
+def acknowledge(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
+    """Take rows: all of them, or none when one offset is not the member's; nothing is written yet.
+
+    Returns what is wrong; 0: nothing. Renewed locks and split batches stay so.
+    """
+    complete, trouble = a[p + COMPLETE], 0
+    for row in range(begin, end):
+        at = ask + ASK_HEAD + row * ROW
+        first, last, start = a[at + R_FIRST], a[at + R_LAST], a[p + START]
+        if last < start:
+            continue
+        trouble = _trouble(a, p, first, last)
+        if not trouble and first > start and is_hole(a, p, first):
+            # Kafka looks at the batch before a hole, too.
+            batch = slot_of(a, p, floor(a, p, first))
+            if a[batch + BATCH_LAST] >= start and not a[batch + SPLIT]:
+                trouble = 0 if _is_members(a, batch, member) else NOT_HELD
+                if not trouble:
+                    split(a, p, batch)
+        offset = max(first, start)
+        if not trouble:
+            offset = after_hole(a, p, offset)
+        while not trouble and offset <= last:
+            batch = batch_of(a, p, offset)
+            trouble = _take_batch(a, p, at, batch, offset, member)
+            offset = after_hole(a, p, a[batch + BATCH_LAST] + 1)
+        if trouble:
+            a[FOUND] = row
+            undo(a, p, complete)
+            return trouble
+    return 0
+
+
+@part
+def _take_batch(a: Any, p: Any, row: Any, batch: Any, offset: Any, member: Any) -> Any:
+    """Take what a row says of a batch from an offset on; return what is wrong."""
+    first, end, type_ = a[batch + BATCH], a[batch + BATCH_LAST], a[row + R_TYPE]
+    if not a[batch + SPLIT]:
+        if not _is_members(a, batch, member):
+            return NOT_HELD
+        if type_ >= 0 and offset <= first and end <= a[row + R_LAST]:
+            if type_ != RENEWAL:
+                state = _becomes(a, p, type_, a[batch + COUNT], end)
+                change(a, p, batch, first, end, state, 0)
+                return 0
+            if a[RENEWS]:
+                renew(a, p, batch, first, -1)
+            return 0 if a[RENEWS] else NOT_RENEWED
+        split(a, p, batch)
+    types, low = a[row + R_TYPES], a[row + R_FIRST]
+    for one in range(offset, min(a[row + R_LAST], end) + 1):
+        at, mine = slot_of(a, p, one), type_ if type_ >= 0 else a[types + one - low]
+        if not _is_members(a, at, member):
+            return NOT_HELD
+        if mine != RENEWAL:
+            change(a, p, at, one, one, _becomes(a, p, mine, a[at + COUNT], one), 1)
+        elif a[RENEWS]:
+            renew(a, p, at, one, one)
+        else:
+            return NOT_RENEWED
+    return 0
 
 
 @part

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
-from sharelag.model import SharePartition
-from sharelag.whatif.compiled import calls
+from sharelag.model import DeliveryState, SharePartition
+from sharelag.whatif.compiled import calls, window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.clients import Client
-from sharelag.whatif.compiled.coordinator import Coordinator, Joined, Target
-from sharelag.whatif.compiled.in_flight import InFlight, in_flight
+from sharelag.whatif.compiled.coordinator import Coordinator, Joined, by_topic
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import Counted, Writes
 from sharelag.whatif.compiled.watch import Watch
@@ -26,6 +25,74 @@ from sharelag.whatif.simulation.life import Birth
 from sharelag.whatif.simulation.loop import Loop, SimulationTables
 from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs
+
+
+class InFlight(NamedTuple):
+    """Offsets ``first_offset..last_offset`` that are in flight in one state."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: DeliveryState
+    delivery_count: int
+    member: str | None  # who has acquired them
+    lock_ends_ms: int | None  # when they are taken back
+
+
+class Batch(NamedTuple):
+    """Offsets first acquired together, or loaded as one state batch (``InFlightBatch``).
+
+    Once it was split, each offset has its own state; ``runs`` are equal neighbours.
+    """
+
+    first_offset: int
+    last_offset: int
+    is_split: bool
+    runs: list[InFlight]
+
+
+def batches_in(core: Core, p: int, members: Sequence[str]) -> list[Batch]:
+    """Return the batches in flight of a place; ``members`` are ids by the number of a life."""
+    found: list[Batch] = []
+    offset = core[p + at.FIRST]
+    while core[p + at.IN_MEMORY] and offset <= core[p + at.LAST]:
+        batch = window.slot_of(core, p, offset)
+        last, is_split = core[batch + at.BATCH_LAST], core[batch + at.SPLIT] == 1
+        runs: list[InFlight] = []
+        for first in range(offset, last + 1) if is_split else (offset,):
+            slot = window.slot_of(core, p, first)
+            state = DeliveryState(core[slot + at.STATE])
+            is_held = state == DeliveryState.ACQUIRED
+            run = InFlight(
+                first,
+                first if is_split else last,
+                state,
+                core[slot + at.COUNT],
+                members[core[slot + at.OWNER]] if is_held else None,
+                core[slot + at.DEADLINE] if is_held else None,
+            )
+            _append(runs, run)
+        found.append(Batch(offset, last, is_split, runs))
+        offset = window.after_hole(core, p, last + 1)
+    return found
+
+
+def in_flight(core: Core, p: int, members: Sequence[str]) -> list[InFlight]:
+    """Return the offsets in flight from the start offset on, equal neighbours together."""
+    found: list[InFlight] = []
+    start = core[p + at.START]
+    for batch in batches_in(core, p, members):
+        for run in batch.runs:
+            if run.last_offset >= start:
+                _append(found, run._replace(first_offset=max(run.first_offset, start)))
+    return found
+
+
+def _append(runs: list[InFlight], run: InFlight) -> None:
+    last = runs[-1] if runs else None
+    if last and (last.last_offset, *last[2:]) == (run.first_offset - 1, *run[2:]):
+        run = run._replace(first_offset=runs.pop().first_offset)
+    runs.append(run)
+
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
@@ -123,10 +190,7 @@ class Simulation(Loop[Client]):
         return [in_flight(self.core, p, members) for p in self.core.places]
 
     def _joined(self, member: Member) -> Joined:
-        target: Target = {}
-        for topic, partition in member.assigned:
-            target.setdefault(topic, []).append(partition)
-        return Joined(member.topics, member.rack, 0, target=target)
+        return Joined(member.topics, member, 0, target=by_topic(member.assigned))
 
     def _schedule_upkeep(self) -> None:
         self.clock.at(_COLD_MS * MS, self._snapshot_cold)
@@ -168,7 +232,8 @@ class Simulation(Loop[Client]):
         for place in places:
             self.core.remove(place, self.logs[place])
 
-    def _observe(self, without_stuck: bool) -> Observed:
+    def observe(self, without_stuck: bool) -> Observed:
+        """Look at the group for the autoscaler, if wanted without what is stuck."""
         seen = self._watch.observe(without_stuck)
         # Who looks how far fetches read knows it for them, too.
         for log, p in zip(self.logs, self.core.places, strict=True):

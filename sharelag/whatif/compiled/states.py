@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.batches import (
+from sharelag.whatif.compiled.layout import *
+from sharelag.whatif.compiled.window import (
     after_hole,
     batch_of,
+    drop_lock,
+    first_lock,
     floor,
     has_gap,
+    is_held,
     is_hole,
     slot_of,
+    split,
 )
-from sharelag.whatif.compiled.layout import *
-from sharelag.whatif.compiled.locks import drop_lock, first_lock, is_held, split
 
 
 @part

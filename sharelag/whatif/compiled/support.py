@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sharelag.whatif.compiled.sizes import records_of
+from sharelag.whatif.compiled.memory import records_of
 from sharelag.whatif.scenario import Scenario
 
 #: Records that one process simulates until it pays to load what is compiled, which takes a second:

@@ -165,8 +165,8 @@ class Loop(ABC, Generic[L]):
         """Note the time if nothing is left to finish."""
 
     @abstractmethod
-    def _observe(self, without_stuck: bool) -> Observed:
-        """Look at the group for the autoscaler."""
+    def observe(self, without_stuck: bool) -> Observed:
+        """Look at the group for the autoscaler, if wanted without what is stuck."""
 
     @abstractmethod
     def _held(self) -> int:
@@ -207,9 +207,7 @@ class Loop(ABC, Generic[L]):
             if topic.compact_ms is not None:
                 clock.at(topic.compact_ms * MS, self._compact, places, topic.compact_ms)
         if scenario.autoscaler:
-            self.scaling = Scaling(
-                scenario, clock, self.each, self.lives, self.spawn, self._observe
-            )
+            self.scaling = Scaling(self, scenario.autoscaler)
 
     def spawn(self, which: int, life: int) -> None:
         """Let a member of the scenario begin a life."""

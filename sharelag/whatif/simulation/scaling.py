@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, MutableSequence, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Rules, TargetAge, fewest
-from sharelag.whatif.scenario import Member, Scenario
-from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.scenario import Member
+from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.tables import table
 
@@ -47,38 +48,18 @@ class Observed:
 
 
 class Scaling:
-    """The members of a scenario with an autoscaler.
+    """The members of a simulation with an autoscaler.
 
-    New members are added to ``each``, like those of the scenario in turn; ``spawn`` lets one begin
-    a life, and ``observe`` looks at the group, if wanted without what is stuck.
+    New ones are added to those of the scenario, and are like them in turn. ``of`` is its `Loop`.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        clock: Clock,
-        each: MutableSequence[Member],
-        lives: Sequence[Life],
-        spawn: Callable[[int, int], None],
-        observe: Callable[[bool], Observed],
-    ) -> None:
-        autoscaler = scenario.autoscaler
-        if autoscaler is None:
-            raise ValueError("a scenario without an autoscaler")
-        self._policy: Autoscaler = autoscaler
-        self._clock, self._each, self._lives, self._spawn, self._observe = (
-            clock,
-            each,
-            lives,
-            spawn,
-            observe,
-        )
-        topics = tuple(topic.name for topic in scenario.topics)
-        self._like, self._names = (
-            tuple(each) or (Member(topics=topics),),
-            {member.name for member in each},
-        )
-        self._partitions = sum(topic.partitions for topic in scenario.topics)
+    def __init__(self, of: Any, autoscaler: Autoscaler) -> None:
+        self._policy, self._clock, self._each, self._lives = autoscaler, of.clock, of.each, of.lives
+        self._spawn, self._observe = of.spawn, of.observe
+        each, topics, clock = of.each, tuple(of.first), of.clock
+        self._like = tuple(each) or (Member(topics=topics),)
+        self._names = {member.name for member in each}
+        self._partitions = len(of.names)
         self._present = list(range(len(each)))  # by creation
         self._starting: set[int] = set()
         self.retired: set[int] = set()

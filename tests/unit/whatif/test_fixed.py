@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import pickle
-from dataclasses import replace
-
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS
-from sharelag.whatif.assignors.group import AssignorError
-from sharelag.whatif.fixed import fixed, what_if, with_assignment
+from sharelag.whatif import from_json, to_json
+from sharelag.whatif.fixed import what_if, with_assignment
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
@@ -46,10 +41,8 @@ def served(run: Scenario, seed: int = 0) -> set[tuple[str, int]]:
 
 def test_everybody_gets_what_was_said_and_nobody_else() -> None:
     assert served(with_assignment(scenario(), MADE)) == {("a", 0), ("a", 2), ("b", 1), ("b", 2)}
-    only = {"b": {"orders": range(4)}}
-    assert served(replace(scenario(), assignor=fixed(scenario(), only))) == {
-        ("b", number) for number in range(4)
-    }
+    only = {"a": {}, "b": {"orders": range(4)}}
+    assert served(with_assignment(scenario(), only), 2) == {("b", number) for number in range(4)}
 
 
 def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
@@ -58,7 +51,7 @@ def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
     run = scenario(
         members=(Member("a"), Member("b", behaviour=restarts), Member("c")), faults=faults
     )
-    result = simulate(with_assignment(run, MADE, [5]), 5)
+    result = simulate(with_assignment(run, MADE), 5)
     lives = [row for row in result.members.to_pylist() if row["member"] == "b"]
     assert [row["life"] for row in lives] == [0, 1, 2, 3]
     assert lives[-1]["partitions"] == 2
@@ -80,50 +73,31 @@ def test_members_are_those_of_the_assignment() -> None:
     assert served(after) == {("b-0", 0), ("new", 1)}
 
 
-def test_the_same_assignment_gives_the_same_name_and_the_same_tables() -> None:
-    one, other = (with_assignment(scenario(), MADE, [0, 3]) for _ in range(2))
-    assert one.assignor == other.assignor
-    first, again = simulate(one, 3), simulate(other, 3)
+def test_the_same_assignment_gives_the_same_tables_elsewhere_too() -> None:
+    edited = with_assignment(scenario(), MADE)
+    there = from_json(to_json(edited))  # as in another process
+    assert there == edited
+    first, again = simulate(edited, 3), simulate(there, 3)
     assert first.summary.equals(again.summary)
     assert first.timeline.equals(again.timeline)
-    changed = with_assignment(scenario(), MADE | {"c": {"orders": [3]}}, [0, 3])
-    assert changed.assignor != one.assignor
+    changed = with_assignment(scenario(), MADE | {"c": {"orders": [3]}})
     assert not simulate(changed, 3).summary.equals(first.summary)
 
 
-def test_the_registry_forgets_it_when_nobody_has_it_any_more() -> None:
-    gc.collect()
-    before = set(ASSIGNORS)
-    edited = with_assignment(scenario(), MADE)
-    again = with_assignment(scenario(), MADE)
-    name = str(edited.assignor)
-    carried = pickle.dumps(edited)
-    assert set(ASSIGNORS) - before == {name}
-    del edited
-    assert name in ASSIGNORS
-    del again
-    gc.collect()
-    assert set(ASSIGNORS) == before
-    there = pickle.loads(carried)  # as in another process
-    assert str(there.assignor) == name
-    assert served(there) == {("a", 0), ("a", 2), ("b", 1), ("b", 2)}
+def test_what_members_had_before_is_taken_from_them() -> None:
+    had = tuple(Member(name, assigned=(("orders", n),)) for n, name in enumerate("abc"))
+    run = scenario(members=had, settled=True)
+    (row,) = simulate(with_assignment(run, MADE)).summary.to_pylist()
+    assert row["moves"] == 1  # of c, the others keep theirs
 
 
 def test_what_cannot_be_is_said() -> None:
-    with pytest.raises(
-        InputError, match="'z' is not a member of the scenario: with_assignment adds"
-    ):
-        fixed(scenario(), {"z": {}})
     with pytest.raises(
         InputError, match="'a' has partition 4 of 'orders', which the scenario does not have"
     ):
         with_assignment(scenario(), {"a": {"orders": [4]}})
     with pytest.raises(InputError, match="partition 0 of 'other'"):
         with_assignment(scenario(), {"a": {"other": [0]}})
-    with pytest.raises(InputError, match="at least one"):
-        fixed(scenario(), MADE, [])
-    with pytest.raises(AssignorError, match="made for the seeds 0, 1, so run it with one of these"):
-        simulate(with_assignment(scenario(), MADE, [0, 1]), 2)
 
 
 def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it_is() -> None:

@@ -238,7 +238,7 @@ def test_every_field_is_written() -> None:
     starts = (PartitionStart(5, window=Window(0, 0, 0, 0, 0, 0, 0, (StateBatch(0, 1, 2, 1),))),)
     scenario = Scenario(
         (Topic("t", 1, "an id", starts=starts),),
-        (Member("m"),),
+        (Member("m", edited=(("t", 0),)),),
         (Producer("t", 1, bursts=(Burst(0, 1, 2),)),),
         poison=(Poison("t", 0, 0),),
         faults=(Fault(0, "crash", "m"),),

@@ -179,7 +179,7 @@ def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict
     ) -> Difference | None:
         seconds, seeds = chance()
         base = shorter(scenario, seconds)
-        assumed = with_assignment(base, assignment, seeds).assumed
+        assumed = with_assignment(base, assignment).assumed
         rows = what_if(base, assignment, seeds=seeds, cancelled=cancelled, progress=progress)
         return (
             None
