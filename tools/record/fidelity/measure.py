@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +120,32 @@ def lag_over_time(
     """
     came, sizes = (np.array(values, np.float64) for values in zip(*arrived, strict=True))
     return _until(came - begin_ms, sizes, grid) - _until(*_finished(history, begin_ms), grid)
+
+
+def age_over_time(
+    history: pa.RecordBatch, came: Mapping[int, NDArray[np.float64]], grid: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the age of the oldest record that is not finished, at times since the epoch.
+
+    Parameters
+    ----------
+    history
+        Of one group with one topic.
+    came
+        By partition, when each record was appended.
+    grid
+        In ms.
+    """
+    ages = np.zeros(len(grid))
+    for partition, times in came.items():
+        mine = history.filter(pc.equal(history.column("partition"), partition))
+        written = mine.column("record_timestamp").cast(pa.int64()).to_numpy()
+        known = pc.coalesce(mine.column("effective_start_offset"), mine.column("start_offset"))
+        starts = np.concatenate([[0], np.maximum(known.to_numpy(), 0)])
+        first = starts[np.searchsorted(written, grid, side="right")]
+        oldest = np.append(times, np.inf)[np.minimum(first, len(times))]
+        ages = np.maximum(ages, grid - oldest)
+    return ages
 
 
 def _finished(history: pa.RecordBatch, begin_ms: float) -> tuple[NDArray[Any], NDArray[Any]]:

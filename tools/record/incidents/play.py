@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
+from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.inputs.kafka import topics as kafka
@@ -35,7 +37,7 @@ from tests.support.kafka.workload import (
     start_transaction,
 )
 from tools.record.fidelity.live import append
-from tools.record.fidelity.measure import lag_over_time
+from tools.record.fidelity.measure import age_over_time, lag_over_time
 from tools.record.fidelity.members import WARM_UP_TOPIC, Members
 from tools.record.fidelity.script import PROPERTIES, script
 from tools.record.incidents.table import BROKERS, START_MS, STEP_MS, Incident
@@ -61,13 +63,13 @@ class Played:
     ----------
     begin_ms, end_ms
         When the first records could arrive and the last moment, since the epoch.
-    lag
-        Every 100 ms from the begin on.
+    lag, age_ms
+        Every 100 ms from the begin on; the age of the oldest record that is not finished.
     drained_ms
         From the begin until nothing was left, for the first time after the largest lag; None:
         never.
-    deliveries
-        Records that members got.
+    deliveries, redeliveries
+        Records that members got; those that had been delivered before.
     load
         Of the machine, as an average of the minute at the end.
     """
@@ -76,8 +78,10 @@ class Played:
     begin_ms: int
     end_ms: int
     lag: tuple[int, ...]
+    age_ms: tuple[int, ...]
     drained_ms: int | None
     deliveries: int
+    redeliveries: int
     load: float
 
 
@@ -166,17 +170,26 @@ def play(
     history = history_arrow(decoded.filter(pc.equal(decoded.column("group_id"), group)))
     grid = np.arange(0, end - begin + 1, STEP_MS, dtype=np.float64)
     lag = lag_over_time(history, arrived, begin, grid).astype(int)
+    age = age_over_time(history, appended(told["appends"], begin - START_MS), begin + grid)
     largest = int(np.argmax(lag))
     empty = np.flatnonzero(lag[largest:] <= 0)
-    deliveries = sum(
-        run[3] - run[2] + 1 for poll in polls if poll["us"] <= end * 1000 for run in poll["runs"]
-    )
+    runs = [run for poll in polls if poll["us"] <= end * 1000 for run in poll["runs"]]
     return Played(
         group,
         begin,
         end,
         tuple(lag.tolist()),
+        tuple(age.astype(int).tolist()),
         int(largest + empty[0]) * STEP_MS if len(empty) and lag[largest] else None,
-        deliveries,
+        sum(run[3] - run[2] + 1 for run in runs),
+        sum(run[3] - run[2] + 1 for run in runs if run[4] > 1),
         load,
     )
+
+
+def appended(appends: Iterable[list[Any]], begin: float) -> dict[int, NDArray[np.float64]]:
+    """Return by partition when each record was to be appended: `script`'s, of one topic."""
+    found: dict[int, list[float]] = {}
+    for at, _, partition, size in appends:
+        found.setdefault(partition, []).extend([begin + at] * size)
+    return {partition: np.array(times) for partition, times in found.items()}
