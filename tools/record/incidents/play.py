@@ -46,7 +46,7 @@ from tools.record.incidents.table import BROKERS, START_MS, STEP_MS, Incident
 _READY_MS = 1000
 _WITHIN = 120.0
 #: How late records may be appended, by default and while a broker is missed.
-_LATE_MS, _LATE_WITHOUT_MS = 2000.0, 30_000.0
+_LATE_MS, _LATE_WITHOUT_MS = 3000.0, 30_000.0
 #: What each JVM of members, and the brokers, do before it counts.
 _WARM_UP = 2000
 SETTINGS = PROPERTIES | {
