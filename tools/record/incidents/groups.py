@@ -92,9 +92,9 @@ BACKLOG = _scenario(
     "backlog",
     "1,800 records within three seconds, half of them in one of six partitions, and three members",
     (5.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-    Member(count=3, service=Service(5, "exponential"), max_poll_records=50),
+    Member(count=3, service=Service(9, "exponential"), max_poll_records=50),
     ((600, 0, 3),),
-    START_MS + 15_500,
+    START_MS + 16_500,
 )
 #: With Kafka's defaults, polls of 500 records included.
 GROUPS = (
