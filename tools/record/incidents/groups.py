@@ -94,7 +94,7 @@ BACKLOG = _scenario(
     (5.0, 1.0, 1.0, 1.0, 1.0, 1.0),
     Member(count=3, service=Service(9, "exponential"), max_poll_records=50),
     ((600, 0, 3),),
-    START_MS + 16_500,
+    START_MS + 20_000,
 )
 #: With Kafka's defaults, polls of 500 records included.
 GROUPS = (
