@@ -141,7 +141,8 @@ def age_over_time(
         mine = history.filter(pc.equal(history.column("partition"), partition))
         written = mine.column("record_timestamp").cast(pa.int64()).to_numpy()
         known = pc.coalesce(mine.column("effective_start_offset"), mine.column("start_offset"))
-        starts = np.concatenate([[0], np.maximum(known.to_numpy(), 0)])
+        # Before a member has come, a partition has no start: then nothing is finished.
+        starts = np.concatenate([[0], np.maximum(pc.fill_null(known, 0).to_numpy(), 0)])
         first = starts[np.searchsorted(written, grid, side="right")]
         oldest = np.append(times, np.inf)[np.minimum(first, len(times))]
         ages = np.maximum(ages, grid - oldest)
