@@ -39,7 +39,7 @@ FOLDER = Path(__file__).resolve().parents[3] / "data" / "live"
 #: Kafka's own first; what `group.share.assignors` calls each.
 ASSIGNORS = {"simple": "simple", "sticky-spread": "sharelag.assignor.StickySpreadAssignor"}
 #: Live runs of each assignor, and of each group with its settings: by seed.
-RUNS = {"assignors": 10, "tuned": 2}
+RUNS = {"assignors": 10, "tuned": 1}
 #: Seeds that are simulated: the first of them are played.
 SEEDS = 20
 DEFAULTS, TUNED = "defaults", "tuned"
