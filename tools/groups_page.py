@@ -24,7 +24,7 @@ _Runs = Sequence[Mapping[str, float | None]]
 
 def table() -> str:
     """Return the part of the page that is made."""
-    return "\n".join((*_assignors(), "", *_tuned()))
+    return "\n".join((*_assignors(), *(("", *_tuned()) if "played" in kept("tuned") else ())))
 
 
 def _assignors() -> Iterator[str]:
@@ -35,8 +35,8 @@ def _assignors() -> Iterator[str]:
     yield "## Assignors"
     yield ""
     yield (
-        f"{BACKLOG.about}. {played} runs of each assignor on brokers, and {played} simulated with the "
-        "same arrivals and work, before the first was played."
+        f"{BACKLOG.about}. {played} runs of each assignor on brokers, and as many simulated with "
+        "the same arrivals and work, before the first was played."
     )
     yield ""
     yield f"| measure | | `{simple}` | `{other}` | ratio |"
