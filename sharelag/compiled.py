@@ -34,7 +34,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -144,6 +144,20 @@ def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
             _complete.update(_compiled)  # not before: until here some still call plain ones
     found: Callable[_P, _T] = _complete[function]
     return found
+
+
+@contextmanager
+def without_numba() -> Iterator[None]:
+    """Let what is imported meanwhile believe that numba is not installed; no kernel is compiled."""
+    with _lock:
+        loaded = sys.modules.get("numba")
+        sys.modules["numba"] = None  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            del sys.modules["numba"]
+            if loaded is not None:
+                sys.modules["numba"] = loaded
 
 
 def is_cached(function: Callable[..., Any]) -> bool:

@@ -25,7 +25,6 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import without_numba
 from sharelag.metrics.age import end_at, known_ends, time_of
 from sharelag.metrics.columns import floats, integers, known_times, mask, numbers, table_of
 from sharelag.metrics.rates import DRAINS
@@ -335,7 +335,7 @@ def scoring_rules() -> ModuleType:
     With numba it compiles dozens of functions at each import, for seconds, of which none is used
     here: these are a few operations on whole columns.
     """
-    with patch.dict("sys.modules", {"numba": None}):
+    with without_numba():
         return import_module("scoringrules")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.inputs.spark import daemon, java
+from sharelag.inputs.spark import java
 from tests.support.chapters import CAPTURE
 from tests.support.connect import no_session
 from tests.support.kafka.jvm import find_java
@@ -50,7 +50,6 @@ def prepared(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
     """Prepare with a Java that writes at once; return what is in the cache then."""
     writes = "open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').write('all')"
     monkeypatch.setattr(java, "_COMMAND", f"import os; {writes}")
-    monkeypatch.setattr(daemon, "use_kernels", lambda: None)
 
     def prepare() -> list[Path]:
         java.prepare()

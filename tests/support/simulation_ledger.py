@@ -14,10 +14,11 @@ from typing import Any
 from unittest.mock import patch
 
 from sharelag.model import DeliveryState
-from sharelag.whatif.compiled import acknowledging, acquiring, requests, serving, states
+from sharelag.whatif.compiled import acquiring, requests, serving, states
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.compiled.requests import acknowledge, check_rows
 from sharelag.whatif.compiled.run import InFlight, in_flight
 from sharelag.whatif.scenario import Limits, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -206,13 +207,13 @@ class _Auditor:
         ]
         held = ledger.held
         mine = all(offset in held and held[offset][0] == str(member) for offset in offsets)
-        refused = int(acknowledging.check_rows(a, p, ask, begin, end, member))
+        refused = int(check_rows(a, p, ask, begin, end, member))
         assert mine != bool(refused) or ledger.share.may_go_back
         return refused
 
     def acknowledge(self, a: Any, p: int, ask: int, begin: int, end: int, member: int) -> int:
         ledger, start = self.ledger(a, p), a[p + at.START]
-        refused = int(acknowledging.acknowledge(a, p, ask, begin, end, member))
+        refused = int(acknowledge(a, p, ask, begin, end, member))
         if not refused:
             given = _given(a, ask, begin, end)
             ledger.acknowledged(str(member), states.now_ms(a), given, start)

@@ -32,9 +32,12 @@ _ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "M
 #: Seconds in which Java has written an archive, for sure.
 _LONG = 3600
 _COMMAND = "from sharelag.cli import main; main()"
-#: What asks for the classes and kernels of an answer.
+#: What asks for the classes of an answer.
 _QUESTION = ("lag", "--capture", "demo", "--engine", "spark")
-_LATER = "import os; os.nice(19); from sharelag.inputs.spark.java import prepare; prepare()"
+_LATER = (
+    "import os; os.nice(19); from sharelag.inputs.spark import daemon, java; "
+    "java.prepare() and daemon.use_kernels()"
+)
 
 
 def archive_options() -> list[str]:
@@ -48,7 +51,8 @@ def archive_options() -> list[str]:
 def prepare_at_exit() -> None:
     """Let the end of this process begin another, which prepares for later sessions.
 
-    Not the session itself: a Java that records is slower, a first answer by half.
+    It records classes and compiles kernels, with the lowest priority. Not in the session itself: a
+    Java that records is slower, a first answer by half.
     """
     there = _place()
     if there is not None and not there.exists():
@@ -67,20 +71,17 @@ def _begin() -> None:
         )
 
 
-def prepare() -> None:
-    """Compile kernels and record classes for later sessions."""
-    from sharelag.inputs.spark.daemon import use_kernels
-
+def prepare() -> bool:
+    """Record classes for later sessions; False where another process is at it, or has done it."""
     there = _place()
-    # Another process may be at it, or have done it.
     if there is None or there.exists() or any(there.parent.glob(_parts_of(there))):
-        return
+        return False
     _part(there).touch()
-    use_kernels()
     if record(*_QUESTION, there=there):
         for old in there.parent.glob(f"*-{_environment()}.jsa"):  # of another Spark or Java
             if old != there:
                 old.unlink()
+    return True
 
 
 def _environment() -> str:
