@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sharelag.whatif import Scenario
 from sharelag.whatif.comparison.intervals import Floats, Interval, mean_interval, ratio_interval
 from sharelag.whatif.search import Goal
 from tools.record.incidents.groups import ASSIGNORS, BACKLOG, DEFAULTS, GOALS, GROUPS, TUNED, kept
@@ -24,7 +25,7 @@ _Runs = Sequence[Mapping[str, float | None]]
 
 def table() -> str:
     """Return the part of the page that is made."""
-    return "\n".join((*_assignors(), *(("", *_tuned()) if "played" in kept("tuned") else ())))
+    return "\n".join((*_assignors(), "", *_tuned()))
 
 
 def _assignors() -> Iterator[str]:
@@ -54,7 +55,7 @@ def _assignors() -> Iterator[str]:
 def _tuned() -> Iterator[str]:
     known = kept("tuned")
     each = [known[group.name] for group in GROUPS]
-    won = [_beats(one) for one in each]
+    won = [_beats(*pair) for pair in zip(GROUPS, each, strict=True)]
     played = min(len(one["live"][name]) for one in each for name in (DEFAULTS, TUNED))
     yield "## Settings of the tuner"
     yield ""
@@ -92,7 +93,7 @@ def _tuned() -> Iterator[str]:
     yield _machine(known, each)
 
 
-def _members(group: Any, one: Mapping[str, Any], name: str) -> int:
+def _members(group: Scenario, one: Mapping[str, Any], name: str) -> int:
     now = len(group.each_member())
     return int(one["changed"].get("members", now)) if name == TUNED else now
 
@@ -105,10 +106,9 @@ def _missed(runs: _Runs) -> float:
     )
 
 
-def _beats(one: Mapping[str, Any]) -> bool:
+def _beats(group: Scenario, one: Mapping[str, Any]) -> bool:
     """Whether tuned settings were better live."""
     tuned, usual = (_missed(one["live"][name]) for name in (TUNED, DEFAULTS))
-    group = next(group for group in GROUPS if kept("tuned")[group.name] == one)
     fewer = _members(group, one, TUNED) < _members(group, one, DEFAULTS)
     return tuned < usual or (tuned == usual and fewer)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -161,20 +161,19 @@ def _measures(lag: Any, age: Any, deliveries: int, redeliveries: int) -> dict[st
     }
 
 
-def foretell() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Simulate both comparisons; the tuner looks for settings first."""
-    each = {name: replace(BACKLOG, assignor=name) for name in ASSIGNORS}
-    yield "assignors", {BACKLOG.name: {"foretold": _simulated(each)}}
-    if (FOLDER / "tuned.json").exists():
-        return
-    found: dict[str, Any] = {}
+def foretell(kind: str) -> dict[str, Any]:
+    """Simulate what will be played; the tuner looks for settings first."""
+    if kind == "assignors":
+        each = {name: replace(BACKLOG, assignor=name) for name in ASSIGNORS}
+        return {BACKLOG.name: {"foretold": _simulated(each)}}
+    found = {}
     for group in GROUPS:
         ranges = {"members": (1, 12), "renew": False}  # nobody plays renewals with real consumers
         tuned = tune(group, GOALS, ranges=ranges, trials=32, margins=False)
         both = {DEFAULTS: group, TUNED: turn(group, tuned.changed)}
         found[group.name] = {"changed": dict(tuned.changed), "foretold": _simulated(both)}
         print(group.name, tuned.verdict(), flush=True)
-    yield "tuned", found
+    return found
 
 
 def _simulated(variants: Mapping[str, Scenario]) -> dict[str, list[dict[str, float | None]]]:
@@ -236,13 +235,11 @@ def main() -> None:
     parser.add_argument("what", choices=("foretell", "play"))
     parser.add_argument("kind", nargs="?", choices=tuple(RUNS))
     options = parser.parse_args()
-    if options.what == "play":
-        for kind in [options.kind] if options.kind else RUNS:
+    for kind in [options.kind] if options.kind else RUNS:
+        if options.what == "play":
             play_all(kind)
-        return
-    for kind, known in foretell():
-        if not (FOLDER / f"{kind}.json").exists():
-            _keep(kind, known)
+        elif not (FOLDER / f"{kind}.json").exists():
+            _keep(kind, foretell(kind))
 
 
 if __name__ == "__main__":
