@@ -171,8 +171,8 @@ _FIRST = (NO, UNKNOWN, YES)
 
 #: They read all that causes are found by.
 _EVIDENCE = (
-    *("explain", "progress", "imbalance", "check", "report", "capture", "export", "simulate"),
-    *("plan-reset --simulate", "plan-delete", "history --events", "dlq", "mcp"),
+    *("explain", "progress", "forecasts", "imbalance", "check", "report", "capture", "export"),
+    *("simulate", "plan-reset --simulate", "plan-delete", "history --events", "dlq", "mcp"),
 )
 _OF_GROUPS = ("capture", "groups", "members", "decode")
 _WITHOUT_GROUPS = (*(one for one in _EVIDENCE if one not in _OF_GROUPS), "plan-reset")

@@ -384,6 +384,15 @@ def progress(live: Live) -> None:
         assert (row["age_ms"] == 0) == (theirs == 0), key
 
 
+@check("forecasts")
+def forecasts(live: Live) -> None:
+    rows = live.rows("forecasts", "--ledger", str(live.folder / "ledger"))
+    lags = {key: row["lag"] for key, row in live.kafka.offsets.items() if row["lag"]}
+    found = {(row["group_id"], row["topic"], row["partition"]): row for row in rows}
+    assert found
+    assert all(row["effective_lag"] == lags[key] for key, row in found.items())
+
+
 @check("imbalance")
 def imbalance(live: Live) -> None:
     rows = live.rows("imbalance", "--by", "broker", "--group", STEADY)

@@ -79,7 +79,10 @@ def test_an_example_is_understood(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in NOT_RUN])
-def test_an_example_of_the_demo_answers(name: str) -> None:
+def test_an_example_of_the_demo_answers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     answer = sharelag(*shlex.split(EXAMPLES[name])[1:])
     assert answer.returncode == 0, answer.stderr
     assert len(answer.stdout.splitlines()) > 1

@@ -43,6 +43,7 @@ PRINTED = {
     "history-every": ["history", "--every", "10s"],
     "explain": ["explain"],
     "progress": ["progress"],
+    "forecasts": ["forecasts", "--ledger", "ledger"],
     "imbalance": ["imbalance"],
     "imbalance-verdict": ["imbalance", "--verdict"],
     "reconcile": ["reconcile"],
@@ -82,6 +83,11 @@ PRINTED = {
 }  # fmt: skip
 #: What needs no input.
 ALONE = {"metrics", "--consumer-config", "--scenario", "--rights"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(autouse=True)
