@@ -34,7 +34,7 @@ BEGIN, END = "<!-- table: python -m tools.forecasts_page -->", "<!-- end of tabl
 SECOND, MINUTE, MS = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=1)
 HORIZON, EVERY = MINUTE, 30 * SECOND
 #: Groups that are simulated for the page, each for so long.
-SIMULATED = 8
+SIMULATED = 16
 _LASTS = 10 * MINUTE
 
 

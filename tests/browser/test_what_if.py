@@ -139,7 +139,7 @@ def test_by_keys_alone_from_now_to_a_decision_in_under_a_minute(lab: Lab, browse
     page.keyboard.press("Enter")
     verdict = board.locator(".sl-verdict")
     # Both, as they differ by seconds.
-    found = re.compile("All-to-all and lag-aware-sticky with 9 members clear the lag: .* 7m 4")
+    found = re.compile("all-to-all and lag-aware-sticky with 9 members clear the lag: .* 7m 4")
     expect(verdict).to_contain_text(found, timeout=300_000)
     expect(verdict).to_contain_text("the group as it is (simple, 3 members): not drained within")
     said = page.get_by_text(re.compile(r"process \d+")).first.inner_text().strip()
