@@ -367,7 +367,7 @@ def projected_curve(
 # ---- assignors by members ------------------------------------------------------------------------
 
 #: Lines of a row, each of 26 pixels: what it says, and as much between two rows.
-_CELL_LINES = 2
+_CELL_LINES = 3
 
 
 def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
@@ -388,8 +388,11 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     assignors = list(dict.fromkeys(row["assignor"] for row in rows))
     members = list(dict.fromkeys(row["members"] for row in rows))
     places = [(members.index(row["members"]), assignors.index(row["assignor"])) for row in rows]
-    told = [(drain_words(row), " · ".join(costs_in_words(row))) for row in rows]
-    shown = [f"<b>{text.escaped(first)}</b><br>{text.escaped(second)}" for first, second in told]
+    told = [(drain_words(row), *costs_in_words(row)) for row in rows]
+    shown = [
+        "<br>".join([f"<b>{text.escaped(first)}</b>", *map(text.escaped, more)])
+        for first, *more in told
+    ]
     words = plotly().Scatter(
         x=[across for across, _ in places],
         y=[down for _, down in places],

@@ -83,7 +83,7 @@ def test_owners_are_joined(ran: NotebookNode) -> None:
 
 
 def test_the_plan_has_the_steps_that_the_text_names(ran: NotebookNode) -> None:
-    steps = re.findall(r"[A-Z]\w+", shown(ran, "lag.explain").partition("\n")[2])
+    steps = re.findall(r"[A-Z]\w+", shown(ran, ".explain(").partition("\n")[2])
     assert [step for step in steps if step != "AdaptiveSparkPlan"] == [
         *("MapInArrow", "Project"),  # decoding, replay and terms of lag; the offsets beside
         "Exchange",  # the records, as bytes
