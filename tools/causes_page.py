@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from sharelag.metrics import causes
+from tools.page import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 BEGIN, END = "<!-- causes: python tools/causes_page.py -->", "<!-- end of causes -->"
@@ -25,9 +26,7 @@ def table() -> str:
 
 def page(text: str) -> str:
     """Return the page with its table as it has to be."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return with_part(text, BEGIN, END, table())
 
 
 def main() -> int:

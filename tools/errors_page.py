@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sharelag.model.kafka_errors import ANSWERS, ERRORS, Kind
+from tools.page import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "errors.md"
 BEGIN, END = "<!-- tables: python -m tools.errors_page -->", "<!-- end of tables -->"
@@ -36,9 +37,7 @@ def _lines() -> Iterator[str]:
 
 def written(page: str) -> str:
     """Return the page with the tables of today."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"
+    return with_part(page, BEGIN, END, tables())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from sharelag.whatif import simulate
 from sharelag.whatif.scenario import Burst, Fault, Member, Producer, Scenario, Service, Topic
 from sharelag.workbench import Workbench
 from sharelag.workbench.questions.forecasts import read_ledger
+from tools.page import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "forecasts.md"
 BEGIN, END = "<!-- table: python -m tools.forecasts_page -->", "<!-- end of table -->"
@@ -49,12 +50,10 @@ class History(NamedTuple):
 def main() -> None:
     """Make forecasts in all histories, and write the table of the page."""
     ledgers = {
-        "recorded shop": make_forecasts([recorded()]),
-        "simulated groups": make_forecasts(map(simulated, range(SIMULATED))),
+        "recorded shop": make_forecasts([open_recorded()]),
+        "simulated groups": make_forecasts(map(simulate_group, range(SIMULATED))),
     }
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n{table(ledgers)}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(with_part(PAGE.read_text("utf-8"), BEGIN, END, table(ledgers)), "utf-8")
 
 
 def make_forecasts(histories: Iterable[History]) -> pa.Table:
@@ -68,14 +67,14 @@ def make_forecasts(histories: Iterable[History]) -> pa.Table:
         return read_ledger(folder)
 
 
-def recorded() -> History:
+def open_recorded() -> History:
     """Return the recorded shop."""
     with sharelag.open(engine="local") as bench:
         first, last = bench.reading.counted.first, bench.evidence().as_of
     return History("recorded shop", partial(sharelag.open, engine="local"), _moments(first, last))
 
 
-def simulated(seed: int) -> History:
+def simulate_group(seed: int) -> History:
     """Return a simulated group."""
     scenario = draw_scenario(Random(seed))  # noqa: S311
     result = simulate(scenario, seed)

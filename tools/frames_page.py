@@ -13,6 +13,7 @@ from pathlib import Path
 from sharelag.engine.spark.tables import TABLES
 from sharelag.schemas import spark_schema
 from sharelag.tables.table import Table
+from tools.page import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "frames.md"
 BEGIN, END = "<!-- tables: python tools/frames_page.py -->", "<!-- end of tables -->"
@@ -29,10 +30,8 @@ def section(table: Table) -> Iterator[str]:
 
 def page(text: str) -> str:
     """Return the page with its tables as they have to be."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
     made = "\n\n".join("\n".join(section(table)) for table in TABLES.values())
-    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
+    return with_part(text, BEGIN, END, made)
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from sharelag.whatif import Scenario
 from sharelag.whatif.comparison.intervals import Floats, Interval, mean_interval, ratio_interval
 from sharelag.whatif.search import Goal
+from tools.page import with_part
 from tools.record.incidents.groups import ASSIGNORS, BACKLOG, DEFAULTS, GOALS, GROUPS, TUNED, kept
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "live.md"
@@ -138,9 +139,7 @@ def _machine(known: Mapping[str, Any], each: Sequence[Mapping[str, Any]]) -> str
 
 def main() -> None:
     """Bring the page up to date."""
-    text = PAGE.read_text()
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}")
+    PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, table()))
 
 
 if __name__ == "__main__":

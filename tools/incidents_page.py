@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tools.page import with_part
 from tools.record.incidents.judge import FOLDER, WITHIN, Judged, Outcome, judged, told
 from tools.record.incidents.table import incidents
 
@@ -87,10 +88,8 @@ def _seconds(one: Outcome) -> str:
 
 def main() -> None:
     """Bring the page up to date."""
-    text = PAGE.read_text()
     made = table(judged(one, FOLDER / name) for name, one in incidents().items())
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{after}")
+    PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, made))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sharelag.model.kafka_commands import SHARE_GROUPS, check_command
+from tools.page import with_part
 from tools.releases import RELEASES, Release
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "kafka.md"
@@ -367,9 +368,7 @@ def _lines() -> Iterator[str]:
 
 def written(page: str) -> str:
     """Return the page with the tables of today."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"
+    return with_part(page, BEGIN, END, tables())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.page import with_part
+
 _ROOT = Path(__file__).resolve().parent.parent
 PAGE, KEPT = _ROOT / "docs" / "reliability.md", _ROOT / "docs" / "reliability.json"
 WRITTEN = _ROOT / "out" / "reliability.json"
@@ -116,9 +118,7 @@ def _at_most(value: float, what: str) -> str:
 
 def written(page: str, kept: Mapping[str, Any]) -> str:
     """Return the page with the tables of what was kept."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables(kept)}\n{END}{after}"
+    return with_part(page, BEGIN, END, tables(kept))
 
 
 def with_new(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.page import with_part
+
 _ROOT = Path(__file__).resolve().parent.parent
 PAGE, KEPT = _ROOT / "docs" / "frames.md", _ROOT / "docs" / "ways.json"
 WRITTEN = _ROOT / "out" / "ways.json"
@@ -64,9 +66,7 @@ def with_new(before: Iterable[Seen], new: Iterable[Seen]) -> list[Seen]:
 
 def written(page: str, kept: Sequence[Seen]) -> str:
     """Return the page with the table of what was kept."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table(kept)}\n\n{END}{after}"
+    return with_part(page, BEGIN, END, table(kept))
 
 
 def main() -> None:

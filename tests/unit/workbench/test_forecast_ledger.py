@@ -107,9 +107,10 @@ def test_sentences_say_what_is_shown_and_why_not() -> None:
 @pytest.mark.exhaustive
 def test_a_thousand_forecasts_come_true_as_often_as_they_say() -> None:
     """Recorded and simulated histories; each forecast knows nothing later than its moment."""
-    histories = map(forecasts_page.simulated, range(forecasts_page.SIMULATED))
+    histories = map(forecasts_page.simulate_group, range(forecasts_page.SIMULATED))
     ledgers = [
-        forecasts_page.make_forecasts(some) for some in ([forecasts_page.recorded()], histories)
+        forecasts_page.make_forecasts(some)
+        for some in ([forecasts_page.open_recorded()], histories)
     ]
     kept = pa.concat_tables(ledgers)
     assert len(kept) - kept.column("actual_ms").null_count >= 1000
