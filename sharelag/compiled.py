@@ -151,7 +151,7 @@ def without_numba() -> Iterator[None]:
     """Let what is imported meanwhile believe that numba is not installed; no kernel is compiled."""
     with _lock:
         loaded = sys.modules.get("numba")
-        sys.modules["numba"] = None  # type: ignore[assignment]
+        sys.modules["numba"] = None  # type: ignore[assignment]  # which fails its imports
         try:
             yield
         finally:

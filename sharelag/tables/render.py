@@ -106,14 +106,14 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
         for name, spans in result.spans.items()
     }
 
-    def marked(number: int, name: str, cell: Cell) -> Cell:
+    def mark(number: int, name: str, cell: Cell) -> Cell:
         span = result.spans[name][number] if name in reach else None
         bar = tuple(round(end / reach[name], 3) for end in span or ())
         return replace(cell, is_best=(number, name) in result.best, bar=bar)
 
     rows = tuple(
         tuple(
-            marked(number, name, _cell(row, name, is_number))
+            mark(number, name, _cell(row, name, is_number))
             for name, is_number in zip(names, numbers, strict=True)
         )
         for number, row in enumerate(plain_rows(table))

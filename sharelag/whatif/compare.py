@@ -441,7 +441,7 @@ class Comparison(Displayable):
 
     @cached_property
     def _won(self) -> dict[str, dict[str, list[str]]]:
-        """What `_wins` has found, by measure."""
+        """The variants that each is better than, by measure: kept by `_wins`."""
         return {}
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import gcd
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -143,12 +143,16 @@ def deaths(
     found: list[Member] = []
     faults: list[Fault] = []
     came_back: set[Record] = set()
-    lock_ms = settings.limits.lock_duration_ms
+    # How soon records come back from a member that ended, and from one that stopped.
+    ways: tuple[tuple[Literal["crash", "hang"], int], ...] = (
+        ("crash", 0),
+        ("hang", settings.limits.lock_duration_ms),
+    )
     for one in members:
         if one.leave_ms is not None:
             last_heard = one.leave_ms - settings.session_timeout_ms
             within = settings.heartbeat_interval_ms + one.max_poll_records * work_ms
-            for kind, later in (("crash", 0), ("hang", lock_ms)):
+            for kind, later in ways:
                 mine = {
                     record: known.first_ms - begin - later
                     for record, known in back.items()
@@ -157,7 +161,7 @@ def deaths(
                 }
                 if mine and last_heard > 0:
                     at = max(min(mine.values()), 0)
-                    faults.append(Fault(at, kind, one.name))  # type: ignore[arg-type]
+                    faults.append(Fault(at, kind, one.name))
                     came_back |= mine.keys()
                     how = "ended" if kind == "crash" else "stopped"
                     assumed.append(

@@ -25,7 +25,7 @@ from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, moment, percent, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
-from sharelag.whatif.comparison.intervals import Interval
+from sharelag.whatif.comparison.intervals import Interval, half_width
 from sharelag.whatif.past import HAPPENED, Past
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
@@ -134,13 +134,14 @@ class Otherwise(Displayable):
         times = happened.column("time_ms").to_numpy()[known]
         simulated = np.interp(times, curve.column("time_ms").to_numpy(), _floats(curve, "lag"))
         off = simulated - lag[known]
+        drained = self.drained_ms
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
         return Explained(
             mean,
             mean / highest if highest else None,
             float(off[-1]),
             int(known.sum()),
-            self._drains(AS_IT_WAS).mean() - drained if (drained := self.drained_ms) else None,
+            None if drained is None else self._drains(AS_IT_WAS).mean() - drained,
         )
 
     @cached_property
@@ -231,11 +232,8 @@ class Otherwise(Displayable):
             return Interval(None)
         if len(values) < 2 or off is None or np.isnan(off):
             return Interval(mean)
-        from scipy import stats
-
-        level = self.comparison.confidence
-        half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1)
-        half = float(half) * (1 + 1 / len(values)) ** 0.5 + abs(off)
+        half = half_width(values, self.comparison.confidence)  # of the mean
+        half = float(half) * (len(values) + 1) ** 0.5 + abs(off)
         return Interval(mean, max(mean - half, 0.0), mean + half)
 
     def _drains(self, name: str) -> Any:

@@ -225,8 +225,8 @@ def test_what_a_failed_job_has_recorded_is_removed(
     """As if Java had written the classes of a job that failed, which may be too few."""
     monkeypatch.setattr(java, "archive", lambda: tmp_path / "spark.jsa")
     writes = (
-        "import os, sys; "
-        "sys.exit(open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').write('all') * 0 or 1)"
+        "import os, sys; part = os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0]; "
+        "sys.exit(open(part, 'w').write('all') * 0 or 1)"
     )
     monkeypatch.setattr(java, "_COMMAND", writes)
     assert java.record("lag") is None

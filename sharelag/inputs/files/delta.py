@@ -8,7 +8,7 @@ from datetime import timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -41,18 +41,9 @@ def replace_table(place: Path | str, table: pa.Table, name: str, about: Mapping[
 
     ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
     """
-    from deltalake import CommitProperties, write_deltalake
-
-    with translate_errors(f"cannot write to {place}"):
-        write_deltalake(
-            str(place),
-            _in_microseconds(table),
-            mode="overwrite",
-            schema_mode="overwrite",  # an older version may have written another schema
-            name=name,
-            configuration=_SETTINGS,
-            commit_properties=CommitProperties(custom_metadata=dict(about)),
-        )
+    # An older version may have written another schema.
+    how = {"mode": "overwrite", "schema_mode": "overwrite", "configuration": _SETTINGS}
+    _write(place, table, name, about, how)
 
 
 def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:
@@ -60,15 +51,18 @@ def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[st
 
     ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
     """
+    _write(place, table, name, about, {"mode": "append"})
+
+
+def _write(
+    place: Path | str, table: pa.Table, name: str, about: Mapping[str, str], how: dict[str, Any]
+) -> None:
     from deltalake import CommitProperties, write_deltalake
 
+    commit = CommitProperties(custom_metadata=dict(about))
     with translate_errors(f"cannot write to {place}"):
         write_deltalake(
-            str(place),
-            _in_microseconds(table),
-            mode="append",
-            name=name,
-            commit_properties=CommitProperties(custom_metadata=dict(about)),
+            str(place), _in_microseconds(table), name=name, commit_properties=commit, **how
         )
 
 

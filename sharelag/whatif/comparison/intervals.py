@@ -43,11 +43,11 @@ def mean_interval(values: Floats, level: float) -> Interval:
         return Interval(mean)
     if np.ptp(values) <= _ROUNDING * np.abs(values).max():
         return Interval(mean, mean, mean)
-    half = float(_half_width(values, level))
+    half = float(half_width(values, level))
     return Interval(mean, mean - half, mean + half)
 
 
-def _half_width(values: Floats, level: float) -> Floats:
+def half_width(values: Floats, level: float) -> Floats:
     """Return half of the interval of a mean, or of each column's."""
     from scipy.special import stdtrit  # takes a while to load, and only this needs it
 
@@ -67,7 +67,7 @@ def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats
     mean = values.mean(axis=0)
     if len(values) < 2:
         return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    half = _half_width(values, level)
+    half = half_width(values, level)
     same = np.ptp(values, axis=0) <= _ROUNDING * np.abs(values).max(axis=0)
     half = np.where(same, 0.0, half)
     return mean, mean - half, mean + half

@@ -47,7 +47,7 @@ def _row_from(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
 
 @part
 def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
-    """Whether an offset had no record after so many compactions."""
+    """Whether the record of an offset was gone after a number of compactions."""
     low = _row_from(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
     at = a[p + MISSING_AT] + low * MISS
     return bool(
@@ -148,7 +148,7 @@ def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
 
 @part
 def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any:
-    """What a member says of an offset, which may have no record; of one it holds nothing yet."""
+    """Return how a member acknowledges an offset: as a gap, and not at all while it is held."""
     if a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]):
         return GAP
     type_ = type_of(a, m, p, attempt, offset)
@@ -204,7 +204,7 @@ def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
 
 @part
 def _trouble(a: Any, p: Any, first: Any, last: Any) -> Any:
-    """What is wrong with offsets that are to be acknowledged by any member; 0: nothing."""
+    """Return the error of offsets that no member can acknowledge; 0: none."""
     known = floor(a, p, first) >= 0 or (first < a[p + START] and floor(a, p, a[p + START]) >= 0)
     if not known:
         return NOT_IN_FLIGHT
@@ -219,7 +219,7 @@ def _is_members(a: Any, at: Any, member: Any) -> bool:
 
 @part
 def check_rows(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
-    """What is wrong with what rows are about; 0: all of it is the member's."""
+    """Return the error of rows that the member cannot acknowledge; 0: none."""
     for row in range(begin, end):
         at = ask + ASK_HEAD + row * ROW
         last, offset = a[at + R_LAST], max(a[at + R_FIRST], a[p + START])

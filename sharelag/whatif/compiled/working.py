@@ -73,7 +73,7 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
 
 @part
 def may_crash(a: Any, slot: Any) -> bool:
-    """Whether a record lets the process crash in this delivery."""
+    """Whether the member's process crashes at a record of this delivery."""
     for entry in range(a[slot + ENTRIES]):
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p = a[at + E_PLACE]
