@@ -46,19 +46,7 @@ _SIDES = {
 
 
 def compared_records(comparison: Comparison, measure: str) -> pa.Table:
-    """Return how far each variant is from the baseline, by one measure.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    measure : str
-        A key of `sharelag.whatif.comparison.tables.MEASURED`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `COMPARED`.
-    """
+    """Return how far each variant is from the baseline by one of `MEASURED`, as `COMPARED`."""
     found = comparison.differences
     found = found.filter(pc.equal(found.column("measure"), measure))
     seeds = pc.count_distinct(comparison.runs.column("seed")).as_py()

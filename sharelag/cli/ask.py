@@ -63,14 +63,8 @@ class Answered:
 def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
     """Ask one of `sharelag.workbench.ask.QUESTIONS` of what a command's options name.
 
-    ``options`` are those for an input, a choice and an engine; ``given`` the question's own.
-
-    Raises
-    ------
-    InputError
-        Nothing was found, or not what was chosen.
-    NoLeaderError
-        The answer is sums, and something is missing in them.
+    ``options`` are those for an input, a choice and an engine; ``given`` the question's own. Sums
+    in which something is missing are a `NoLeaderError`.
     """
     from sharelag.workbench.ask import find_question
 

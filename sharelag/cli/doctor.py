@@ -135,14 +135,10 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
 
 
 def checks(config: ClientConfig | None = None, kafka_version: str | None = None) -> Iterator[Check]:
-    """Look at this machine and, with a configuration, at its cluster.
+    """Yield what is found of this machine and, with a configuration, of its cluster.
 
-    Without ``kafka_version`` its known defects are those of the release that a broker tells.
-
-    Yields
-    ------
-    Check
-        As soon as each is known; a check that fails ends only those that need it.
+    Without ``kafka_version`` its known defects are those of the release that a broker tells. Each
+    check comes as soon as it is known; one that fails ends only those that need it.
     """
     java = _java()
     if java.verdict == "fail" and not _needs_java():

@@ -171,14 +171,7 @@ def note(unknown: Iterable[str]) -> None:
 def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     """Print on standard error how many rows an answer has, their lag, and where it is from.
 
-    Parameters
-    ----------
-    answer : Result or Answer
-    source : Input
-    as_of : str, optional
-        The moment as it was given.
-    unit : str
-        What a row is; empty: rows are not counted.
+    ``as_of`` is the moment as it was given; ``unit`` is what a row is; empty: rows are not counted.
     """
     import pyarrow.compute as pc
 

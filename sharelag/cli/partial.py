@@ -27,12 +27,8 @@ PARTIAL = 3
 def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
     """Ask an input; if some state partitions stay silent, ask again without them.
 
-    Returns the answer, and the input that it is of; see `silent_in`.
-
-    Raises
-    ------
-    NoLeaderError
-        No state partition could be read, or another topic is silent.
+    Returns the answer, and the input that it is of; see `silent_in`. It is a `NoLeaderError` if no
+    state partition could be read, or another topic is silent.
     """
     while True:
         try:
@@ -88,13 +84,7 @@ def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str
 
 
 def require_whole(lacks: Sequence[str]) -> None:
-    """Refuse a sum where something is missing that belongs to it.
-
-    Raises
-    ------
-    NoLeaderError
-        Something is.
-    """
+    """Refuse a sum where something is missing that belongs to it."""
     if lacks:
         raise NoLeaderError(
             f"the sum lacks {' and '.join(lacks)}: give all records of the state topic, or leave "

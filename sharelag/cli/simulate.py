@@ -139,13 +139,7 @@ def simulate(output: str, **options: Any) -> int:
 def _require_an_end(
     scenario: Scenario, tried: Mapping[str, Scenario], options: dict[str, Any]
 ) -> None:
-    """Refuse simulations that would take hours.
-
-    Raises
-    ------
-    InputError
-        With what makes it less.
-    """
+    """Refuse simulations that would take hours, with what makes it less."""
     from sharelag.errors import InputError
     from sharelag.whatif.horizon import size
 

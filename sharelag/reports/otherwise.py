@@ -25,10 +25,7 @@ def otherwise(
 ) -> Tried:
     """Simulate the group with the largest lag over the time of a report, as it was and otherwise.
 
-    Returns
-    -------
-    Otherwise or str
-        A sentence where no members are given, or the past cannot be simulated.
+    It is a sentence where no members are given, or the past cannot be simulated.
     """
     if not members:
         return (

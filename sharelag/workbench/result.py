@@ -34,16 +34,9 @@ def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any
 def chart(name: str, *about: Any, **looks: Any) -> Draw:
     """Return a function that draws a chart of `sharelag.charts` in a theme.
 
-    Nothing is imported or read before it is drawn.
-
-    Parameters
-    ----------
-    name : str
-        Of ``NAME_records`` and ``NAME_figure``.
-    *about
-        What the records are of: tables, or functions that read them.
-    **looks
-        What the figure takes beside them, or functions that read it.
+    Nothing is imported or read before it is drawn: ``name`` is that of ``NAME_records`` and
+    ``NAME_figure``, ``about`` are the tables that the records are of, and ``looks`` what the figure
+    takes beside them, or functions that read these.
     """
 
     def draw(theme: str) -> Any:

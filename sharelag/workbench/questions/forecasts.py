@@ -116,13 +116,7 @@ def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
 
 
 def read_ledger(place: str) -> pa.Table:
-    """Return the forecasts in a ledger, as `FORECASTS`, each once; none where there is no ledger.
-
-    Raises
-    ------
-    InputError
-        It is another table, or cannot be read.
-    """
+    """Return the forecasts in a ledger, as `FORECASTS`, each once; none without a ledger."""
     found = open_table(place)
     if found is None:
         return schemas.FORECASTS.empty_table()

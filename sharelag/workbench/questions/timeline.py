@@ -154,13 +154,7 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
-    """Return the moments of a timeline, ascending, the last of them that of the reading.
-
-    Raises
-    ------
-    InputError
-        When there would be more than `MOST_MOMENTS`.
-    """
+    """Return at most `MOST_MOMENTS` moments, ascending, the last of them that of the reading."""
     first = since or begun.counted.first
     requested = (
         None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
