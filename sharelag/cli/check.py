@@ -23,7 +23,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
-from sharelag.cli.output import one_line, read_by, start, write
+from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import Asked
 from sharelag.tables import views
@@ -113,19 +113,18 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
     from sharelag.monitoring.checks.judge import CODES
     from sharelag.monitoring.checks.judge import check as judge
     from sharelag.monitoring.checks.rules import read_rules
-    from sharelag.tables.lines import lines, plain_rows
 
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         found = judge(read, rules, start(engine, source), moment, choice, over)
-    rows = plain_rows(found.table)
+    rows = plain(found.table)
     if output == "json":
-        write(lines(rows, "json"))
+        print_rows(rows, "json")
     else:
         write([_heading(found.level, rows)])
         shown = [_placed(row) for row in rows if row["level"] != "ok" or row["due"]]
-        write(lines(shown, "human", views.CHECKS.without("partition").columns))
+        print_rows(shown, "human", views.CHECKS.without("partition").columns)
     said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
     read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]

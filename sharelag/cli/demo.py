@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sharelag.cli.options import VERBOSE, command, engine_option, with_options
-from sharelag.cli.output import read_by, start, write
+from sharelag.cli.output import print_rows, read_by, start, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import DEMO, folder_of
@@ -61,13 +61,12 @@ def demo(out: Path, report: bool, engine: str) -> None:
 
 def _groups(source: CaptureInput, engine: str) -> None:
     from sharelag.tables import views
-    from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench.bench import Workbench
 
     bench = Workbench(source=source, engine=engine, bars=False)
     answer = bench.overview()
     write([f"{answer.title}\n"])
-    write(lines(plain_rows(answer.table), "human", views.OVERVIEW_IN_SHORT.columns))
+    print_rows(answer.table, "human", views.OVERVIEW_IN_SHORT.columns)
     read_by(bench.evidence(), source)
 
 

@@ -51,12 +51,11 @@ def dlq(
     asked: dict[str, Any] = {"group": group, "queue": queue}
     if not redrive:
         return print_answer("dead_letters", output, options, unit="", statuses=statuses, **asked)
-    from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import terminal
 
     answered = ask("redrive", options, statuses=statuses, **asked)
     table = answered.result.table
-    answered.write(output, plain_rows(table), views.REDRIVE.without("command").columns)
+    answered.write(output, table, views.REDRIVE.without("command").columns)
     commands = [one for one in table.column("command").to_pylist() if one]
     if commands and output == "human":
         write(["", *map(terminal, commands)])

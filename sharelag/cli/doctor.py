@@ -22,7 +22,7 @@ from sharelag.cli.options import (
     config_of,
     names_cluster,
 )
-from sharelag.cli.output import note, write
+from sharelag.cli.output import note, plain, print_rows, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
@@ -116,20 +116,18 @@ def doctor(
 
 def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) -> int:
     from sharelag.metrics.rights import CONSUMERS, failing, failing_of_ours, grants
-    from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.views import RIGHTS
     from sharelag.workbench.rights import in_words
 
     table, unknown = found
-    rows = plain_rows(table)
+    rows = plain(table)
     if output == "human":  # what no command needs, people need not see
         rows = [row for row in rows if row["needed_by"] or row["used_by"]]
-    write(lines(rows, output, RIGHTS.without("grant").columns))
+    print_rows(rows, output, RIGHTS.without("grant").columns)
     if output == "human":
         commands = grants(table, of_consumers=is_somebody)
         write(["", *map(terminal, commands)] if commands else [])
-    for sentence in in_words(table, is_somebody):
-        tell(terminal(sentence))
+    tell(*in_words(table, is_somebody))
     note(unknown)
     return int(CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table)))
 

@@ -36,7 +36,6 @@ from sharelag.cli.partial import below_table
 )
 def explain(output: str, patience: timedelta | None, **options: Any) -> int | None:
     """Show why each group lags: causes with their evidence, the most severe first."""
-    from sharelag.tables.lines import plain_rows
     from sharelag.workbench.explained import summary_lines
 
     answered = ask("explain", options, patience=patience)
@@ -44,7 +43,7 @@ def explain(output: str, patience: timedelta | None, **options: Any) -> int | No
         write(summary_lines(answered.result.summaries))
         write(below_table(None, output, answered.result.lacks))
     else:
-        answered.write(output, plain_rows(answered.result.table), {})
+        answered.write(output, answered.result.table, {})
     return answered.note(output)
 
 

@@ -25,6 +25,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.output import plain
 from sharelag.cli.telling import tell
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 
@@ -100,10 +101,9 @@ def _lag(
 ) -> tuple[dict[Any, int | None], int | None]:
     """Print the lag, with its change since ``before``; return it by row, and the exit code."""
     from sharelag.tables.declared import heading_of
-    from sharelag.tables.lines import plain_rows
 
     answered = ask("lag", options, **asked)
-    rows, columns = plain_rows(answered.result.table), dict(answered.result.columns)
+    rows, columns = plain(answered.result.table), dict(answered.result.columns)
     now = {tuple(row.get(name) for name in _KEYS): row["lag"] for row in rows}
     if before is not None:
         for key, row in zip(now, rows, strict=True):

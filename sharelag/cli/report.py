@@ -21,7 +21,7 @@ from sharelag.cli.options import (
     properties_of,
     with_options,
 )
-from sharelag.cli.output import write
+from sharelag.cli.output import print_rows, write
 from sharelag.cli.partial import PARTIAL
 from sharelag.cli.telling import tell
 from sharelag.durations import typed
@@ -170,17 +170,16 @@ def list_(out: Path, output: str) -> None:
     from dataclasses import asdict
 
     from sharelag.reports import notebooks, store
-    from sharelag.tables.lines import lines
 
     if output == "human":
         known = [
             {"report": name, "about": about, "notebook": str(notebooks.notebook(name))}
             for name, about in notebooks.names().items()
         ]
-        write(lines(known, output))
+        print_rows(known, output)
         write([""])
     rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in store.rows(out)]
-    write(lines(rows, output, views.REPORT_RUNS.columns if output == "human" else None))
+    print_rows(rows, output, views.REPORT_RUNS.columns)
 
 
 @report.command("index")

@@ -127,5 +127,4 @@ def decode(output: str, records: str, **options: Any) -> None:
     tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")
-    for sentence in drafted_types(types, choice.groups):
-        tell(sentence)
+    tell(*drafted_types(types, choice.groups))
