@@ -10,19 +10,10 @@ from typing import Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.examples import example_option
 from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    CHOICE,
-    HOW,
-    INPUT,
-    OVER,
-    choice_of,
-    moment_of,
-    output_option,
-    source_of,
-    with_options,
-)
+from sharelag.cli.options import choice_of, moment_of, source_of, with_options
 from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import Asked
@@ -93,16 +84,9 @@ def _tell(ctx: click.Context, reason: str) -> None:
 
 
 @click.command(cls=_Check)
-@click.option(
-    "--rules",
-    "rule_file",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="The rules, a YAML file.",
-)
+@option.path("--rules", "rule_file", required=True, metavar="FILE", help="The rules, a YAML file.")
 @example_option("rules.yaml", "an example of a rule file")
-@with_options(INPUT, CHOICE, output_option("human", "json"), HOW, OVER)
+@with_options(option.INPUT, option.CHOICE, option.output("human", "json"), option.HOW, option.OVER)
 def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 

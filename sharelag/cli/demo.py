@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sharelag.cli.options import VERBOSE, command, engine_option, with_options
+from sharelag.cli import options as option
+from sharelag.cli.options import VERBOSE, command, path, with_options
 from sharelag.cli.output import print_rows, read_by, start, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
@@ -31,9 +32,8 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 
 
 @command()
-@click.option(
+@path(
     "--out",
-    type=click.Path(path_type=Path),
     default=Path("out/demo"),
     show_default=True,
     metavar="DIR",
@@ -42,7 +42,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
 )
-@with_options(engine_option("auto", " Of the table: the report takes auto."), VERBOSE)
+@with_options(option.engine("auto", " Of the table: the report takes auto."), VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show how the share groups of a recorded cluster are, and why, the worst first.
 

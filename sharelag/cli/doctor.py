@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from sharelag.cli.options import (
-    CLUSTER,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    command,
-    config_of,
-    names_cluster,
-)
+from sharelag.cli import options as option
+from sharelag.cli.options import command, config_of, names_cluster
 from sharelag.cli.output import note, plain, print_rows, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
@@ -46,14 +39,14 @@ class Check(NamedTuple):
     advice: str = ""
 
 
-@command(CLUSTER, OUTPUT, TIMEOUT, VERBOSE)
+@command(option.CLUSTER, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
 @click.option(
     "--rights",
     is_flag=True,
     help="Show the rights that commands need on the cluster, and how to grant those missing.",
 )
-@click.option("--group", multiple=True, metavar="GROUP", help="For --rights; repeatable.")
-@click.option("--topic", multiple=True, metavar="TOPIC", help="For --rights; repeatable.")
+@option.repeated("--group", metavar="GROUP", help="For --rights; repeatable.")
+@option.repeated("--topic", metavar="TOPIC", help="For --rights; repeatable.")
 @click.option(
     "--principal",
     metavar="USER",

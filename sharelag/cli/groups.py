@@ -8,17 +8,9 @@ from typing import Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import print_answer
-from sharelag.cli.options import (
-    ANSWER,
-    CHOICE,
-    INPUT,
-    Order,
-    choice_of,
-    command,
-    order_options,
-    with_options,
-)
+from sharelag.cli.options import Order, choice_of, command, with_options
 from sharelag.cli.output import groups_in, note, plain, print_rows
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
@@ -39,15 +31,14 @@ _OF_INPUT = (
 )
 
 
-@command(INPUT, _PRINTED, CHOICE, ANSWER)
-@click.option(
+@command(option.INPUT, _PRINTED, option.CHOICE, option.ANSWER)
+@option.repeated(
     "--state",
     "states",
-    multiple=True,
     metavar="STATE",
     help="Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
 )
-@with_options(order_options("lag"))
+@with_options(option.order("lag"))
 def groups(
     output: str,
     states: tuple[str, ...],
@@ -88,7 +79,7 @@ def groups(
         )
 
 
-@command(INPUT, _PRINTED, CHOICE, ANSWER)
+@command(option.INPUT, _PRINTED, option.CHOICE, option.ANSWER)
 def members(output: str, kafka_output: Any, **options: Any) -> int | None:
     """Show the members of each group: client, host, rack, epoch, and assigned partitions."""
     from sharelag.tables import gaps
@@ -143,7 +134,7 @@ def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
         ) from error
 
 
-@command(INPUT, CHOICE, ANSWER, order_options("lag"))
+@command(option.INPUT, option.CHOICE, option.ANSWER, option.order("lag"))
 def brokers(output: str, sort: str | None, top: int | None, **options: Any) -> int | None:
     """Show which broker leads each share partition, and which brokers keep its state and group.
 

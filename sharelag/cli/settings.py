@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import open_bench
-from sharelag.cli.options import ANSWER, INPUT, NAMES, choice_of, command, names_cluster, source_of
+from sharelag.cli.options import choice_of, command, names_cluster, source_of
 from sharelag.cli.output import (
     groups_in,
     note_records,
@@ -37,11 +38,10 @@ _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
 _ANY_GROUP = "GROUP"
 
 
-@command(INPUT, NAMES, ANSWER)
-@click.option(
+@command(option.INPUT, option.NAMES, option.ANSWER)
+@option.repeated(
     "--set",
     "given",
-    multiple=True,
     metavar="NAME=VALUE",
     help="Check this value as if it were set; repeatable. Without an input, the other settings "
     "have Kafka's defaults.",
@@ -52,19 +52,13 @@ _ANY_GROUP = "GROUP"
     help="Judge by the settings of this version, such as 4.3.1. Without it by those of the input's "
     f"version, or of {NEWEST}; draft, without an input: KIP-932 while under discussion.",
 )
-@click.option(
+@option.path(
     "--consumer-config",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Check a consumer's properties file: what share consumers refuse or ignore. With an "
     "input, also against the settings of --group, or of the file's group.id.",
 )
-@click.option(
-    "--before",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Show only what differs from an earlier capture.",
-)
+@option.path("--before", metavar="DIR", help="Show only what differs from an earlier capture.")
 @click.option("--problems", is_flag=True, help="Show only settings with a problem.")
 def settings(
     output: str,
