@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from sharelag.errors import InputError, unknown_column, unknown_name
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
+from sharelag.tables.table import View as Columns
 from sharelag.tables.words import moment
 from sharelag.workbench.views import View, load_view
 
@@ -109,6 +110,32 @@ class Result:
     means: Mapping[str, str] = field(default_factory=dict)
     frame: Callable[[], DataFrame] | None = None
     session: Callable[[], SparkSession] | None = None
+
+    def answer(
+        self,
+        title: str,
+        table: pa.Table,
+        view: Columns,
+        order: str = "",
+        *,
+        notes: Iterable[str] = (),
+        unknown: Iterable[str] = (),
+        lacks: Iterable[str] = (),
+        **more: Any,
+    ) -> Result:
+        """Return an answer that says what this one says of where it comes from, and more."""
+        return replace(
+            self,
+            title=title,
+            table=table,
+            columns=view.columns,
+            means=view.means,
+            order=order,
+            notes=(*self.notes, *notes),
+            unknown=(*unknown, *self.unknown),
+            lacks=(*self.lacks, *lacks),
+            **more,
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows of ``table`` as pandas holds them."""

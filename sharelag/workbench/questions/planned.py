@@ -295,14 +295,8 @@ def _commands_in_words(
 def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
     """Return a plan as a result; empty notes are left out."""
     unknown = gaps.of_column(plan, "new_start_offset", "the new start offset")
-    return replace(
-        base,
-        title=title,
-        table=plan,
-        columns=views.RESET_PLAN.columns,
-        order="new_lag",
-        notes=tuple(note for note in notes if note),
-        unknown=unknown + base.unknown,
+    return replace(base, notes=()).answer(
+        title, plan, views.RESET_PLAN, "new_lag", notes=filter(None, notes), unknown=unknown
     )
 
 
