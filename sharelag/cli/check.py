@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.examples import example_option
-from sharelag.cli.once import Command
+from sharelag.cli.grouped import Command
 from sharelag.cli.options import choice_of, moment_of, source_of, with_options
 from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
@@ -21,6 +20,23 @@ from sharelag.tables import views
 from sharelag.tables.level import CHECKED
 
 _UNKNOWN = 3
+
+
+#: The examples that come with sharelag: in a wheel within the package, in a checkout where people
+#: look for data.
+_HERE = Path(__file__).resolve()
+_SHELVES = (_HERE.parents[1] / "examples", _HERE.parents[2] / "data" / "examples")
+
+
+def example(name: str) -> Path:
+    """Return the path of an example: a rule file, a Grafana dashboard, a KEDA ScaledObject."""
+    return next(shelf / name for shelf in _SHELVES if (shelf / name).is_file())
+
+
+def _print_example(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
+        click.echo(example("rules.yaml").read_text("utf-8"), nl=False)
+        ctx.exit()
 
 
 class _Check(Command):
@@ -85,7 +101,14 @@ def _tell(ctx: click.Context, reason: str) -> None:
 
 @click.command(cls=_Check)
 @option.path("--rules", "rule_file", required=True, metavar="FILE", help="The rules, a YAML file.")
-@example_option("rules.yaml", "an example of a rule file")
+@click.option(
+    "--example",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_example,
+    help="Print an example of a rule file, and exit.",
+)
 @with_options(option.INPUT, option.CHOICE, option.output("human", "json"), option.HOW, option.OVER)
 def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.

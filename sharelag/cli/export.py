@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.once import Group
+from sharelag.cli.grouped import Group
 from sharelag.cli.options import choice_of, command, moment_of, source_of, with_options
 from sharelag.cli.output import read_by, reading_of, start
 from sharelag.cli.telling import tell

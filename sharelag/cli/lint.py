@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from sharelag.cli.once import Command
+from sharelag.cli.grouped import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import print_rows, start_local
 from sharelag.cli.telling import tell

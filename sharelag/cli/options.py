@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sharelag.cli.once import Command
+from sharelag.cli.grouped import Command
 from sharelag.cli.telling import Asked
 from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError, meant

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.once import Command, Group
+from sharelag.cli.grouped import Command, Group
 from sharelag.cli.options import flag, properties_of, with_options
 from sharelag.cli.output import print_rows, write
 from sharelag.cli.partial import PARTIAL

@@ -374,7 +374,7 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
         )
     print_rows(found.rows, output, views.OTHERWISE.columns, found.for_people)
     if options["chart"] is not None:
-        from sharelag.charts.otherwise import otherwise_figure
+        from sharelag.charts import otherwise_figure
 
         otherwise_figure(found).write_html(options["chart"], include_plotlyjs=True)
     tell(*found.conditions(), found.verdict())
