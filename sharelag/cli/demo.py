@@ -68,12 +68,13 @@ def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
     from sharelag.workbench.bench import Workbench
 
     tell("reading the recorded cluster")
-    answer = Workbench(source=source, engine=engine, bars=False).overview()
+    bench = Workbench(source=source, engine=engine, bars=False)
+    answer, evidence = bench.overview(), bench.evidence()
     return {
         "headline": answer.title,
         "groups": plain_rows(answer.table),
-        "as_of": iso(answer.as_of),
-        "engine": answer.engine,
+        "as_of": iso(evidence.as_of),
+        "engine": evidence.engine,
         "unknown": answer.unknown,
     }
 
