@@ -71,8 +71,8 @@ def make_forecasts(
 ) -> pa.Table:
     """Make forecasts of every share partition with lag, as `sharelag.schemas.FORECASTS`.
 
-    ``progress`` and ``lag`` are of the moment ``as_of``, ``past`` the forecasts made before, each
-    once. Ages are forecast for ``horizon`` later, drains until then at most.
+    ``progress`` and ``lag`` describe the moment ``as_of``; ``past`` has the forecasts made before,
+    each once. Ages are forecast for ``horizon`` later, drains until then at most.
     """
     now, span, rows = milliseconds(as_of), horizon // _MS, as_table(progress)
     of_lag = beside(keys(rows, SHARE_PARTITION), lag, SHARE_PARTITION)

@@ -73,11 +73,11 @@ def archived_by_ttl(
 ) -> pa.RecordBatch:
     """Count unfinished offsets that are older than a TTL, by share partition, as `ARCHIVED`.
 
-    ``lag`` is that at ``as_of``, ``windows`` are of the same share partitions, since finished
-    offsets are not lag; ``past_offsets`` are of earlier moments, and with that of ``as_of - ttl``
-    the result is exact. Rows are in the order of the lag table; null where the effective lag is
-    unknown, and where a share partition has several states, so that it is unknown which of them the
-    lag belongs to. A TTL has to be positive.
+    ``lag`` describes the moment ``as_of``, and ``windows`` the same share partitions, since
+    finished offsets are not lag; ``past_offsets`` have earlier moments, and with that of ``as_of -
+    ttl`` the result is exact. Rows are in the order of the lag table; null where the effective lag
+    is unknown, and where a share partition has several states, so that it is unknown which of them
+    the lag belongs to. A TTL has to be positive.
     """
     if ttl <= timedelta():
         raise InputError(f"the record TTL must be positive, not {ttl}")

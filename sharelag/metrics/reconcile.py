@@ -61,8 +61,8 @@ def reconcile_arrow(
     """Return the lag of every share partition by five definitions, and why they differ.
 
     The result is `sharelag.schemas.RECONCILED`: one row per share partition of ``lag``, and one for
-    each that only Kafka ``described``; sorted by group, topic, partition. ``scanned`` is of the
-    same windows and offsets. The true lag of a read_uncommitted group excludes aborted records,
+    each that only Kafka ``described``; sorted by group, topic, partition. ``scanned`` belongs to
+    the same windows and offsets. The true lag of a read_uncommitted group excludes aborted records,
     although the group receives them; the difference has their number.
     """
     schemas.require(lag, schemas.LAG, "lag")

@@ -123,7 +123,11 @@ class Result:
         lacks: Iterable[str] = (),
         **more: Any,
     ) -> Result:
-        """Return an answer that says what this one says of where it comes from, and more."""
+        """Return an answer with a ``title``, a ``table`` in a ``view``, and an ``order``.
+
+        It comes from where this one does; ``notes``, ``unknown`` and ``lacks`` stand beside those
+        of this one, and ``more`` are its other attributes.
+        """
         return replace(
             self,
             title=title,

@@ -59,7 +59,7 @@ def rights_of(
     """Return which of the rights that commands need a cluster grants us, or somebody else.
 
     These are `sharelag.schemas.RIGHTS`, with sentences on what is not known. Without ``groups`` and
-    ``topics`` they are of those that the share state tells. A ``principal`` such as ``User:alice``
+    ``topics`` they cover those that the share state tells. A ``principal`` such as ``User:alice``
     is judged by the rules that the cluster lists. ``super_users`` are those of the brokers' setting
     ``super.users``, whose value they do not show: without it, and where it is set, what the rules
     do not allow is unknown, since it may be one of them.
