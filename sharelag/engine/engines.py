@@ -61,16 +61,8 @@ def read(
 ) -> Reading:
     """Begin a reading of an input; nothing is read before its first question.
 
-    Parameters
-    ----------
-    source : Input
-    engine : {"auto", "local", "spark"}
-    as_of : datetime, mapping of state partition to offset, or None
-    choice : Choice, optional
-    over : timedelta
-        The span before that moment which rates are of.
-    **quick
-        What the local engine should keep while it reads; see `sharelag.engine.local.QuickReading`.
+    ``quick`` is what the local engine should keep while it reads; see
+    `sharelag.engine.local.QuickReading`.
     """
     if choose(engine, source) == "spark":
         from sharelag.engine.spark.reading import SparkReading

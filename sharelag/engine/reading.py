@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 class Reading(Tables):
-    """Tables of an input as of one moment, and the questions that no table answers.
-
-    Parameters
-    ----------
-    source, as_of, choice, over
-        As for `sharelag.engine.tables.Tables`.
-    """
+    """Tables of an input as of one moment, and the questions that no table answers."""
 
     @property
     def evidence(self) -> Evidence:
@@ -140,58 +134,32 @@ class Reading(Tables):
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions, some of them at a time.
 
-        Parameters
-        ----------
-        each : callable
-            From `sharelag.schemas.HISTORY` to a batch or table.
-        schema : pyarrow.Schema
-            Schema of its result.
-        keys : pyarrow.Table, optional
-            ``group_id topic_id partition`` of the share partitions; default all.
+        ``each`` takes `sharelag.schemas.HISTORY`, and gives a batch or table of a schema; ``keys``
+        are the ``group_id topic_id partition`` of the share partitions, by default all.
         """
 
     @abstractmethod
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions, some of them at a time.
 
-        Parameters
-        ----------
-        each : callable
-            From `sharelag.schemas.RECORDS` to a batch or table.
-        schema : pyarrow.Schema
-            Schema of its result.
-        keys : pyarrow.Table
-            ``group_id topic_id partition`` of the share partitions.
+        ``each`` takes `sharelag.schemas.RECORDS`, and gives a batch or table of a schema; ``keys``
+        are the ``group_id topic_id partition`` of the share partitions.
         """
 
     @abstractmethod
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
         """Compare archived offsets of share partitions with the records of a dead-letter queue.
 
-        Parameters
-        ----------
-        asked : OfQueue
-        most : int
-            Rows that are returned at most, those first that need attention.
+        At most ``most`` rows are returned, those first that need attention.
         """
 
     @abstractmethod
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments, with all their runs.
 
-        Parameters
-        ----------
-        keys : pyarrow.Table
-            ``group_id topic_id partition`` of the share partitions.
-        moments : sequence of int, or int
-            Milliseconds, ascending; or a number: that many evenly spaced ones of the times at
-            which a record was written.
-
-        Returns
-        -------
-        pyarrow.Table
-            `sharelag.replay.state.WINDOWS_AT`, sorted by moment, group, topic id and
-            partition.
+        The moments are milliseconds, ascending, or a number: that many evenly spaced ones of the
+        times at which a record was written. The result is `sharelag.replay.state.WINDOWS_AT`,
+        sorted by moment, group, topic id and partition.
         """
 
     def close(self) -> None:

@@ -121,7 +121,7 @@ def named_input(
     timeout: float = TIMEOUT,
     spelled: Callable[[str], str] = str,
 ) -> Input:
-    """Open the one input that is named.
+    """Open the one input that is named; none, or more than one, is a ChoiceError.
 
     Parameters
     ----------
@@ -137,13 +137,6 @@ def named_input(
         Seconds to wait for brokers.
     spelled : callable
         How messages write the name of an option.
-
-    Raises
-    ------
-    ChoiceError
-        No input is named, or more than one.
-    ConfigError
-        A client setting is wrong.
     """
     places = {"capture": capture, "raw": raw, "segments": segments}
     given = [name for name, place in places.items() if place]

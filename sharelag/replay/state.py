@@ -173,14 +173,8 @@ def latest(
 ) -> pa.RecordBatch:
     """Return what is not superseded in a stream, with at most about twice that much in memory.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`, or those of its columns that replay reads.
-    schema : pyarrow.Schema
-        Schema of the result if the stream is empty.
-    thin : callable
-        Drops what is superseded in any subset of the records.
+    ``schema`` is that of the result if the stream is empty; ``thin`` drops what is superseded in
+    any subset of the records.
     """
     gathered: list[pa.RecordBatch] = []
     rows = kept = 0
@@ -236,21 +230,10 @@ _ORDER = [(name, "ascending") for name in ("as_of", "group_id", "topic_id", "par
 
 
 def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = None) -> pa.Table:
-    """Return what `replay_arrow` of the records up to each moment returns.
+    """Return what `replay_arrow` of the records up to each moment returns, as `WINDOWS_AT`.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order. Records without a timestamp are left out.
-    moments : int64[moments]
-        Milliseconds, ascending.
-    kafka_version : str or callable, optional
-        As for `replay_arrow`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `WINDOWS_AT`, sorted by moment, group, topic id, partition.
+    The moments are milliseconds, ascending. Records without a timestamp are left out. The rows are
+    sorted by moment, group, topic id, partition.
     """
     table = one_batch(records.filter(pc.is_valid(records.column("timestamp"))))
     if not table.num_rows or not len(moments):

@@ -98,6 +98,9 @@ class Missing(NamedTuple):
 def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missing | None:
     """Return which state partitions are missing, where the keys of the others leave no doubt.
 
+    None: nothing is missing, or that cannot be known. A share partition in a state partition where
+    Kafka would not put it leaves everything unknown.
+
     Parameters
     ----------
     states : pyarrow.RecordBatch or pyarrow.Table
@@ -106,12 +109,6 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
     folders : set of int, optional
         The state partitions that are there, also those without records. Without it any that has no
         share partition is missing, or has none: the latter only where it would be a rare chance.
-
-    Returns
-    -------
-    Missing or None
-        None: nothing is missing, or that cannot be known. A share partition in a state partition
-        where Kafka would not put it leaves everything unknown.
     """
     table = as_table(states)
     table = table.filter(pc.equal(table.column("record_topic"), STATE_TOPIC))

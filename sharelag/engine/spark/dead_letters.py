@@ -92,17 +92,8 @@ def ledger(
 ) -> DataFrame:
     """Compare archived offsets with letters, each share partition in one task.
 
-    Parameters
-    ----------
-    archived, found, lag : pyspark.sql.DataFrame
-        `sharelag.schemas.ARCHIVED_RUNS`, `COUNTED_LETTERS`, `sharelag.schemas.LAG`.
-    limits, now
-        As for `sharelag.metrics.dead_letters.ledger_arrow`.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        `sharelag.schemas.LEDGER`.
+    The tables are `sharelag.schemas.ARCHIVED_RUNS`, `COUNTED_LETTERS` and `LAG`; the result is
+    `LEDGER`.
     """
     tables = {"archived": archived, "letters": found, "lag": lag}
     columns = {"archived": ARCHIVED_RUNS, "letters": COUNTED_LETTERS, "lag": schemas.LAG}

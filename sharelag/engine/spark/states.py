@@ -122,13 +122,8 @@ def histories(mine: TaskRecords, gaps: pa.Table | None = None) -> Batches:
 def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:
     """Return a function that applies another to the whole history of share partitions in a task.
 
-    Parameters
-    ----------
-    each : callable
-        Takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives a
-        batch or table: what leaves the task instead of the history.
-    schema : pyarrow.Schema
-        Of what it gives.
+    ``each`` takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives
+    what leaves the task instead of the history.
     """
 
     def summarize_task(mine: TaskRecords) -> pa.Table:

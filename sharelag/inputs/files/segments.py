@@ -308,13 +308,8 @@ def records_in(
     """Return the records of a batch, of which ``octets`` are all bytes.
 
     Without ``unpack`` only the checksum is looked at, and there are no records. ``what`` is what
-    messages call the batch.
-
-    Raises
-    ------
-    InputError
-        Its checksum is wrong, its bytes are not records, or there are more than `MOST_BYTES` of
-        them without compression.
+    messages call the batch. It is an InputError if the checksum is wrong, the bytes are not
+    records, or there are more than `MOST_BYTES` of them without compression.
     """
     try:
         if not batch.validate_crc():

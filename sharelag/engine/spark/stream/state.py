@@ -52,16 +52,10 @@ _NEVER = -1
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of a state partition.
+    """What is kept of a state partition: snapshots of share partitions, and records that wait.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch
-        Snapshots of share partitions, and records that wait.
-    seen : int64[ranges, 2]
-        The offsets that came, as first and end of each range.
-    forgotten : int
-        The last tombstone that does not wait any more.
+    ``seen`` are the offsets that came, as first and end of each range, ``forgotten`` is the last
+    tombstone that does not wait any more.
     """
 
     records: pa.RecordBatch
@@ -75,13 +69,7 @@ class State:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> State:
-        """Return what `to_bytes` made bytes of.
-
-        Raises
-        ------
-        InputError
-            When another version wrote them.
-        """
+        """Return what `to_bytes` made bytes of; those of another version are an InputError."""
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             about = reader.schema.metadata or {}
             if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
