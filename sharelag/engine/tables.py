@@ -41,13 +41,7 @@ _SORTED = {
 class Tables(ABC):
     """Tables of an input as of one moment, each computed once.
 
-    Parameters
-    ----------
-    source : Input
-    as_of : datetime, mapping of state partition to offset, or None
-    choice : Choice, optional
-    over : timedelta
-        The span before that moment for rates; shorter if the records start later.
+    ``over`` is the span before that moment for rates; shorter if the records start later.
     """
 
     engine: str

@@ -174,16 +174,8 @@ def open_input(
 ) -> Input:
     """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
 
-    Other installed packages open addresses with a prefix of theirs; see `sharelag.inputs.open`.
-
-    The parameters are those of `sharelag.open`.
-
-    Raises
-    ------
-    InputError
-        There is nothing of the kind at that place.
-    ConfigError
-        A client setting is wrong.
+    The parameters are those of `sharelag.open`; other installed packages open addresses with a
+    prefix of theirs. It is an InputError where there is nothing of the kind at that place.
     """
     if raw is not None or offsets is not None:
         return _of_frames(where, raw, offsets, engine, spark)

@@ -153,13 +153,7 @@ def count_records(folder: Path) -> int:
 
 
 def read_capture(folder: Path) -> Capture:
-    """Open a capture.
-
-    Raises
-    ------
-    InputError
-        A file is missing, has wrong columns, or has an unsupported format.
-    """
+    """Open a capture; InputError if a file is missing, or is of another format."""
     paths = _record_files(folder)
     info = _from_json(folder / "capture.json")
     for path in paths:

@@ -71,13 +71,7 @@ class Live(Kept, Displayable):
                 yield lag
 
     def check(self) -> None:
-        """Make sure that the stream goes on.
-
-        Raises
-        ------
-        ShareLagError
-            When it has ended by itself.
-        """
+        """Make sure that the stream goes on; raise what ended it."""
         if self._failure is not None:
             raise self._failure
 

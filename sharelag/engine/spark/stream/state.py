@@ -93,26 +93,11 @@ class State:
     def apply(
         self, records: pa.RecordBatch, offsets: NDArray[np.int64], kafka_version: Told = None
     ) -> tuple[State, pa.RecordBatch]:
-        """Return the state after records of a micro-batch, and the windows that they changed.
+        """Return the state after records of a micro-batch, and the `WINDOWS` that they changed.
 
-        Parameters
-        ----------
-        records : pyarrow.RecordBatch
-            `REPLAYED` of one state partition, in any order; those that came before are left out.
-        offsets : int64[n]
-            The offsets that came, of records of other kinds and of rejects as well.
-        kafka_version : str or callable, optional
-            As for `sharelag.replay.replay_arrow`.
-
-        Returns
-        -------
-        State, pyarrow.RecordBatch
-            The second is `WINDOWS`.
-
-        Raises
-        ------
-        InputError
-            When a record comes so late that its place is not known any more.
+        ``records`` are `REPLAYED` of one state partition, in any order; those that came before are
+        left out. ``offsets`` are all that came, of records of other kinds and of rejects as well. A
+        record that comes so late that its place is not known any more is an InputError.
         """
         fresh = self._unseen(records)
         seen = _join(self.seen, offsets)
