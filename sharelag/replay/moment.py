@@ -75,7 +75,7 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
 
 
 def parse_moment(text: str, alternative: str = "") -> Moment:
-    """Parse a moment from a command line or a parameter cell; InputError if it is none.
+    """Parse a moment from a command line or a parameter cell; any other text is an InputError.
 
     It is a time such as ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or
     ``partition:offset[,...]`` of the state topic, where each offset is that of the last record to
@@ -92,7 +92,7 @@ def parse_moment(text: str, alternative: str = "") -> Moment:
 
 
 def parse_time(text: str, alternative: str = "") -> datetime:
-    """Parse a time with its time zone; InputError if it is none."""
+    """Parse a time with its time zone; any other text is an InputError."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -118,7 +118,7 @@ def parse_since(
 
 
 def with_zone(moment: Moment) -> Moment:
-    """Return a moment; a time without a zone, or what is no moment, is an InputError."""
+    """Return a moment; a time without a zone, and anything else, is an InputError."""
     if not isinstance(moment, datetime | Mapping | None):
         raise InputError(
             f"{moment!r} is neither a time nor offsets: give a datetime with its time zone, a text "

@@ -54,8 +54,8 @@ class ShareKeys:
     def codes(self, raw: Arrow) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int32]]:
         """Number the keys of raw state records; return code, record type and partition.
 
-        The code is -1 for what is no key of a state record, or one without a place in the topic:
-        its type and partition have no meaning.
+        The code is -1 where a key is not that of a state record, or its record has no place in the
+        topic: its type and partition have no meaning.
         """
         from sharelag.wire.key_codes import AHEAD, key_codes
 

@@ -77,8 +77,8 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
 
     Each partition is in log order from its log start offset on, as the broker would return it.
     Control records are left out. The beginning of a batch that was not written to its end is one
-    row with an empty key, which becomes a reject. A folder that is no log directory, or a corrupt
-    batch, is an InputError.
+    row with an empty key, which becomes a reject. Another folder, or a corrupt batch, is an
+    InputError.
     """
     starts = _checkpoint(folder / LOG_STARTS)
     for (name, partition), path in partitions(folder).items():

@@ -201,7 +201,7 @@ def described_groups(text: str) -> Described:
     is `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not printed.
     Of a group that is described twice the later description counts. ``others`` are lines that
     loggers and shells write, and texts that cannot be the name of a group. Any other line, such as
-    an error message of the command, is an InputError, as is no line.
+    an error message of the command, is an InputError, and so is an empty text.
     """
     read = _Read()
     for number, line in enumerate(text.split("\n"), 1):
