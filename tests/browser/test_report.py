@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import nbformat
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -524,33 +523,6 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
     assert "could not be made" in (failed.folder / "mail.html").read_text()
     assert seen.contrast() == []
     assert axe_violations(seen.page) == []
-    seen.assert_quiet()
-
-
-@pytest.mark.exhaustive
-def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
-    """A gap in the state topic is no failure: the newest records count, and it is reported."""
-    capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
-    for path in (capture / "records").glob("*.parquet"):
-        records = pq.read_table(path)
-        offsets = records.column("offset")
-        last = pc.max(offsets).as_py()
-        pq.write_table(
-            records.filter(pc.or_(pc.less(offsets, last // 3), pc.greater(offsets, last // 2))),
-            path,
-        )
-    found = report(
-        "daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False
-    )
-    assert found.run.error is None
-    seen = Opened(browser, found.html)
-    result = re.search(
-        r"What happened in (\d+) places? of the state topic, whose records are missing",
-        seen.page.inner_text("main"),
-    )
-    assert result
-    assert int(result[1]) > 0
-    assert result[0] in (found.folder / "mail.html").read_text()
     seen.assert_quiet()
 
 
