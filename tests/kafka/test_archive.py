@@ -36,9 +36,8 @@ from sharelag.replay.moment import Choice
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support import readings
 from tests.support.cases import Cases
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
 from tests.support.descriptions import describe
-from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,

@@ -11,8 +11,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 import sharelag as package
-from tests.support.command import sharelag
-from tests.support.kafka.ask import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import (

@@ -26,11 +26,11 @@ import sharelag
 from sharelag.errors import TopicMissingError
 from sharelag.metrics.dead_letters import EITHER, LIMIT, REJECTED
 from sharelag.model import DeliveryState
+from tests.support.command import ask
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED
 from tests.support.dead_letters import REJECTED as SAID_REJECTED
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
-from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import kafka_jars

@@ -39,7 +39,7 @@ from sharelag.inputs.spark.data_source import register
 from sharelag.tables.lines import plain_rows
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.kafka.ask import ask
+from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker, parse_describe
 from tests.support.kafka.cluster import frozen
 from tests.support.kafka.workload import (
