@@ -633,7 +633,7 @@ def test_a_verdict_names_who_ties_what_is_gained_and_who_clears_the_lag(
 
 
 def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> None:
-    chance, seen = np.random.default_rng(37), Counter[str]()
+    chance, seen = np.random.default_rng(4), Counter[str]()
     for _ in range(cases(30, 5_000)):
         names, seeds = "abcde"[: chance.integers(2, 6)], int(chance.integers(3, 10))
         columns = {}
