@@ -168,7 +168,7 @@ def test_every_name_is_text(drawn: Drawn) -> None:
     is_text(drawn.seen, NAME)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # one of markup and length in each run: `test_every_name_is_text`
 @pytest.mark.parametrize("name", [HOSTILE, ARABIC, LONG, "👩‍👩‍👧‍👦 orders"])
 def test_any_other_name_is_text(name: str, opened: Opened) -> None:
     is_text(opened(figures_of("hot_partition", "light", name), title=name), name)

@@ -106,7 +106,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> N
     assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # as of a strip: `test_widgets_strip.py`, two views
 def test_a_header_that_is_gone_asks_for_nothing(open_desk: OpenDesk) -> None:
     view, requests = header()
     desk = open_desk(view)

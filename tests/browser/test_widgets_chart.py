@@ -141,7 +141,7 @@ def test_a_point_picks_the_share_partition_it_is_of(open_desk: OpenDesk) -> None
     )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # in Python: `tests/widgets/test_plot_view.py`
 def test_another_figure_takes_the_place_of_the_first(open_desk: OpenDesk) -> None:
     chart = PlotView(over_time())
     desk = open_desk(chart)

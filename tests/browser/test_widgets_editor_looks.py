@@ -53,7 +53,7 @@ def test_axe_finds_nothing_and_text_has_contrast(theme: str, open_desk: OpenDesk
     assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 7] == []
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # at one width: `test_names_are_text_everywhere`
 def test_it_fits_any_width(open_desk: OpenDesk) -> None:
     gate = Gate()
     view = editor(on_run=gate)

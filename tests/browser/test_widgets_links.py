@@ -85,7 +85,7 @@ def test_python_picks_and_every_view_shows_it(open_desk: OpenDesk) -> None:
     assert (desk.data("picked", GRID), desk.data("rows", TABLE)) == ([], 400)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # joining and leaving: `tests/widgets/test_selection.py`
 def test_views_of_other_selections_stay_as_they_are(open_desk: OpenDesk) -> None:
     grid, table = PartitionGrid.of(lag()), LagTable.of(lag())
     desk = open_desk(grid, table)

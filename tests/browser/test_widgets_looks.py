@@ -83,7 +83,7 @@ def test_axe_finds_nothing_and_text_has_contrast(light: Desk) -> None:
     light.assert_quiet()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # a change to dark in each run: `test_now.py`
 def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
     page, before = light.page, light.page.evaluate(SWATCHES)
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")

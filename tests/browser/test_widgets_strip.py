@@ -151,7 +151,7 @@ def test_a_scrub_is_announced_once(open_desk: OpenDesk) -> None:
     assert "03:02:48.000 UTC: Available" in result.inner_text()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # playing: `test_strip_read_again.py`
 def test_playing_goes_to_the_end_and_stops(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(5, 1))
     desk = open_desk(strip)
@@ -243,7 +243,7 @@ def test_after_a_failure_the_next_good_data_is_shown(open_desk: OpenDesk) -> Non
     assert (counted(desk), desk.root().get_attribute("data-failed")) == (other.counts(), None)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # in each run: `test_after_a_failure_the_next_good_data_is_shown`
 def test_after_a_message_that_cannot_be_painted_the_next_is(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(3, 1))
     desk = open_desk(strip)

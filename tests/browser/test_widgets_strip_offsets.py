@@ -68,7 +68,7 @@ def test_without_a_known_offset_there_is_nowhere_to_go(open_desk: OpenDesk) -> N
     expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the key: `test_an_offset_that_is_typed_is_gone_to`
 def test_the_key_that_led_to_the_field_leads_back(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = open_desk(strip)
@@ -116,7 +116,7 @@ def test_of_another_share_partition_nothing_is_kept(open_desk: OpenDesk) -> None
     assert looked_at(desk) == (NOWHERE, "", "", True)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # with a kernel: the test before
 def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
     open_desk: OpenDesk,
 ) -> None:
@@ -137,7 +137,7 @@ def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
     assert looked_at(desk) == looked_at(desk, 1) == (NOWHERE, "", "", True)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # its words: `strip_math.test.js`
 def test_at_another_moment_only_the_complaint_goes(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(40, 1))
     desk = open_desk(strip)

@@ -128,7 +128,7 @@ def test_each_broker_counts_what_the_consumer_did_where_it_leads(
     }
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # what each broker counts: the test before
 def test_what_is_held_is_told_from_what_was_never_delivered(
     cluster: KafkaCluster, readings: Readings
 ) -> None:

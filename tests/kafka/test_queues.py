@@ -188,7 +188,7 @@ def planned(story: Story, *options: str) -> list[Place]:
     return sorted(found)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # rejected alone: `dlq` of `test_every_command.py`
 def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Two fates lead to letters, and a record that fails once does not."""
     servers = cluster.bootstrap_servers

@@ -121,7 +121,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # of files: `tests/spark/test_stream.py`, restarted
 def test_a_query_of_our_source_goes_on_after_a_restart(
     broker: KafkaBroker, spark: SparkSession, group: str, tmp_path: Path
 ) -> None:

@@ -119,7 +119,7 @@ def test_what_spark_wrote_of_the_users_own_is_read_without_it(
     assert dict(window_items(raw_only)) == dict(window_items(named))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # on one machine: `test_equal.py`
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
     command = [sys.executable, "-m", "tests.support.spark.lag_on_cluster", str(CAPTURE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
