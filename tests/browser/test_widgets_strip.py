@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
 from tests.support.browser.desk import OpenDesk
-from tests.support.browser.strip_page import PICTURE, counted, legend
+from tests.support.browser.strip_page import PICTURE, counted, go_to, legend
 from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
 
 
@@ -68,13 +68,17 @@ def test_the_keyboard_reaches_everything_and_is_let_go_again(open_desk: OpenDesk
 
 
 def test_keys_that_are_not_ours_go_on(open_desk: OpenDesk) -> None:
-    desk = open_desk(WindowStrip.of(moving(3, 1)))
-    desk.page.evaluate(
-        "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
-    )
+    strip = WindowStrip.of(moving(3, 1))
+    desk = open_desk(strip)
+    desk.page.evaluate("""window.seen = [];
+        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
     desk.page.focus(PICTURE)
     desk.press("ArrowRight", "[", "q", "Escape", "F2")
-    assert desk.page.evaluate("seen") == ["q", "F2"]
+    # The browser's own stay the browser's.
+    desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
+    seen = [key for key in desk.page.evaluate("seen") if key != "Control"]
+    assert seen == ["q", "F2", "p", "g", "+", "0"]
+    assert strip.fit == "window"
     unprotected = desk.page.eval_on_selector_all(
         ".sl button, .sl input, .sl select, .sl [tabindex]",
         "found => found.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => one.outerHTML)",
@@ -183,16 +187,6 @@ def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(open_desk: OpenDe
     assert desk.page.evaluate(listeners) == alone
 
 
-def test_a_view_that_was_hidden_paints_when_it_is_seen(open_desk: OpenDesk) -> None:
-    desk = open_desk(WindowStrip.of(moving(10, 1)))
-    desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
-        window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
-    desk.settle()
-    desk.page.evaluate("window.kept.style.display = ''")
-    desk.page.wait_for_function(f"document.querySelector('{PICTURE}').width > 500")
-    assert counted(desk)
-
-
 def test_empty_and_unknown_are_words(open_desk: OpenDesk) -> None:
     unset: dict[str, Any] = {
         "start_offset": None,
@@ -200,12 +194,19 @@ def test_empty_and_unknown_are_words(open_desk: OpenDesk) -> None:
         "window_end_offset": 0,
         "runs": [],
     }
-    desk = open_desk(WindowStrip.of(windows()), WindowStrip.of(windows(window(**unset))))
-    assert "the table has no rows" in desk.root(0).inner_text()
-    assert desk.root(0).locator("canvas:visible").count() == 0
-    assert (
-        "The start offset is not known yet: the group has not fetched" in desk.root(1).inner_text()
+    empty = open_desk(WindowStrip.of(windows()))
+    assert "the table has no rows" in empty.root().inner_text()
+    assert empty.root().locator("canvas:visible").count() == 0
+    unknown = WindowStrip.of(windows(window(**unset)))
+    desk = open_desk(unknown)
+    said = "The start offset is not known yet: the group has not fetched"
+    assert said in desk.root().inner_text()
+    expect(go_to(desk, "5")).to_have_text(
+        "The start offset is not known yet, so there is no offset to go to."
     )
+    assert unknown.cursor is None
+    desk.page.emulate_media(media="print")
+    expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
 
 
 def test_what_is_picked_is_said_with_and_without_a_cursor(open_desk: OpenDesk) -> None:
@@ -282,8 +283,14 @@ def test_a_history_is_numbers(open_desk: OpenDesk) -> None:
     assert json.dumps(desk.data("counts"))
 
 
-def test_it_fits_any_width(open_desk: OpenDesk) -> None:
+def test_it_paints_when_it_is_seen_and_fits_any_width(open_desk: OpenDesk) -> None:
     desk = open_desk(WindowStrip.of(moving(10, 2)))
+    desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
+        window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
+    desk.settle()
+    desk.page.evaluate("window.kept.style.display = ''")
+    desk.page.wait_for_function(f"document.querySelector('{PICTURE}').width > 500")
+    assert counted(desk)
     for width in (1600, 700, 320):
         desk.page.set_viewport_size({"width": width, "height": 800})
         desk.settle()

@@ -108,14 +108,3 @@ def test_playing_has_a_speed(open_desk: OpenDesk) -> None:
     desk.settle()
     assert strip.speed == 2
     expect(speeds.nth(1)).to_have_attribute("aria-pressed", "true")
-
-
-def test_the_browsers_own_keys_stay_the_browsers(open_desk: OpenDesk) -> None:
-    strip = WindowStrip.of(moving(3, 1))
-    desk = open_desk(strip)
-    desk.page.evaluate("""window.seen = [];
-        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
-    desk.page.focus(PICTURE)
-    desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
-    assert [key for key in desk.page.evaluate("seen") if key != "Control"] == ["p", "g", "+", "0"]
-    assert strip.fit == "window"

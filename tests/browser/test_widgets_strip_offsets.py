@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from playwright.sync_api import expect
 
@@ -49,23 +47,6 @@ def test_an_offset_that_is_typed_is_gone_to(open_desk: OpenDesk) -> None:
     expect(why).to_have_text("")
     expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_value("")
     assert not {"g", "+", "Enter", "Escape"} & set(desk.page.evaluate("seen"))
-
-
-def test_without_a_known_offset_there_is_nowhere_to_go(open_desk: OpenDesk) -> None:
-    unset: dict[str, Any] = {
-        "start_offset": None,
-        "effective_start_offset": None,
-        "window_end_offset": 0,
-        "runs": [],
-    }
-    strip = WindowStrip.of(windows(window(**unset)))
-    desk = open_desk(strip)
-    expect(go_to(desk, "5")).to_have_text(
-        "The start offset is not known yet, so there is no offset to go to."
-    )
-    assert strip.cursor is None
-    desk.page.emulate_media(media="print")
-    expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
 
 
 @pytest.mark.exhaustive  # the key: `test_an_offset_that_is_typed_is_gone_to`
