@@ -12,7 +12,7 @@ import pytest
 from sharelag import schemas
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import SharePartition
-from sharelag.model.settings import check_all, effective, lint_consumer
+from sharelag.model.settings import check_all, lint_consumer
 from sharelag.model.settings.catalogue import find
 from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
@@ -304,17 +304,6 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     )
     (problem,) = lint_consumer({"partition.assignment.strategy": "range"})
     assert "group.share.assignors" in problem.hint
-
-
-def test_of_several_assignors_the_first_is_used() -> None:
-    assert (
-        effective({}, {"group.share.assignors": "A,B"}, "draft")["group.share.assignors"].value
-        == "A"
-    )
-    assert (
-        effective({}, {"group.share.assignors": "simple"})["group.share.assignors"].value
-        == "simple"
-    )
 
 
 def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:

@@ -26,7 +26,7 @@ from sharelag.whatif.compare import compare, variants
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.gallery import named, names
+from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import Behaviour, Fault, Poison, Producer, Service
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -47,17 +47,6 @@ def evidence(name: str, group: str | None = None) -> Evidence:
 
 
 # ---- by name ----
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_named_scenario_runs_and_says_what_it_is_about(name: str) -> None:
-    scenario = named(name)
-    assert scenario.name == name
-    assert names()[name] == scenario.about
-    short = replace(scenario, duration_ms=min(scenario.duration_ms, 20_000))
-    row = only(simulate(short).summary)
-    assert row["scenario"] == name
-    assert row["lag_end"] >= 0
 
 
 def test_an_unknown_name_is_answered_with_those_there_are() -> None:

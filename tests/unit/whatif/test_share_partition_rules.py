@@ -21,7 +21,6 @@ from tests.support.share_partition import (
     InvalidRecordStateError,
     SharePartition,
     StateNotWrittenError,
-    fetch_orders,
     persist,
 )
 from tests.support.share_partition_steps import (
@@ -34,7 +33,6 @@ from tests.support.share_partition_steps import (
 )
 from tests.support.share_partitions import (
     ACCEPT,
-    GAP,
     LOCK,
     REJECT,
     RELEASE,
@@ -133,18 +131,6 @@ def test_an_attempt_too_many_archives(limit: int, how: str) -> None:
             share.release_session("c", now)
         assert share.state_of(0) == (AVAILABLE if attempt < limit else ARCHIVED)
     assert share.start_offset == 1
-
-
-@pytest.mark.row("ACK-12")
-def test_gaps_leave_the_lag() -> None:
-    share = SharePartition(0)
-    assert share.acquire("c", 0, [LogBatch(0, 9)], 10) == [(0, 9, 1)]
-    assert 10 - share.start_offset - share.delivery_complete_count == 10
-    say(share, "c", 1, (3, 4, GAP))
-    assert share.state_of(3) == ARCHIVED
-    assert 10 - share.start_offset - share.delivery_complete_count == 8
-    say(share, "c", 2, (0, 2, ACCEPT), (5, 9, ACCEPT))
-    assert (share.start_offset, share.delivery_complete_count) == (10, 0)
 
 
 def _noting(writes: list[Write]) -> Callable[[Write], bool]:
@@ -273,22 +259,6 @@ def test_whole_record_batches_are_preferred() -> None:
     assert share.acquire("c", 0, batches, 15, mode="record_limit") == [(0, 14, 1)]
     assert share.next_fetch_offset() == 15
     assert share.acquire("d", 0, batches[1:], 15, mode="record_limit") == [(15, 19, 1), (20, 29, 1)]
-
-
-@pytest.mark.row("FET-06")
-@pytest.mark.parametrize(("size", "writes"), [(1, 100), (100, 1)])
-def test_the_size_of_a_delivery_decides_how_much_is_written(size: int, writes: int) -> None:
-    written: list[Write] = []
-    share = SharePartition(0, persist=_noting(written))
-    for batch in log(0, 99, size):
-        [(first, last, _)] = share.acquire("c", 0, [batch], size)
-        say(share, "c", 0, (first, last, ACCEPT))
-    assert len(written) == writes
-
-
-@pytest.mark.row("FET-04")
-def test_each_fetch_of_a_session_begins_with_the_next_partition() -> None:
-    assert fetch_orders(3, 4) == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
 
 
 def test_partial_acknowledgements_leave_fragments() -> None:
