@@ -12,24 +12,12 @@ from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import Scenario
 
+_LESS_TELLING = {
+    *("lag_end", "age_max_ms", "latency_p50_ms", "completed", "archived", "lost", "expired"),
+    *("redelivered_share", "wasted_share", "moves", "busy_share"),
+}
 #: What people are shown of a comparison when they choose no measures.
-SHOWN = (
-    "drain_ms",
-    "lag_p50",
-    "lag_p95",
-    "lag_max",
-    "age_p50_ms",
-    "age_p95_ms",
-    "latency_p95_ms",
-    "redeliveries",
-    "wasted",
-    "idle_members",
-    "moves_per_minute",
-    "fairness",
-    "member_hours",
-    "drain_over_optimal",
-    "age_p95_over_optimal",
-)
+SHOWN = tuple(name for name in MEASURED if name not in _LESS_TELLING)
 #: What is said of every move.
 MOVING = (
     "the difference is the share group's less the consumer group's. "

@@ -17,10 +17,8 @@ from sharelag.model.settings.catalogue import find
 from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.whatif.assignors.group import Group
-from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+from sharelag.whatif.assignors.registry import ASSIGNORS, register
 from sharelag.whatif.compiled.run import Simulation
-from sharelag.whatif.fixed import with_assignment
-from sharelag.whatif.gallery import named
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulate import simulate
@@ -29,7 +27,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second
 from tests.support.group_records import delete, join, leave, log, record
-from tests.support.groups_to_assign import check, figures
+from tests.support.groups_to_assign import check
 from tests.support.records import offsets
 from tests.support.simulations import at, only
 
@@ -58,16 +56,6 @@ def test_one_partition_and_three_groups_are_three_share_partitions() -> None:
 
 
 @pytest.mark.row("FND-08")
-def test_a_member_in_one_of_two_racks_matches_half() -> None:
-    members = [{"id": "m", "subscribed": ["t"], "rack": "a"}]
-    topics = {"t": {"partitions": 2, "racks": {0: ["a"], 1: ["b"]}}}
-    answer = assign("simple", members, topics)
-    assert answer == {"m": {"t": [0, 1]}}
-    assert figures(members, topics, answer).rack_match == 0.5
-    assert figures([members[0] | {"rack": None}], topics, answer).rack_match is None
-
-
-@pytest.mark.row("FND-08")
 def test_members_ask_the_leaders_only() -> None:
     """Where the leader is, wherever the member is."""
     scenario = Scenario(
@@ -86,26 +74,6 @@ def test_members_ask_the_leaders_only() -> None:
         2,
     }
     assert late == {1, 2}
-
-
-@pytest.mark.row("FND-13")
-def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
-    """4 partitions, 12 members: with one member a partition, as in a consumer group, 8 are idle."""
-    shared = replace(named("idle-members"), settings=Settings(assignment_interval_ms=0))
-    owned = with_assignment(
-        shared, {f"member-{n}": {"orders": [n]} if n < 4 else {} for n in range(12)}
-    )
-    rows = {
-        name: only(simulate(scenario).summary)
-        for name, scenario in (("shared", shared), ("owned", owned))
-    }
-    assert (rows["shared"]["idle_members"], rows["owned"]["idle_members"]) == (0, 8)
-    assert rows["shared"]["drain_ms"] == pytest.approx(rows["owned"]["drain_ms"] / 3, rel=0.1)
-    assert rows["shared"]["lag_end"] == rows["owned"]["lag_end"] == 0
-    drains = [
-        only(simulate(shared.with_members(count)).summary)["drain_ms"] for count in (2, 4, 8, 12)
-    ]
-    assert drains == sorted(drains, reverse=True)
 
 
 # ---- group records ----

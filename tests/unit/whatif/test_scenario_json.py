@@ -132,7 +132,8 @@ def test_numbers_that_are_equal_have_one_text() -> None:
 
 def test_every_field_is_written() -> None:
     """So that a new one cannot be forgotten, wherever it is."""
-    _require_fields(FULL, json.loads(to_json(FULL)))
+    scenario = replace(FULL, topics=FULL.topics[:1])  # of the other one starts and id follow
+    _require_fields(scenario, json.loads(to_json(scenario)))
 
 
 def _require_fields(value: Any, result: Any) -> None:

@@ -59,35 +59,18 @@ def played(last: int) -> tuple[SharePartition, StateTopic]:
     return share, topic
 
 
-@pytest.mark.row("RST-01", "LAG-04")
-def test_the_states_of_2_to_10() -> None:
+@pytest.mark.row("RST-01", "LAG-04", "RST-02", "RST-08", "WIN-18")
+def test_the_states_in_flight_and_the_lag_that_is_written() -> None:
     share, topic = played(9)
     finished = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED]
-    assert [share.state_of(offset) for offset in range(11)] == [ARCHIVED] * 2 + finished + [
-        AVAILABLE
-    ] * 4
+    states = [share.state_of(offset) for offset in range(11)]
+    assert states == [ARCHIVED] * 2 + finished + [AVAILABLE] * 4
+    single = [(2, 2, 1, 1), (3, 3, 0, 2), (4, 4, 1, 1), (5, 5, 2, 1), (6, 6, 4, 1)]
+    assert runs(share) == [*single, (7, 9, 0, 0)]
     assert (share.start_offset, share.end_offset, share.delivery_complete_count) == (2, 10, 2)
-    line = lag_arrow(replay_arrow(decode_arrow(topic.records()).records), offsets(11)).to_pylist()[
-        0
-    ]
+    written = replay_arrow(decode_arrow(topic.records()).records)
+    (line,) = lag_arrow(written, offsets(11)).to_pylist()
     assert (line["lag"], line["effective_lag"]) == (7, 7)
-
-
-@pytest.mark.row("RST-02", "RST-08", "WIN-18")
-def test_the_states_in_flight() -> None:
-    share, _ = played(8)
-    expected = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED, AVAILABLE, AVAILABLE]
-    assert [share.state_of(offset) for offset in range(2, 9)] == expected
-    assert (share.state_of(1), share.state_of(9)) == (ARCHIVED, AVAILABLE)
-    assert runs(share) == [
-        (2, 2, 1, 1),
-        (3, 3, 0, 2),
-        (4, 4, 1, 1),
-        (5, 5, 2, 1),
-        (6, 6, 4, 1),
-        (7, 8, 0, 0),
-    ]
-    assert share.delivery_complete_count == 2
 
 
 @pytest.mark.row("WIN-19")
