@@ -131,7 +131,7 @@ class Loop(ABC, Generic[L]):
         self.outcomes = [
             Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(self.names)
         ]
-        # None everywhere where no record has a time of its own.
+        # None everywhere where no record takes a separate time.
         self._lasting = [lasting.get(name, {}) if lasting else None for name in self.names]
         self.scaling: Scaling | None = None
         self._works: dict[Service, Works] = {}
