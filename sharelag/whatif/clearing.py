@@ -138,7 +138,20 @@ class Clearing(Displayable):
         """Return the grid, with the verdict and what else to know."""
         found, view = self.grid()
         notes = (self.verdict(), *self.sentences())
-        return presented("What clears the lag", found, view, notes)
+        shown = presented("What clears the lag", found, view, notes)
+        answers = {(row["assignor"], f"with_{row['members']}") for row in self.answers}
+        return replace(
+            shown,
+            columns={
+                text.replace("-", " ").capitalize(): name for text, name in shown.columns.items()
+            },
+            best=frozenset(
+                (number, name)
+                for number, row in enumerate(found)
+                for name in view.names
+                if (row["assignor"], name) in answers
+            ),
+        )
 
     def sentences(self) -> list[str]:
         """Return how long was simulated, and what to know of the comparison."""
