@@ -26,7 +26,7 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second
-from tests.support.group_records import delete, join, leave, log, record
+from tests.support.group_records import delete, join, log, record
 from tests.support.groups_to_assign import check
 from tests.support.records import offsets
 from tests.support.simulations import at, only
@@ -215,13 +215,6 @@ def test_members_that_have_the_same_partitions_are_no_finding() -> None:
     ] == [[0, 1]] * 2
 
 
-def test_a_static_member_is_a_finding() -> None:
-    (problem,) = lint_consumer({"group.id": "g", "group.instance.id": "x"})
-    assert (problem.name, problem.value) == ("group.instance.id", "x")
-    assert "no static members" in problem.hint
-    assert "instance" not in " ".join(schemas.MEMBERS.names)
-
-
 @pytest.mark.row("CFG-13")
 def test_a_full_group_refuses_the_next_one() -> None:
     """200 members are the default; the 201st gets GROUP_MAX_SIZE_REACHED and does not retry."""
@@ -283,19 +276,3 @@ def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
     assert now is not None
     assert (draft.status, draft.default) == ("older draft", 1000)
     assert (now.status, now.default) == ("current", 2000)
-
-
-def test_a_group_is_empty_stable_empty_and_gone() -> None:
-    rows = [
-        record(11, "g", epoch=1, metadata_hash=7),
-        *join("g", "m", 2, 0),
-        *leave("g", "m", 3),
-        *delete("g"),
-    ]
-    table = log(rows)
-    states = []
-    for n in range(len(rows)):
-        found = groups_arrow(table, second(n)).to_pylist()
-        states.append(found[0]["state"] if found else "Dead")
-    changes = [state for n, state in enumerate(states) if n == 0 or state != states[n - 1]]
-    assert changes == ["Empty", "Stable", "Empty", "Dead"]
