@@ -185,8 +185,7 @@ def text_of(value: Value | None) -> str:
 
 def amount_of(goal: str, value: float | None) -> str:
     """Return a value of a measure, or of a goal's, in words."""
-    written = goal.split()[0]
-    measure = written if written in MEASURED else f"{written}_ms"
+    measure = words.measure_of(goal)
     if value is not None and measure.endswith("_share"):
         return f"{100 * value:.3g} %"
     return words.amount(measure, value) or "not known"

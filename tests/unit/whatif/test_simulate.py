@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -288,24 +286,6 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
     ):
         with pytest.raises(InputError, match=words):
             wrong()
-
-
-def test_simulations_need_neither_spark_nor_a_client_nor_pandas() -> None:
-    code = """
-import sys
-class Without:
-    def find_spec(self, name, *_):
-        if name in ("pyspark", "confluent_kafka", "pandas", "sharelag.metrics"):
-            raise ModuleNotFoundError(name, name=name)
-sys.meta_path.insert(0, Without())
-from sharelag.whatif.gallery import named
-from sharelag.whatif.simulate import simulate
-print(simulate(named("gaps")).summary.column("archived").to_pylist())
-"""
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "[2]\n"
 
 
 def test_the_percentiles_of_latency_count_records() -> None:
