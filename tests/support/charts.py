@@ -42,6 +42,18 @@ ARABIC = "مجموعة"
 TOPIC_ID = "A" * 22
 
 
+def row_of(schema: pa.Schema, **values: Any) -> dict[str, Any]:
+    """A row of one share partition at one moment; what is not given is null."""
+    known = {"group_id": "g", "topic": "t", "topic_id": TOPIC_ID, "partition": 0, "as_of": NOW}
+    known |= {"record_timestamp": NOW, "notes": [], "runs": []}
+    return {name: known.get(name) for name in schema.names} | values
+
+
+def lag_rows(*rows: dict[str, Any]) -> pa.Table:
+    """A table of lag with these values."""
+    return pa.Table.from_pylist([row_of(schemas.LAG, **row) for row in rows], schemas.LAG)
+
+
 @cache
 def evidence(name: str) -> Evidence:
     return engines.gather(CaptureInput(folder(name)), "local")

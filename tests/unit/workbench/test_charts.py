@@ -35,12 +35,11 @@ from tests.support.charts import (
     FIGURES,
     HOSTILE,
     LONG,
-    NOW,
     ROOT,
     THEMES,
-    TOPIC_ID,
     evidence,
     health,
+    lag_rows,
     records,
     renamed,
 )
@@ -211,28 +210,9 @@ def test_a_theme_that_is_not_there_is_refused() -> None:
 
 
 def test_of_ten_thousand_share_partitions_the_largest_are_drawn() -> None:
-    one = dict.fromkeys(schemas.LAG.names) | {
-        "group_id": "g",
-        "topic": "t",
-        "topic_id": TOPIC_ID,
-        "as_of": NOW,
-        "notes": [],
-    }
-    rows = [
-        one
-        | {
-            "partition": n,
-            "lag": n,
-            "unread": n,
-            "window_available": 0,
-            "window_unknown": 0,
-            "window_complete": 0,
-        }
-        for n in range(10_000)
-    ]
-    figure = charts.decomposition_figure(
-        charts.decomposition_records(pa.Table.from_pylist(rows, schema=schemas.LAG))
-    )
+    none = dict.fromkeys(("window_available", "window_unknown", "window_complete"), 0)
+    rows = ({"partition": n, "lag": n, "unread": n} | none for n in range(10_000))
+    figure = charts.decomposition_figure(charts.decomposition_records(lag_rows(*rows)))
     assert list(figure.layout.yaxis.ticktext[:2]) == ["t-9999", "t-9998"]
     assert list(figure.data[0].x[:2]) == [9999, 9998]
     assert len(figure.layout.yaxis.ticktext) == 30
@@ -241,21 +221,11 @@ def test_of_ten_thousand_share_partitions_the_largest_are_drawn() -> None:
 
 
 def test_names_that_look_the_same_when_short_keep_their_own_rows() -> None:
-    one = dict.fromkeys(schemas.LAG.names) | {
-        "group_id": "g",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "as_of": NOW,
-        "notes": [],
-    }
-    rows = [
-        one
-        | {"topic": "a" * 60 + middle + "a" * 60, "topic_id": middle * 22, "lag": 1, "unread": 1}
+    rows = (
+        {"topic": "a" * 60 + middle + "a" * 60, "topic_id": middle * 22, "lag": 1, "unread": 1}
         for middle in "bc"
-    ]
-    figure = charts.decomposition_figure(
-        charts.decomposition_records(pa.Table.from_pylist(rows, schema=schemas.LAG))
     )
+    figure = charts.decomposition_figure(charts.decomposition_records(lag_rows(*rows)))
     assert list(figure.data[0].y) == [0, 1]
     assert figure.layout.yaxis.ticktext[0] == figure.layout.yaxis.ticktext[1]
     assert "b" in figure.data[0].hovertext[0].replace("<br>", "")

@@ -15,7 +15,7 @@ from sharelag import charts, schemas
 from sharelag.charts import palette, text
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
-from tests.support.charts import NOW, TOPIC_ID, evidence, health, moments, renamed
+from tests.support.charts import TOPIC_ID, evidence, health, lag_rows, moments, renamed, row_of
 
 # ---- decomposition -------------------------------------------------------------------------------
 
@@ -52,37 +52,27 @@ def test_sums_are_those_of_the_roll_up(by: str) -> None:
     )
 
 
-def window_row(**changes: Any) -> dict[str, Any]:
-    known = {
-        "group_id": "g",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "record_timestamp": NOW,
-        "runs": [],
-    }
-    return dict.fromkeys(schemas.WINDOWS.names) | known | changes
-
-
 def run(first: int, last: int, state: int, count: int) -> dict[str, int]:
-    return {
-        "first_offset": first,
-        "last_offset": last,
-        "delivery_state": state,
-        "delivery_count": count,
-    }
+    names = schemas.WINDOWS.field("runs").type.value_type.names
+    return dict(zip(names, (first, last, state, count), strict=True))
 
 
 WINDOW_TABLE = pa.Table.from_pylist(
     [
-        window_row(
+        row_of(
+            schemas.WINDOWS,
             effective_start_offset=10,
             window_end_offset=30,
             runs=[run(10, 12, 0, 2), run(20, 24, 2, 1), run(28, 29, 9, 1)],
         ),
-        window_row(
-            partition=1, effective_start_offset=5, window_end_offset=6, runs=[run(5, 5, 0, 2)]
+        row_of(
+            schemas.WINDOWS,
+            partition=1,
+            effective_start_offset=5,
+            window_end_offset=6,
+            runs=[run(5, 5, 0, 2)],
         ),
-        window_row(partition=2),
+        row_of(schemas.WINDOWS, partition=2),
     ],
     schema=schemas.WINDOWS,
 )
@@ -221,27 +211,12 @@ def test_share_partitions_of_unknown_lag_are_not_on_the_curve() -> None:
 
 def member(name: str, *partitions: int) -> dict[str, Any]:
     assigned = [{"topic_id": TOPIC_ID, "partitions": list(partitions)}] if partitions else []
-    known = {
-        "group_id": "g",
-        "member_id": name,
-        "client_id": f"client-{name}",
-        "assigned_partitions": assigned,
-    }
-    return dict.fromkeys(schemas.MEMBERS.names) | known
+    about = {"member_id": name, "client_id": f"client-{name}", "assigned_partitions": assigned}
+    return row_of(schemas.MEMBERS, **about)
 
 
 def test_members_stand_beside_their_share_partitions() -> None:
-    one = dict.fromkeys(schemas.LAG.names) | {
-        "group_id": "g",
-        "topic": "t",
-        "topic_id": TOPIC_ID,
-        "as_of": NOW,
-        "notes": [],
-    }
-    lag = pa.Table.from_pylist(
-        [one | {"partition": n, "lag": lag} for n, lag in enumerate((5, None, 7))],
-        schema=schemas.LAG,
-    )
+    lag = lag_rows(*({"partition": n, "lag": lag} for n, lag in enumerate((5, None, 7))))
     people = pa.Table.from_pylist(
         [member("a", 0, 1), member("b", 0), member("idle")], schema=schemas.MEMBERS
     )

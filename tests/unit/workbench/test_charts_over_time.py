@@ -15,27 +15,17 @@ from sharelag.charts import text
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
 from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
-from tests.support.charts import CAUSES, NOW, TOPIC_ID, evidence, history, timeline
+from tests.support.charts import CAUSES, NOW, evidence, history, row_of, timeline
 
 # ---- lag and age over time -----------------------------------------------------------------------
 
 
 def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> dict[str, Any]:
-    known = {
-        "group_id": "g",
-        "topic": "t",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "as_of": NOW + timedelta(seconds=second),
-    }
     lag = None if head is None or end is None else end - head
-    offsets = {
-        "start_offset": head,
-        "effective_start_offset": head,
-        "end_offset": end,
-        "delivery_complete_count": 0,
-    }
-    return dict.fromkeys(schemas.TIMELINE.names) | known | offsets | {"lag": lag} | more
+    offsets = {"start_offset": head, "effective_start_offset": head, "end_offset": end}
+    offsets |= {"delivery_complete_count": 0, "lag": lag}
+    at = NOW + timedelta(seconds=second)
+    return row_of(schemas.TIMELINE, as_of=at) | offsets | more
 
 
 def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
@@ -301,15 +291,7 @@ def test_a_count_that_fell_is_not_a_rate() -> None:
 
 
 def progress_row(partition: int, drain: str, **more: Any) -> dict[str, Any]:
-    known = {
-        "group_id": "g",
-        "topic": "t",
-        "topic_id": TOPIC_ID,
-        "partition": partition,
-        "as_of": NOW,
-        "drain": drain,
-    }
-    return dict.fromkeys(schemas.PROGRESS.names) | known | more
+    return row_of(schemas.PROGRESS, partition=partition, drain=drain) | more
 
 
 PROGRESS = pa.Table.from_pylist(
