@@ -24,16 +24,12 @@ from tests.support.share_partition import (
     fetch_orders,
     persist,
 )
-from tests.support.share_partition_steps import (
+from tests.support.share_partitions import (
+    ACCEPT,
     ACKNOWLEDGED,
     ACQUIRED,
     ARCHIVED,
     AVAILABLE,
-    replayed,
-    runs,
-)
-from tests.support.share_partitions import (
-    ACCEPT,
     GAP,
     LOCK,
     REJECT,
@@ -41,6 +37,8 @@ from tests.support.share_partitions import (
     RENEW,
     Walk,
     log,
+    replayed,
+    runs,
     say,
 )
 from tests.support.share_schedules import KEY
