@@ -18,7 +18,6 @@ from sharelag.charts.lag import window_span_records as window_span_records
 from sharelag.charts.members import assigned_figure, broker_load_figure
 from sharelag.charts.members import assigned_records as assigned_records
 from sharelag.charts.members import broker_load_records as broker_load_records
-from sharelag.charts.otherwise import otherwise_figure
 from sharelag.charts.over_time import lag_over_time_figure, rates_over_time_figure
 from sharelag.charts.over_time import lag_over_time_records as lag_over_time_records
 from sharelag.charts.over_time import rates_over_time_records as rates_over_time_records
@@ -29,6 +28,7 @@ from sharelag.charts.progress import rates_records as rates_records
 from sharelag.charts.simulations import (
     clearing_figure,
     compared_figure,
+    otherwise_figure,
     projection_figure,
     scaling_cost_figure,
 )

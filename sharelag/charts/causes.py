@@ -43,13 +43,7 @@ CAUSE_SPANS = pa.schema(
 
 
 def cause_records(causes: Arrow, as_of: datetime) -> pa.Table:
-    """Return `schemas.CAUSES` with the moment they were judged at.
-
-    Returns
-    -------
-    pyarrow.Table
-        `CAUSE_SPANS`, sorted by group and rank.
-    """
+    """Return `schemas.CAUSES` as of a moment, as `CAUSE_SPANS` by group and rank."""
     schemas.require(causes, schemas.CAUSES, "causes")
     table = as_table(causes)
     where = [

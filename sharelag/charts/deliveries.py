@@ -33,20 +33,11 @@ DELIVERY_COUNTS = pa.schema(
 
 
 def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.Table:
-    """Return how many offsets have which state and delivery count.
+    """Return how many offsets have which state and delivery count, as `DELIVERY_COUNTS`.
 
-    Parameters
-    ----------
-    windows : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.WINDOWS`.
-    as_of : datetime, optional
-        Of the windows: nothing was written since. Without it, of the group's last record.
-
-    Returns
-    -------
-    pyarrow.Table
-        `DELIVERY_COUNTS`, sorted by group, state and count; offsets without a persisted state come
-        last in a group.
+    They are sorted by group, state and count; offsets without a persisted state come last in a
+    group. ``as_of`` is that of the windows, as nothing was written since; without it, of the
+    group's last record.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     lists = flat(windows.column("runs"))

@@ -73,23 +73,9 @@ def figure(
 ) -> Any:
     """Return a figure in our look.
 
-    Parameters
-    ----------
-    traces : sequence of plotly traces
-    story : Story
-    theme : {"light", "dark"}
-    height : int
-        Of the plot itself, in pixels; titles and axes come on top.
-    legend : bool
-        Whether it has one; above the plot.
-    **layout
-        More of plotly's layout.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        ``layout.meta`` holds the story as plain text, for labels that screen readers read, and in
-        parts for pages that say moment and unknowns once for many figures.
+    ``height`` is that of the plot itself, in pixels; titles and axes come on top. ``layout.meta``
+    holds the story as plain text, for labels that screen readers read, and in parts for pages that
+    say moment and unknowns once for many figures.
     """
     checked(theme)
     title = text.lines_of(story.title, _TITLE_WIDTH)
@@ -138,20 +124,9 @@ def row_figure(
 ) -> Any:
     """Return a figure of one labelled row per thing, the first on top.
 
-    Parameters
-    ----------
-    traces : sequence of plotly traces
-    story : Story
-    theme : {"light", "dark"}
-    labels : sequence of str
-        Unescaped. Rows are numbered, as two shortened names may look the same.
-    xaxis : mapping
-        See `axis`.
-    rows : str
-        What a row is, as the title of its axis.
-    **layout
-        ``least``: pixels that the rows have at least; ``lines``: bars side by side in a row;
-        ``legend``, and more of plotly's layout, where ``yaxis`` adds to that of the rows.
+    Labels are unescaped; rows are numbered, as two shortened names may look the same. ``rows`` is
+    the title of their axis. Of the layout, ``least`` are the pixels that the rows have at least,
+    and ``lines`` the bars side by side in a row; ``yaxis`` adds to that of the rows.
     """
     down = {
         "tickvals": list(range(len(labels))),
@@ -237,13 +212,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def plotly() -> Any:
-    """Return plotly's figure classes, imported when the first figure is made.
-
-    Raises
-    ------
-    SetupError
-        plotly is not installed.
-    """
+    """Return plotly's figure classes, imported when the first figure is made."""
     try:
         import plotly.graph_objects
     except ImportError as error:

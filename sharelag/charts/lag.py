@@ -56,18 +56,7 @@ DECOMPOSITION = pa.schema(
 
 
 def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
-    """Return the parts of lag (`schemas.LAG`), four rows per share partition, topic or group.
-
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-    by : {"partition", "topic", "group"}
-
-    Returns
-    -------
-    pyarrow.Table
-        `DECOMPOSITION`.
-    """
+    """Return the parts of lag by partition, topic or group: four rows of `DECOMPOSITION` each."""
     schemas.require(lag, schemas.LAG, "lag")
     if by == "partition":
         table = as_table(lag)
@@ -199,20 +188,7 @@ WINDOW_SPANS = pa.schema(
 
 
 def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
-    """Return the span of each window beside its limit.
-
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    settings : pyarrow.Table
-        `sharelag.schemas.SETTINGS`; empty where not known.
-
-    Returns
-    -------
-    pyarrow.Table
-        `WINDOW_SPANS`, in the order of the lag table.
-    """
+    """Return the span of each window of a `schemas.LAG` beside its limit, as `WINDOW_SPANS`."""
     schemas.require(lag, schemas.LAG, "lag")
     schemas.require(settings, schemas.SETTINGS, "settings")
     groups = flat(lag.column("group_id")).dictionary_encode()
@@ -325,25 +301,10 @@ LORENZ = pa.schema(
 
 
 def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
-    """Return the points of each group's Lorenz curve.
+    """Return the points of each group's Lorenz curve, as `LORENZ` sorted by group and value.
 
-    Parameters
-    ----------
-    loads : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`, or what `sharelag.metrics.load_per_item` gave: one row per
-        share partition.
-    measure : str
-        A column of numbers in it.
-
-    Returns
-    -------
-    pyarrow.Table
-        `LORENZ`, sorted by group and value.
-
-    Raises
-    ------
-    InputError
-        The table has no such column.
+    ``loads`` are `schemas.LAG` or what `sharelag.metrics.load_per_item` gave, of which ``measure``
+    is a column of numbers.
     """
     if measure not in loads.schema.names:
         raise InputError(

@@ -37,20 +37,9 @@ MOST_OUTLINES = 400
 
 
 def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
-    """Return every share partition with each of its members.
+    """Return every share partition of ``lag`` with each of its members, as `ASSIGNED`.
 
-    Parameters
-    ----------
-    members : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.MEMBERS`.
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `ASSIGNED`: one row per pair, then the share partitions of the lag table without a member,
-        then idle members.
+    There is one row per pair, then one per share partition without a member, then idle members.
     """
     schemas.require(members, schemas.MEMBERS, "members")
     schemas.require(lag, schemas.LAG, "lag")
@@ -246,11 +235,8 @@ ROLES = {
 def broker_load_records(brokers: Arrow) -> pa.Table:
     """Return how many share partitions each broker has in each role, by a `schemas.BROKERS`.
 
-    Returns
-    -------
-    pyarrow.Table
-        `BROKER_LOADS`, in the order of roles, then of brokers; share partitions of which the
-        broker is not known are in a row whose broker is null.
+    `BROKER_LOADS` are in the order of roles, then of brokers; share partitions of which the broker
+    is not known are in a row whose broker is null.
     """
     schemas.require(brokers, schemas.BROKERS, "brokers")
     table = as_table(brokers)

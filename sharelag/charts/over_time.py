@@ -251,11 +251,8 @@ _RATES = {"arrival_rate": "arrivals", "completion_rate": "completions"}
 def rates_over_time_records(timeline: Arrow) -> pa.Table:
     """Return what arrived and was finished from moment to moment of a `schemas.TIMELINE`.
 
-    Returns
-    -------
-    pyarrow.Table
-        `RATES_OVER_TIME`, one row per two moments of a share partition that follow each other. The
-        timeline has to be sorted by share partition and moment.
+    That is sorted by share partition and moment; there is one row of `RATES_OVER_TIME` per two
+    moments of a share partition that follow each other.
     """
     schemas.require(timeline, schemas.TIMELINE, "timeline")
     table = rows.at_known_ends(as_table(timeline))

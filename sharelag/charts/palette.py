@@ -174,12 +174,7 @@ def ladder(theme: Theme) -> list[tuple[float, str]]:
 
 
 def checked(theme: Theme) -> Theme:
-    """Return the theme, if there is one of that name.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return the theme, if there is one of that name; else it is an `InputError`."""
     if theme not in PAPER:
         raise InputError(f"unknown theme {theme!r}: choose one of {', '.join(PAPER)}")
     return theme

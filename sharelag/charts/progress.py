@@ -172,14 +172,11 @@ _MOST_SENTENCES = 6
 
 
 def drain_records(progress: Arrow) -> pa.Table:
-    """Return the forecast in each row of a `schemas.PROGRESS`.
+    """Return the forecast in each row of a `schemas.PROGRESS`, as `DRAIN_FORECAST`.
 
-    Returns
-    -------
-    pyarrow.Table
-        `DRAIN_FORECAST`: first those whose group has no members, then stalled ones, those that
-        grow, those of which nothing was finished lately, uncertain ones, those that drain (the
-        longest first), unknown and drained ones.
+    First come those whose group has no members, then stalled ones, those that grow, those of which
+    nothing was finished lately, uncertain ones, those that drain (the longest first), unknown and
+    drained ones.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
     table = as_table(progress)

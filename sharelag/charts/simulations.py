@@ -28,11 +28,13 @@ from sharelag.whatif.clearing import CELLS, costs_in_words, drain_words
 from sharelag.whatif.compare import PROJECTED
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED
+from sharelag.whatif.otherwise import HAPPENED_NAME
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from sharelag.whatif.compare import Comparison
+    from sharelag.whatif.otherwise import Otherwise
 
 # ---- variants against a baseline -----------------------------------------------------------------
 
@@ -46,19 +48,7 @@ _SIDES = {
 
 
 def compared_records(comparison: Comparison, measure: str) -> pa.Table:
-    """Return how far each variant is from the baseline, by one measure.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    measure : str
-        A key of `sharelag.whatif.comparison.tables.MEASURED`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `COMPARED`.
-    """
+    """Return how far each variant is from the baseline by one of `MEASURED`, as `COMPARED`."""
     found = comparison.differences
     found = found.filter(pc.equal(found.column("measure"), measure))
     seeds = pc.count_distinct(comparison.runs.column("seed")).as_py()
@@ -238,6 +228,20 @@ def projection_figure(
     }
     layout["margin"] = {"r": 24 + round(widest * _CHARACTER)}
     return figure(traces, story, theme, _PANELS, False, hovermode="x unified", **layout)
+
+
+def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
+    """Draw lag above and the age of the oldest record below, with the level of the alert.
+
+    Parameters
+    ----------
+    found : Otherwise
+    theme : {"light", "dark"}
+    """
+    alert = found.alert
+    levels = {} if alert is None else {alert.column: alert.level}
+    happened = (HAPPENED_NAME, found.past.end)
+    return projection_figure(found.curves, theme, text.moment(found.past.begin), levels, happened)
 
 
 def _level(value: float, place: str, theme: Theme) -> dict[str, Any]:

@@ -47,13 +47,7 @@ KINDS = {
 
 
 def state_record_records(health: Arrow) -> pa.Table:
-    """Return how many records of each kind there are, by a `schemas.HEALTH`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `STATE_RECORDS`, kind by kind for each partition, in the order of partitions.
-    """
+    """Return how many records of each kind each partition has, by a `schemas.HEALTH`."""
     schemas.require(health, schemas.HEALTH, "health")
     table = as_table(health).sort_by([("topic", "ascending"), ("partition", "ascending")])
     wide = table.take(pa.array(np.repeat(np.arange(len(table)), len(KINDS))))
@@ -150,19 +144,10 @@ STATE_KEYS = pa.schema(
 
 
 def state_key_records(health: Arrow, partitions: int | Mapping[str, int] | None) -> pa.Table:
-    """Return how share partitions are spread over the state topic.
+    """Return how share partitions are spread over the state topic, by a `schemas.HEALTH`.
 
-    Parameters
-    ----------
-    health : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HEALTH`.
-    partitions : int, mapping of topic to int, or None
-        How many the topic has; None: not known, then as many as Kafka creates, or as were seen.
-
-    Returns
-    -------
-    pyarrow.Table
-        `STATE_KEYS`, one row per partition from 0 on, also those without records.
+    There is one row of `STATE_KEYS` per partition from 0 on, also of those without records. Where
+    it is not known how many there are, they are as many as Kafka creates, or as were seen.
     """
     schemas.require(health, schemas.HEALTH, "health")
     table = as_table(health)

@@ -47,13 +47,7 @@ _SYMBOLS = {
 
 
 def group_story_records(timeline: Arrow) -> pa.Table:
-    """Sum the lag of a `schemas.TIMELINE` moment by moment, with the age of the oldest record.
-
-    Returns
-    -------
-    pyarrow.Table
-        `GROUP_STORY`, sorted by group and moment.
-    """
+    """Sum the lag of a `schemas.TIMELINE` by group and moment, with the age of the oldest."""
     each = rows.at_known_ends(lag_over_time_records(timeline))
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
     sums = each.group_by(["group_id", "as_of"], use_threads=False).aggregate(

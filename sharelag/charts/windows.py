@@ -75,32 +75,13 @@ def window_heat_records(
     as_of: datetime | None = None,
     begin: datetime | None = None,
 ) -> pa.Table:
-    """Return a measure of each window at the end of each of equal stretches of time.
+    """Return a measure of each window at the end of equal stretches of time, as `WINDOW_HEAT`.
 
-    Parameters
-    ----------
-    history : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HISTORY`, sorted by share partition and record; ``topic`` beside, if
-        known.
-    measure : {"span", "available", "complete", "deliveries"}
-    stretches : int
-        In how many the time from the first record on is cut.
-    as_of : datetime, optional
-        Until when: nothing was written since the last record, so that it is as that left it.
-        Without it, until then.
-    begin : datetime, optional
-        From when on; without it, from the first record.
-
-    Returns
-    -------
-    pyarrow.Table
-        `WINDOW_HEAT`, all stretches of a share partition together. Null before its first record,
-        after a tombstone, and where the state is partial.
-
-    Raises
-    ------
-    InputError
-        There is no such measure.
+    The history is sorted by share partition and record, with ``topic`` beside if known. The time
+    from ``begin``, else the first record, until ``as_of`` is cut: nothing was written since the
+    last record, so it is as that left it. Without ``as_of``, it ends there. All stretches of a
+    share partition come together; null before its first record, after a tombstone, and where the
+    state is partial.
     """
     if measure not in MEASURES:
         raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(MEASURES)}")
@@ -245,20 +226,11 @@ WINDOW_STATES = pa.schema(
 
 
 def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.Table:
-    """Return the runs of windows at several moments, with what lies between them.
+    """Return the runs of windows, with what lies between them, as `WINDOW_STATES`.
 
-    Parameters
-    ----------
-    windows : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.WINDOWS` of several moments below each other; ``topic`` beside, if known.
-    moments : pyarrow.Array of timestamps, optional
-        When each row was so; without it, when its last record was written.
-
-    Returns
-    -------
-    pyarrow.Table
-        `WINDOW_STATES`, sorted by share partition, moment and offset. A window without offsets has
-        no row.
+    ``windows`` are those of several moments below each other, with ``topic`` beside if known;
+    ``moments`` say when each was so, without them it is when its last record was written. Rows are
+    sorted by share partition, moment and offset; a window without offsets has no row.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     table = as_table(windows)

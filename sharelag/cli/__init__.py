@@ -43,7 +43,7 @@ def main() -> None:
         # The last line of defence: one line for people, the traceback on request.
         if asked.for_tracebacks:
             traceback.print_exc()
-        tell(terminal(one_line(error)))
+        tell(one_line(error))
         sys.exit(exit_code(error))
     leave(status if isinstance(status, int) else 0)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sharelag.cli.options import Order, choice_of, metrics_in, moment_of, requests_of, source_of
-from sharelag.cli.output import groups_in, require_rows, start, summarize
+from sharelag.cli.output import groups_in, plain, require_rows, start, summarize
 from sharelag.cli.partial import (
     note_partial,
     require_whole,
@@ -18,7 +18,6 @@ from sharelag.cli.partial import (
 )
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
-from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
     from sharelag.replay.moment import Choice
@@ -40,9 +39,7 @@ class Answered:
     choice: Choice
     as_of: str | None
 
-    def write(
-        self, output: str, rows: Iterable[dict[str, Any]], columns: Mapping[str, str] | None
-    ) -> None:
+    def write(self, output: str, rows: Any, columns: Mapping[str, str] | None) -> None:
         """Print rows on standard output, and below a table for people what is missing in it."""
         found = self.result
         write_lacking(rows, output, columns, found.lacks, found.repeated, self.source)
@@ -55,22 +52,15 @@ class Answered:
         found = self.result
         summarize(found, self.source, self.as_of, unit)
         unknown = (f"not known: {one}" for one in found.unknown if one not in found.lacks)
-        for sentence in (*found.notes, *unknown):
-            tell(terminal(sentence))
+        tell(*found.notes, *unknown)
         return note_partial(self.source, output, found.lacks, self.choice.groups - self.groups)
 
 
 def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
     """Ask one of `sharelag.workbench.ask.QUESTIONS` of what a command's options name.
 
-    ``options`` are those for an input, a choice and an engine; ``given`` the question's own.
-
-    Raises
-    ------
-    InputError
-        Nothing was found, or not what was chosen.
-    NoLeaderError
-        The answer is sums, and something is missing in them.
+    ``options`` are those for an input, a choice and an engine; ``given`` the question's own. Sums
+    in which something is missing are a `NoLeaderError`.
     """
     from sharelag.workbench.ask import find_question
 
@@ -115,10 +105,8 @@ def print_answer(
     not ``by_default``; ``unit`` is what a row is. Returns the exit code, None where the answer is
     whole.
     """
-    from sharelag.tables.lines import plain_rows
-
     answered = ask(name, options, **given)
-    rows = plain_rows(answered.result.table)
+    rows = plain(answered.result.table)
     if order is not None:
         rows = order.of(rows, answered.result.order if output == "human" and by_default else None)
     answered.write(output, rows, answered.result.columns)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import CLUSTER, TIMEOUT, VERBOSE, Duration, command, config_of
+from sharelag.cli import options as option
+from sharelag.cli.options import command, config_of
 from sharelag.cli.output import one_line
 from sharelag.cli.telling import tell
 from sharelag.errors import are_away
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _LONGEST_PAUSE = 30
 
 
-@command(CLUSTER, TIMEOUT, VERBOSE)
+@command(option.CLUSTER, option.TIMEOUT, option.VERBOSE)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace an existing capture.")
 @click.option(
@@ -34,12 +35,10 @@ _LONGEST_PAUSE = 30
     is_flag=True,
     help="Keep archiving until interrupted, ahead of Kafka's pruning; runs on Spark.",
 )
-@click.option(
+@option.duration(
     "--every",
-    type=Duration(timedelta()),
+    least=timedelta(),
     default="10s",
-    show_default=True,
-    metavar="DURATION",
     help="With --follow: how often to add records and end offsets.",
 )
 @click.option(
@@ -56,10 +55,9 @@ _LONGEST_PAUSE = 30
     is_flag=True,
     help="Replace the names of groups, topics, members, clients, hosts and racks.",
 )
-@click.option(
+@option.path(
     "--from",
     "origin",
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help="With --anonymise: a capture that exists, in place of a cluster.",
 )

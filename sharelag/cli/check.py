@@ -10,26 +10,33 @@ from typing import Any
 
 import click
 
-from sharelag.cli.examples import example_option
-from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    CHOICE,
-    HOW,
-    INPUT,
-    OVER,
-    choice_of,
-    moment_of,
-    output_option,
-    source_of,
-    with_options,
-)
-from sharelag.cli.output import one_line, read_by, start, write
+from sharelag.cli import options as option
+from sharelag.cli.grouped import Command
+from sharelag.cli.options import choice_of, moment_of, source_of, with_options
+from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import Asked
 from sharelag.tables import views
 from sharelag.tables.level import CHECKED
 
 _UNKNOWN = 3
+
+
+#: The examples that come with sharelag: in a wheel within the package, in a checkout where people
+#: look for data.
+_HERE = Path(__file__).resolve()
+_SHELVES = (_HERE.parents[1] / "examples", _HERE.parents[2] / "data" / "examples")
+
+
+def example(name: str) -> Path:
+    """Return the path of an example: a rule file, a Grafana dashboard, a KEDA ScaledObject."""
+    return next(shelf / name for shelf in _SHELVES if (shelf / name).is_file())
+
+
+def _print_example(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
+        click.echo(example("rules.yaml").read_text("utf-8"), nl=False)
+        ctx.exit()
 
 
 class _Check(Command):
@@ -93,16 +100,16 @@ def _tell(ctx: click.Context, reason: str) -> None:
 
 
 @click.command(cls=_Check)
+@option.path("--rules", "rule_file", required=True, metavar="FILE", help="The rules, a YAML file.")
 @click.option(
-    "--rules",
-    "rule_file",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="The rules, a YAML file.",
+    "--example",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_example,
+    help="Print an example of a rule file, and exit.",
 )
-@example_option("rules.yaml", "an example of a rule file")
-@with_options(INPUT, CHOICE, output_option("human", "json"), HOW, OVER)
+@with_options(option.INPUT, option.CHOICE, option.output("human", "json"), option.HOW, option.OVER)
 def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 
@@ -113,19 +120,18 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
     from sharelag.monitoring.checks.judge import CODES
     from sharelag.monitoring.checks.judge import check as judge
     from sharelag.monitoring.checks.rules import read_rules
-    from sharelag.tables.lines import lines, plain_rows
 
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         found = judge(read, rules, start(engine, source), moment, choice, over)
-    rows = plain_rows(found.table)
+    rows = plain(found.table)
     if output == "json":
-        write(lines(rows, "json"))
+        print_rows(rows, "json")
     else:
         write([_heading(found.level, rows)])
         shown = [_placed(row) for row in rows if row["level"] != "ok" or row["due"]]
-        write(lines(shown, "human", views.CHECKS.without("partition").columns))
+        print_rows(shown, "human", views.CHECKS.without("partition").columns)
     said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
     read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]

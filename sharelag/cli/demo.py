@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import VERBOSE, command, engine_option, with_options
-from sharelag.cli.output import note, start, whence, write
+from sharelag.cli import options as option
+from sharelag.cli.options import VERBOSE, command, with_options
+from sharelag.cli.output import note, plain, print_rows, start, whence, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import DEMO, folder_of
@@ -43,7 +44,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
 )
-@with_options(engine_option("auto"), VERBOSE)
+@with_options(option.engine("auto"), VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show how the share groups of a recorded cluster are, and why, the worst first.
 
@@ -51,12 +52,11 @@ def demo(out: Path, report: bool, engine: str) -> None:
     """
     from sharelag.inputs import CaptureInput
     from sharelag.tables import views
-    from sharelag.tables.lines import lines
 
     source = CaptureInput(CAPTURE)
     how = _report(out / "reports", engine) if report else _overview(source, start(engine, source))
     write([f"{how['headline']}\n"])
-    write(lines(how["groups"], "human", views.OVERVIEW_IN_SHORT.columns))
+    print_rows(how["groups"], "human", views.OVERVIEW_IN_SHORT.columns)
     tell(f"as of {how['as_of']}, {whence(source, how['engine'])}")
     note(how["unknown"])
     if report:
@@ -64,7 +64,6 @@ def demo(out: Path, report: bool, engine: str) -> None:
 
 
 def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
-    from sharelag.tables.lines import plain_rows
     from sharelag.workbench.bench import Workbench
 
     tell("reading the recorded cluster")
@@ -72,7 +71,7 @@ def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
     answer, evidence = bench.overview(), bench.evidence()
     return {
         "headline": answer.title,
-        "groups": plain_rows(answer.table),
+        "groups": plain(answer.table),
         "as_of": iso(evidence.as_of),
         "engine": evidence.engine,
         "unknown": answer.unknown,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import ANSWER, INPUT, command, source_of
+from sharelag.cli.options import ANSWER, INPUT, command, repeated, source_of
 from sharelag.cli.output import start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.metrics.dead_letters import STATUSES
@@ -51,12 +51,11 @@ def dlq(
     asked: dict[str, Any] = {"group": group, "queue": queue}
     if not redrive:
         return print_answer("dead_letters", output, options, unit="", statuses=statuses, **asked)
-    from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import terminal
 
     answered = ask("redrive", options, statuses=statuses, **asked)
     table = answered.result.table
-    answered.write(output, plain_rows(table), views.REDRIVE.without("command").columns)
+    answered.write(output, table, views.REDRIVE.without("command").columns)
     commands = [one for one in table.column("command").to_pylist() if one]
     if commands and output == "human":
         write(["", *map(terminal, commands)])
@@ -73,9 +72,8 @@ def dlq(
     default="auto",
     help="How key, headers and value are shown.",
 )
-@click.option(
+@repeated(
     "--mask",
-    multiple=True,
     metavar="FIELD",
     help="Hide a field of JSON, such as card.number; repeatable. What is not JSON is hidden whole.",
 )

@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from sharelag.cli.options import (
-    CLUSTER,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    command,
-    config_of,
-    names_cluster,
-)
-from sharelag.cli.output import note, write
+from sharelag.cli import options as option
+from sharelag.cli.options import command, config_of, names_cluster
+from sharelag.cli.output import note, plain, print_rows, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
@@ -46,14 +39,14 @@ class Check(NamedTuple):
     advice: str = ""
 
 
-@command(CLUSTER, OUTPUT, TIMEOUT, VERBOSE)
+@command(option.CLUSTER, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
 @click.option(
     "--rights",
     is_flag=True,
     help="Show the rights that commands need on the cluster, and how to grant those missing.",
 )
-@click.option("--group", multiple=True, metavar="GROUP", help="For --rights; repeatable.")
-@click.option("--topic", multiple=True, metavar="TOPIC", help="For --rights; repeatable.")
+@option.repeated("--group", metavar="GROUP", help="For --rights; repeatable.")
+@option.repeated("--topic", metavar="TOPIC", help="For --rights; repeatable.")
 @click.option(
     "--principal",
     metavar="USER",
@@ -116,33 +109,27 @@ def doctor(
 
 def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) -> int:
     from sharelag.metrics.rights import CONSUMERS, failing, failing_of_ours, grants
-    from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.views import RIGHTS
     from sharelag.workbench.rights import in_words
 
     table, unknown = found
-    rows = plain_rows(table)
+    rows = plain(table)
     if output == "human":  # what no command needs, people need not see
         rows = [row for row in rows if row["needed_by"] or row["used_by"]]
-    write(lines(rows, output, RIGHTS.without("grant").columns))
+    print_rows(rows, output, RIGHTS.without("grant").columns)
     if output == "human":
         commands = grants(table, of_consumers=is_somebody)
         write(["", *map(terminal, commands)] if commands else [])
-    for sentence in in_words(table, is_somebody):
-        tell(terminal(sentence))
+    tell(*in_words(table, is_somebody))
     note(unknown)
     return int(CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table)))
 
 
 def checks(config: ClientConfig | None = None, kafka_version: str | None = None) -> Iterator[Check]:
-    """Look at this machine and, with a configuration, at its cluster.
+    """Yield what is found of this machine and, with a configuration, of its cluster.
 
-    Without ``kafka_version`` its known defects are those of the release that a broker tells.
-
-    Yields
-    ------
-    Check
-        As soon as each is known; a check that fails ends only those that need it.
+    Without ``kafka_version`` its known defects are those of the release that a broker tells. Each
+    check comes as soon as it is known; one that fails ends only those that need it.
     """
     java = _java()
     if java.verdict == "fail" and not _needs_java():

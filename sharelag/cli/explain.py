@@ -8,35 +8,22 @@ from typing import Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import (
-    ANSWER,
-    CHOICE,
-    INPUT,
-    METRICS,
-    OVER,
-    REQUESTS,
-    Duration,
-    Order,
-    command,
-    order_options,
-    with_options,
-)
+from sharelag.cli.options import Order, command, with_options
 from sharelag.cli.output import write
 from sharelag.cli.partial import below_table
 
 
-@command(INPUT, CHOICE, REQUESTS, METRICS, ANSWER, OVER)
-@click.option(
+@command(option.INPUT, option.CHOICE, option.REQUESTS, option.METRICS, option.ANSWER, option.OVER)
+@option.duration(
     "--patience",
-    type=Duration(timedelta()),
-    metavar="DURATION",
+    least=timedelta(),
     help="How long something may last before it counts as stuck.  [default: the group's "
     "lock duration]",
 )
 def explain(output: str, patience: timedelta | None, **options: Any) -> int | None:
     """Show why each group lags: causes with their evidence, the most severe first."""
-    from sharelag.tables.lines import plain_rows
     from sharelag.workbench.explained import summary_lines
 
     answered = ask("explain", options, patience=patience)
@@ -44,23 +31,18 @@ def explain(output: str, patience: timedelta | None, **options: Any) -> int | No
         write(summary_lines(answered.result.summaries))
         write(below_table(None, output, answered.result.lacks))
     else:
-        answered.write(output, plain_rows(answered.result.table), {})
+        answered.write(output, answered.result.table, {})
     return answered.note(output)
 
 
-@command(INPUT, CHOICE, ANSWER, OVER)
+@command(option.INPUT, option.CHOICE, option.ANSWER, option.OVER)
 @click.option(
     "--by",
     type=click.Choice(["partition", "topic", "member", "broker"]),
     help="Only the spread over these; a broker's load is that of the partitions it leads.",
 )
-@click.option(
-    "--every",
-    type=Duration(),
-    metavar="DURATION",
-    help="Show the imbalance of lag at this interval.",
-)
-@with_options(order_options("gini"))
+@option.duration("--every", help="Show the imbalance of lag at this interval.")
+@with_options(option.order("gini"))
 @click.option(
     "--verdict",
     is_flag=True,
@@ -95,7 +77,9 @@ def imbalance(
     return print_answer(name, output, options, order=order, unit=unit, by_default=False, **asked)
 
 
-@command(INPUT, CHOICE, METRICS, ANSWER, OVER, order_options("age_ms"))
+@command(
+    option.INPUT, option.CHOICE, option.METRICS, option.ANSWER, option.OVER, option.order("age_ms")
+)
 def progress(output: str, sort: str | None, top: int | None, **options: Any) -> int | None:
     """Show the age of the lag, how fast it grows or drains, and its retention.
 
@@ -106,21 +90,18 @@ def progress(output: str, sort: str | None, top: int | None, **options: Any) -> 
     return print_answer("progress", output, options, order=Order(sort, top), unit="")
 
 
-@command(INPUT, CHOICE, ANSWER, OVER)
-@click.option(
+@command(option.INPUT, option.CHOICE, option.ANSWER, option.OVER)
+@option.path(
     "--ledger",
-    type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
     help="The Delta table that keeps forecasts and what became of them, one per cluster; created "
     "if missing.",
 )
-@click.option(
+@option.duration(
     "--horizon",
-    type=Duration(timedelta(seconds=1)),
+    least=timedelta(seconds=1),
     default="5m",
-    show_default=True,
-    metavar="DURATION",
     help="After how long ages are forecast; a drain that takes longer is not.",
 )
 def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> int | None:

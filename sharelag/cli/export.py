@@ -10,19 +10,9 @@ from typing import Any
 
 import click
 
-from sharelag.cli.once import Group
-from sharelag.cli.options import (
-    CHOICE,
-    HOW,
-    INPUT,
-    OVER,
-    Duration,
-    choice_of,
-    command,
-    moment_of,
-    source_of,
-    with_options,
-)
+from sharelag.cli import options as option
+from sharelag.cli.grouped import Group
+from sharelag.cli.options import choice_of, command, moment_of, source_of, with_options
 from sharelag.cli.output import read_by, reading_of, start
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import given_options
@@ -36,13 +26,8 @@ from sharelag.errors import InputError
     help="Write lag, windows and imbalance to Parquet files of this run, or append them to "
     "Delta tables.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="With --to: the folder of the runs or tables.",
-)
-@with_options(INPUT, CHOICE, HOW, OVER)
+@option.path("--out", metavar="DIR", help="With --to: the folder of the runs or tables.")
+@with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 @click.pass_context
 def export(
     context: click.Context,
@@ -88,15 +73,14 @@ _BRIEF = click.option(
 
 
 @export.command()
-@click.option(
+@option.path(
     "--textfile",
-    type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
     help="The file to write; node_exporter's textfile collector needs a name in .prom.",
 )
 @_BRIEF
-@with_options(INPUT, CHOICE, HOW, OVER)
+@with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **options: Any) -> None:
     """Write the metrics to a file once; a failure leaves the file unchanged."""
     from sharelag.monitoring.exports.metrics import Gathered, write_textfile
@@ -125,22 +109,19 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     help="The bearer token that clients must send; required unless --host is a loopback address. "
     "Prefer --token-file or $SHARELAG_TOKEN: other users can see command lines.",
 )
-@click.option(
+@option.path(
     "--token-file",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="The file that holds the token, such as one that a Secret is mounted as.",
 )
-@click.option(
+@option.duration(
     "--every",
-    type=Duration(timedelta(seconds=1)),
+    least=timedelta(seconds=1),
     default="30s",
-    show_default=True,
-    metavar="DURATION",
     help="How often to collect; requests get the latest result.",
 )
 @_BRIEF
-@with_options(INPUT, CHOICE, HOW, OVER)
+@with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 def serve(
     host: str,
     port: int,
@@ -199,7 +180,7 @@ def _token_in(file: Path, other: str | None) -> str:
     return token
 
 
-@command(INPUT, CHOICE, HOW, OVER)
+@command(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 def mcp(engine: str, over: timedelta, **options: Any) -> None:
     """Answer agents over stdin and stdout, by the Model Context Protocol; read only.
 

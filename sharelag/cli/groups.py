@@ -8,22 +8,14 @@ from typing import Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import print_answer
-from sharelag.cli.options import (
-    ANSWER,
-    CHOICE,
-    INPUT,
-    Order,
-    choice_of,
-    command,
-    order_options,
-    with_options,
-)
-from sharelag.cli.output import groups_in, note, write
+from sharelag.cli.options import Order, choice_of, command, with_options
+from sharelag.cli.output import groups_in, note, plain, print_rows
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
-from sharelag.tables.words import client_words, counted, shell_word, terminal
+from sharelag.tables.words import client_words, counted, shell_word
 
 _PRINTED = click.option(
     "--kafka-output",
@@ -39,15 +31,14 @@ _OF_INPUT = (
 )
 
 
-@command(INPUT, _PRINTED, CHOICE, ANSWER)
-@click.option(
+@command(option.INPUT, _PRINTED, option.CHOICE, option.ANSWER)
+@option.repeated(
     "--state",
     "states",
-    multiple=True,
     metavar="STATE",
     help="Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
 )
-@with_options(order_options("lag"))
+@with_options(option.order("lag"))
 def groups(
     output: str,
     states: tuple[str, ...],
@@ -65,18 +56,17 @@ def groups(
 
     from sharelag.model.group_state import parse_states
     from sharelag.tables import gaps
-    from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench.questions.balance import in_states
 
     parse_states(states)  # before anything is read
 
     def sort_rows(table: Any) -> list[dict[str, Any]]:
-        return Order(sort, top).of(plain_rows(table), "lag" if output == "human" else None)
+        return Order(sort, top).of(plain(table), "lag" if output == "human" else None)
 
     if kafka_output is not None:
         every = _printed(kafka_output, options)
         found = in_states(every.groups, states)
-        write(lines(sort_rows(found), output, views.GROUP_STATES.columns))
+        print_rows(sort_rows(found), output, views.GROUP_STATES.columns)
         count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count
         members = f", {counted(known or 0, 'member')}" if is_whole else ""
@@ -89,15 +79,14 @@ def groups(
         )
 
 
-@command(INPUT, _PRINTED, CHOICE, ANSWER)
+@command(option.INPUT, _PRINTED, option.CHOICE, option.ANSWER)
 def members(output: str, kafka_output: Any, **options: Any) -> int | None:
     """Show the members of each group: client, host, rack, epoch, and assigned partitions."""
     from sharelag.tables import gaps
-    from sharelag.tables.lines import lines, plain_rows
 
     if kafka_output is not None:
         of_groups, found, others = _printed(kafka_output, options)
-        write(lines(plain_rows(found), output, views.MEMBERS.without("rack_id").columns))
+        print_rows(found, output, views.MEMBERS.without("rack_id").columns)
         members = counted(found.num_rows, "member")
         _note_printed(f"{members} of {counted(of_groups.num_rows, 'group')}", others)
         note(gaps.of_members(of_groups, found))
@@ -125,8 +114,8 @@ def _printed(file: Any, options: dict[str, Any]) -> Any:
 def _note_printed(counts: str, others: Sequence[str]) -> None:
     tell(f"{counts}, as Kafka's command printed them")
     if others:
-        first = terminal(repr(others[0][:80]))
-        tell(f"{counted(len(others), 'line')} that the command does not print, such as {first}")
+        words = f"{counted(len(others), 'line')} that the command does not print"
+        tell(f"{words}, such as {others[0][:80]!r}")
 
 
 @contextmanager
@@ -145,7 +134,7 @@ def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
         ) from error
 
 
-@command(INPUT, CHOICE, ANSWER, order_options("lag"))
+@command(option.INPUT, option.CHOICE, option.ANSWER, option.order("lag"))
 def brokers(output: str, sort: str | None, top: int | None, **options: Any) -> int | None:
     """Show which broker leads each share partition, and which brokers keep its state and group.
 

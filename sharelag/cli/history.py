@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import Answered, open_bench, print_answer
-from sharelag.cli.options import ANSWER, CHOICE, INPUT, Duration, command, source_of
+from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, duration, source_of
 from sharelag.cli.output import groups_in, require_rows
 
 #: Of records that came from Spark, so many are shown to people.
@@ -24,12 +24,7 @@ _MOST_LINES = 20_000
     is_flag=True,
     help="Show resets, new leaders, archived records and members instead of every record.",
 )
-@click.option(
-    "--every",
-    type=Duration(),
-    metavar="DURATION",
-    help="Show the lag at this interval instead of every record.",
-)
+@duration("--every", help="Show the lag at this interval instead of every record.")
 def history(
     output: str, since: str | None, events: bool, every: timedelta | None, **options: Any
 ) -> int | None:

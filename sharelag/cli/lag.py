@@ -10,28 +10,17 @@ from typing import Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import ask
-from sharelag.cli.options import (
-    ANSWER,
-    CHOICE,
-    INPUT,
-    METRICS,
-    REQUESTS,
-    Duration,
-    Order,
-    command,
-    flag,
-    order_options,
-    source_of,
-    with_options,
-)
+from sharelag.cli.options import Order, command, flag, source_of, with_options
+from sharelag.cli.output import plain
 from sharelag.cli.telling import tell
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 
 _KEYS = ("group_id", "topic_id", "partition")
 
 
-@command(INPUT, CHOICE, REQUESTS, METRICS, ANSWER)
+@command(option.INPUT, option.CHOICE, option.REQUESTS, option.METRICS, option.ANSWER)
 @click.option(
     "--by",
     type=click.Choice(["partition", "group", "topic"]),
@@ -40,11 +29,10 @@ _KEYS = ("group_id", "topic_id", "partition")
     help="A row for each share partition, or sums by group or topic.",
 )
 @click.option("--brief", is_flag=True, help="Only Kafka's columns.")
-@with_options(order_options("lag"))
-@click.option(
+@with_options(option.order("lag"))
+@option.duration(
     "--watch",
-    type=Duration(timedelta(milliseconds=100)),
-    metavar="DURATION",
+    least=timedelta(milliseconds=100),
     help="Refresh at this interval and show the change; Ctrl-C ends it.",
 )
 def lag(
@@ -100,10 +88,9 @@ def _lag(
 ) -> tuple[dict[Any, int | None], int | None]:
     """Print the lag, with its change since ``before``; return it by row, and the exit code."""
     from sharelag.tables.declared import heading_of
-    from sharelag.tables.lines import plain_rows
 
     answered = ask("lag", options, **asked)
-    rows, columns = plain_rows(answered.result.table), dict(answered.result.columns)
+    rows, columns = plain(answered.result.table), dict(answered.result.columns)
     now = {tuple(row.get(name) for name in _KEYS): row["lag"] for row in rows}
     if before is not None:
         for key, row in zip(now, rows, strict=True):

@@ -6,9 +6,9 @@ import shlex
 
 import click
 
-from sharelag.cli.once import Command
+from sharelag.cli.grouped import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
-from sharelag.cli.output import start_local, write
+from sharelag.cli.output import print_rows, start_local
 from sharelag.cli.telling import tell
 from sharelag.model.versions import NEWEST, basis
 from sharelag.tables import views
@@ -33,15 +33,14 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """
     from sharelag.metrics.settings import lint_table
     from sharelag.model.kafka_commands import check_command
-    from sharelag.tables.lines import each_row, lines
-    from sharelag.tables.words import counted, terminal
+    from sharelag.tables.words import counted
 
     start_local()
     words = shlex.split(line[0]) if len(line) == 1 else line
     judged = basis(kafka_version)
     checked = check_command(words, judged.version)
-    write(lines(each_row(lint_table(checked)), output, views.LINTED.columns))
+    print_rows(lint_table(checked), output, views.LINTED.columns)
     count = len(checked.problems)
     why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
-    tell(terminal(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}"))
+    tell(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}")
     return int(bool(checked.problems))

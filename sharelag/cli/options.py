@@ -8,11 +8,11 @@ from datetime import timedelta
 from functools import reduce
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sharelag.cli.once import Command
+from sharelag.cli.grouped import Command
 from sharelag.cli.telling import Asked
 from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError, meant
@@ -26,137 +26,7 @@ if TYPE_CHECKING:
 
 _Command = Callable[..., Any]
 Options = dict[str, Any]
-
-CLUSTER = [
-    click.option(
-        "--bootstrap-server", metavar="H:P", help="Broker addresses of a running cluster."
-    ),
-    click.option(
-        "--command-config",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Client properties file, as for Kafka's own commands.",
-    ),
-    click.option(
-        "--command-property",
-        multiple=True,
-        metavar="K=V",
-        help="A single client property; repeatable.",
-    ),
-]
-INPUT = [
-    *CLUSTER,
-    click.option(
-        "--capture",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="A folder written by `sharelag capture`, with or without --follow, or the name of a "
-        "recorded sample such as demo.",
-    ),
-    click.option(
-        "--raw",
-        metavar="PATH",
-        help="Parquet files with the columns of Spark's Kafka source, a Spark table, a file that "
-        "Kafka's console consumer or kafka-dump-log.sh printed, or an address that an installed "
-        "package opens.",
-    ),
-    click.option(
-        "--segments",
-        multiple=True,
-        metavar="DIR",
-        callback=lambda _context, _option, folders: ",".join(folders),
-        help="A broker's log directory (read only); once for each of its log.dirs.",
-    ),
-    click.option(
-        "--generation",
-        type=click.IntRange(0, 4),
-        metavar="0-4",
-        help="Try state records as those of this generation of the format (0 to 3), then as "
-        "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
-        "reject. 0 and 1 look into the segments of all users' topics.",
-    ),
-]
-#: A broker's log of requests beside the input.
-REQUESTS = [
-    click.option(
-        "--requests",
-        type=click.Path(path_type=Path),
-        metavar="LOG",
-        help="What kafka.request.logger wrote at DEBUG, or a folder of it: says who holds which "
-        "offsets, where it covers the moment.",
-    ),
-    click.option(
-        "--requests-zone",
-        metavar="ZONE",
-        help="The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
-        "[default: what a collector's times beside them tell, else UTC]",
-    ),
-]
-#: What brokers measure themselves, beside the input.
-METRICS = click.option(
-    "--broker-metrics",
-    multiple=True,
-    metavar="FILE_OR_URL",
-    help="What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
-    "acquired and which locks expired; repeatable, 1=FILE_OR_URL names broker 1 as its origin.",
-)
-NAMES = [
-    click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
-    click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    click.option(
-        "--topic",
-        multiple=True,
-        metavar="TOPIC[:0,1]",
-        help="Only this topic, or these partitions of it; repeatable.",
-    ),
-]
-_A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
-CHOICE = [
-    *NAMES,
-    click.option(
-        "--as-of",
-        metavar="WHEN",
-        help=f"{_A_TIME}, or offsets of state partitions (0:1200,3:88).",
-    ),
-]
-#: Reports take a time only: offsets of state partitions belong to one cluster's topic.
-CHOICE_AT_A_TIME = [*NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_TIME}.")]
-
-
-def output_option(*formats: str) -> Any:
-    """Return the option ``-o`` with these formats, the first being the default."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(formats),
-        default=formats[0],
-        show_default=True,
-        help="The output format.",
-    )
-
-
-def engine_option(default: str, about: str = "") -> Any:
-    """Return the option ``--engine``, with what else to know of it."""
-    return click.option(
-        "--engine",
-        type=click.Choice(["auto", "local", "spark"]),
-        default=default,
-        show_default=True,
-        help="local: in this process, without a JVM; spark: on Spark; auto: local below "
-        f"5,000,000 records.{about}",
-    )
-
-
-OUTPUT = output_option("human", "json", "yaml", "csv")
-ENGINE = engine_option("auto")
-VERBOSE = click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    expose_value=False,
-    callback=Asked.note,
-    help="Show the traceback of an error.",
-)
+_F = TypeVar("_F", bound=_Command)
 
 
 class Duration(click.ParamType[timedelta]):
@@ -186,6 +56,150 @@ class Duration(click.ParamType[timedelta]):
         return span
 
 
+def duration(
+    *names: str,
+    least: timedelta = timedelta(milliseconds=1),
+    most: timedelta = timedelta(days=3650),
+    default: str | None = None,
+    **look: Any,
+) -> Callable[[_F], _F]:
+    """Return an option that takes a duration with its unit."""
+    kind, is_told = Duration(least, most), default is not None
+    look |= {"type": kind, "default": default, "show_default": is_told, "metavar": "DURATION"}
+    return click.option(*names, **look)
+
+
+def path(*names: str, **look: Any) -> Callable[[_F], _F]:
+    """Return an option that takes a place among files."""
+    return click.option(*names, type=click.Path(path_type=Path), **look)
+
+
+def repeated(*names: str, **look: Any) -> Callable[[_F], _F]:
+    """Return an option that may be given several times."""
+    return click.option(*names, multiple=True, **look)
+
+
+CLUSTER = [
+    click.option(
+        "--bootstrap-server", metavar="H:P", help="Broker addresses of a running cluster."
+    ),
+    path(
+        "--command-config",
+        metavar="FILE",
+        help="Client properties file, as for Kafka's own commands.",
+    ),
+    repeated("--command-property", metavar="K=V", help="A single client property; repeatable."),
+]
+INPUT = [
+    *CLUSTER,
+    path(
+        "--capture",
+        metavar="DIR",
+        help="A folder written by `sharelag capture`, with or without --follow, or the name of a "
+        "recorded sample such as demo.",
+    ),
+    click.option(
+        "--raw",
+        metavar="PATH",
+        help="Parquet files with the columns of Spark's Kafka source, a Spark table, a file that "
+        "Kafka's console consumer or kafka-dump-log.sh printed, or an address that an installed "
+        "package opens.",
+    ),
+    repeated(
+        "--segments",
+        metavar="DIR",
+        callback=lambda _context, _option, folders: ",".join(folders),
+        help="A broker's log directory (read only); once for each of its log.dirs.",
+    ),
+    click.option(
+        "--generation",
+        type=click.IntRange(0, 4),
+        metavar="0-4",
+        help="Try state records as those of this generation of the format (0 to 3), then as "
+        "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
+        "reject. 0 and 1 look into the segments of all users' topics.",
+    ),
+]
+#: A broker's log of requests beside the input.
+REQUESTS = [
+    path(
+        "--requests",
+        metavar="LOG",
+        help="What kafka.request.logger wrote at DEBUG, or a folder of it: says who holds which "
+        "offsets, where it covers the moment.",
+    ),
+    click.option(
+        "--requests-zone",
+        metavar="ZONE",
+        help="The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
+        "[default: what a collector's times beside them tell, else UTC]",
+    ),
+]
+#: What brokers measure themselves, beside the input.
+METRICS = repeated(
+    "--broker-metrics",
+    metavar="FILE_OR_URL",
+    help="What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
+    "acquired and which locks expired; repeatable, 1=FILE_OR_URL names broker 1 as its origin.",
+)
+NAMES = [
+    repeated("--group", metavar="GROUP", help="Only this group; repeatable."),
+    click.option("--all-groups", is_flag=True, help="All groups (the default)."),
+    repeated(
+        "--topic",
+        metavar="TOPIC[:0,1]",
+        help="Only this topic, or these partitions of it; repeatable.",
+    ),
+]
+_A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
+CHOICE = [
+    *NAMES,
+    click.option(
+        "--as-of",
+        metavar="WHEN",
+        help=f"{_A_TIME}, or offsets of state partitions (0:1200,3:88).",
+    ),
+]
+#: Reports take a time only: offsets of state partitions belong to one cluster's topic.
+CHOICE_AT_A_TIME = [*NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_TIME}.")]
+
+
+def output(*formats: str) -> Any:
+    """Return the option ``-o`` with these formats, the first being the default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="The output format.",
+    )
+
+
+def engine(default: str, about: str = "") -> Any:
+    """Return the option ``--engine``, with what else to know of it."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        default=default,
+        show_default=True,
+        help="local: in this process, without a JVM; spark: on Spark; auto: local below "
+        f"5,000,000 records.{about}",
+    )
+
+
+OUTPUT = output("human", "json", "yaml", "csv")
+ENGINE = engine("auto")
+VERBOSE = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=Asked.note,
+    help="Show the traceback of an error.",
+)
+
+
 TIMEOUT = click.option(
     "--timeout",
     type=Duration(bare="ms"),
@@ -196,14 +210,7 @@ TIMEOUT = click.option(
 )
 
 
-OVER = click.option(
-    "--over",
-    type=Duration(),
-    default="1h",
-    show_default=True,
-    metavar="DURATION",
-    help="How far back rates and trends look.",
-)
+OVER = duration("--over", default="1h", help="How far back rates and trends look.")
 
 
 #: How a question is answered, and how its answer is printed.
@@ -344,7 +351,7 @@ class Order:
         return rows[: self.top]
 
 
-def order_options(default: str) -> list[Any]:
+def order(default: str) -> list[Any]:
     """Options for the order of rows, which people get by a column unless they choose another."""
     return [
         click.option(

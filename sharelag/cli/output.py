@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
@@ -112,6 +112,28 @@ def write(lines: Iterable[str]) -> None:
         leave(0)
 
 
+def print_rows(
+    rows: Any,
+    output: str,
+    columns: Mapping[str, str] | None = None,
+    for_people: Callable[[Any], Any] | None = None,
+) -> None:
+    """Print a table of Arrow or plain rows, which people get as ``for_people`` makes them."""
+    from sharelag.tables.lines import lines
+
+    rows = plain(rows)
+    if output == "human" and for_people is not None:
+        rows = map(for_people, rows)
+    write(lines(rows, output, columns))
+
+
+def plain(rows: Any) -> Any:
+    """Return the rows of an Arrow table as plain values; others are so already."""
+    from sharelag.tables.lines import plain_rows
+
+    return plain_rows(rows) if hasattr(rows, "schema") else rows
+
+
 def require_rows(
     choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
 ) -> None:
@@ -153,8 +175,7 @@ def require_rows(
         )
     if not groups:
         tell(without_records(source, moment))
-    for sentence in said:
-        tell(terminal(sentence))
+    tell(*said)
 
 
 def groups_in(table: Any) -> set[str]:
@@ -164,21 +185,13 @@ def groups_in(table: Any) -> set[str]:
 
 def note(unknown: Iterable[str]) -> None:
     """Print on standard error what is not known, in sentences."""
-    for sentence in unknown:
-        tell(f"not known: {terminal(sentence)}")
+    tell(*(f"not known: {sentence}" for sentence in unknown))
 
 
 def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     """Print on standard error how many rows an answer has, their lag, and where it is from.
 
-    Parameters
-    ----------
-    answer : Result or Answer
-    source : Input
-    as_of : str, optional
-        The moment as it was given.
-    unit : str
-        What a row is; empty: rows are not counted.
+    ``as_of`` is the moment as it was given; ``unit`` is what a row is; empty: rows are not counted.
     """
     import pyarrow.compute as pc
 
@@ -223,8 +236,7 @@ def note_records(read: Any, lacks: Iterable[str]) -> None:
     """
     from sharelag.tables.gaps import of_rejected, of_repeated
 
-    for sentence in of_repeated(read.repeated):
-        tell(sentence)
+    tell(*of_repeated(read.repeated))
     generation = click.get_current_context().params.get("generation")
     note(one for one in of_rejected(read.rejected, generation) if one not in lacks)
 
@@ -234,8 +246,7 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
     from sharelag.tables.gaps import of_repeated
 
     tell(f"as of {iso(evidence.as_of)}, {whence(source, evidence.engine)}")
-    for sentence in of_repeated(evidence.repeated):
-        tell(sentence)
+    tell(*of_repeated(evidence.repeated))
     generation = click.get_current_context().params.get("generation")
     note(one for one in evidence.unknown(past, generation) if one not in lacks)
 

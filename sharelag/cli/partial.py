@@ -9,10 +9,10 @@ and exports would be wrong without saying so, and are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sharelag.cli.output import write
+from sharelag.cli.output import plain, print_rows, write
 from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.inputs import Input
@@ -27,12 +27,8 @@ PARTIAL = 3
 def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
     """Ask an input; if some state partitions stay silent, ask again without them.
 
-    Returns the answer, and the input that it is of; see `silent_in`.
-
-    Raises
-    ------
-    NoLeaderError
-        No state partition could be read, or another topic is silent.
+    Returns the answer, and the input that it is of; see `silent_in`. It is a `NoLeaderError` if no
+    state partition could be read, or another topic is silent.
     """
     while True:
         try:
@@ -52,7 +48,7 @@ def silent_in(source: Any) -> list[int]:
 
 
 def write_lacking(
-    rows: Iterable[dict[str, Any]],
+    rows: Any,
     output: str,
     columns: Mapping[str, str] | None,
     lacks: Sequence[str],
@@ -61,18 +57,17 @@ def write_lacking(
 ) -> None:
     """Print rows, each with what the answer lacks and repeats; people read that below them.
 
-    ``lacks`` are sentences, ``repeated`` counts records that repeat another one and were left out,
-    and ``source`` is the input, where it may have been read in part; see `silent_in`.
+    Rows are as for `print_rows`, ``lacks`` are sentences, ``repeated`` counts records that repeat
+    another one and were left out, and ``source`` is the input, where it may have been read in part;
+    see `silent_in`.
     """
-    from sharelag.tables.lines import lines
-
-    silent = silent_in(source)
+    silent, rows = silent_in(source), plain(rows)
     mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
     if silent:
         mark["unread_state_partitions"] = silent
     if repeated:  # of formats with columns for people this is in a note alone
         mark["repeated_records"] = repeated
-    write(lines((row | mark for row in rows) if mark else rows, output, columns))
+    print_rows((row | mark for row in rows) if mark else rows, output, columns)
     write(below_table(source, output, lacks))
 
 
@@ -88,13 +83,7 @@ def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str
 
 
 def require_whole(lacks: Sequence[str]) -> None:
-    """Refuse a sum where something is missing that belongs to it.
-
-    Raises
-    ------
-    NoLeaderError
-        Something is.
-    """
+    """Refuse a sum where something is missing that belongs to it."""
     if lacks:
         raise NoLeaderError(
             f"the sum lacks {' and '.join(lacks)}: give all records of the state topic, or leave "

@@ -9,41 +9,24 @@ from typing import Any
 
 import click
 
-from sharelag.cli.once import Command, Group
-from sharelag.cli.options import (
-    CHOICE_AT_A_TIME,
-    INPUT,
-    OUTPUT,
-    VERBOSE,
-    Duration,
-    engine_option,
-    flag,
-    properties_of,
-    with_options,
-)
-from sharelag.cli.output import write
+from sharelag.cli import options as option
+from sharelag.cli.grouped import Command, Group
+from sharelag.cli.options import flag, properties_of, with_options
+from sharelag.cli.output import print_rows, write
 from sharelag.cli.partial import PARTIAL
 from sharelag.cli.telling import tell
 from sharelag.durations import typed
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
-_OUT = click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("reports"),
-    show_default=True,
-    help="The folder of reports.",
+_OUT = option.path(
+    "--out", default=Path("reports"), show_default=True, help="The folder of reports."
 )
 _PARAMETER = click.option(
     "-p", "pairs", type=(str, str), multiple=True, metavar="K V", help="A parameter; repeatable."
 )
-_FILE = click.option(
-    "-f",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Parameters, as a YAML mapping; -p overrides it.",
+_FILE = option.path(
+    "-f", "file", metavar="FILE", help="Parameters, as a YAML mapping; -p overrides it."
 )
 _KEEP = [
     click.option(
@@ -68,12 +51,10 @@ _HOW = [
         help="Whether to wait for another run of this report, or to fail.",
     ),
     *_KEEP,
-    click.option(
+    option.duration(
         "--cell-timeout",
-        type=Duration(timedelta(seconds=1)),
+        least=timedelta(seconds=1),
         default="1h",
-        show_default=True,
-        metavar="DURATION",
         help="Fail when a cell of the notebook takes longer.",
     ),
     click.option(
@@ -83,7 +64,8 @@ _HOW = [
         help="Also write the charts as image files.",
     ),
 ]
-_ENGINE = engine_option("auto")
+_WHAT = [_PARAMETER, _FILE, _OUT, *option.INPUT, *option.CHOICE_AT_A_TIME]
+_ENGINE = option.engine("auto")
 _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
@@ -118,7 +100,7 @@ def report() -> None:
 
 @report.command("make", hidden=True, cls=_Make)
 @click.argument("name")
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE_AT_A_TIME, _ENGINE, VERBOSE, _HOW)
+@with_options(_WHAT, _ENGINE, option.VERBOSE, _HOW)
 def make(
     name: str,
     pairs: tuple[tuple[str, str], ...],
@@ -164,23 +146,22 @@ def make(
 
 
 @report.command("list")
-@with_options(_OUT, OUTPUT)
+@with_options(_OUT, option.OUTPUT)
 def list_(out: Path, output: str) -> None:
     """List the available reports, and the runs in OUT, the newest first."""
     from dataclasses import asdict
 
     from sharelag.reports import notebooks, store
-    from sharelag.tables.lines import lines
 
     if output == "human":
         known = [
             {"report": name, "about": about, "notebook": str(notebooks.notebook(name))}
             for name, about in notebooks.names().items()
         ]
-        write(lines(known, output))
+        print_rows(known, output)
         write([""])
     rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in store.rows(out)]
-    write(lines(rows, output, views.REPORT_RUNS.columns if output == "human" else None))
+    print_rows(rows, output, views.REPORT_RUNS.columns)
 
 
 @report.command("index")
@@ -218,7 +199,7 @@ def index_(out: Path) -> None:
     help="Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
     "and systemd, else UTC]",
 )
-@with_options(_PARAMETER, _FILE, _OUT, INPUT, CHOICE_AT_A_TIME, _ENGINE, VERBOSE, _HOW)
+@with_options(_WHAT, _ENGINE, option.VERBOSE, _HOW)
 def schedule_(
     name: str,
     cron: str,
@@ -284,16 +265,16 @@ def _valid_parameters(
 def _said(options: dict[str, Any]) -> list[str]:
     """Return the options of how a report is made that differ from their defaults."""
     said = []
-    for option in (
-        one for one in make.params if isinstance(one, click.Option) and one.name in _NAMES_OF_HOW
-    ):
-        value = options[option.name or ""]
-        if value is None or _word(value) == str(option.default):
+    for one in make.params:
+        if not isinstance(one, click.Option) or one.name not in _NAMES_OF_HOW:
             continue
-        if option.is_flag:
-            said.append(option.secondary_opts[0])
+        value = options[one.name]
+        if value is None or _word(value) == str(one.default):
+            continue
+        if one.is_flag:
+            said.append(one.secondary_opts[0])
         else:
-            said += [option.opts[0], _word(value)]
+            said += [one.opts[0], _word(value)]
     return said
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command
-from sharelag.cli.output import start_local, write
+from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeated
+from sharelag.cli.output import print_rows, start_local
 from sharelag.cli.partial import note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.model import iso
@@ -36,7 +37,7 @@ _TABLES = (
     "batching: how much is acknowledged as it was acquired; findings: what the checkers found; "
     "errors: which requests failed, how often, and what to do; else a table of the log.",
 )
-@click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable.")
+@repeated("--group", metavar="GROUP", help="Only this group; repeatable.")
 @click.option(
     "--as-of",
     metavar="TIME",
@@ -70,8 +71,6 @@ def requests(
     """
     from sharelag.inputs.files.request_log import RequestLog
     from sharelag.replay.moment import parse_time
-    from sharelag.tables.lines import plain_rows
-    from sharelag.tables.words import terminal
     from sharelag.workbench.requests import Requests
 
     for name, value, needs in (("--as-of", as_of, "held"), ("--capture", capture, "findings")):
@@ -96,15 +95,11 @@ def requests(
     lacks = () if show == "rejects" else read.lacks
     if output == "human" and not table.num_rows and not lacks:
         tell(_nothing(show, when))
-    write_lacking(plain_rows(table), output, view.columns if view else None, lacks)
-    tell(read.summary())
-    tell(read.span())
+    write_lacking(table, output, view.columns if view else None, lacks)
+    tell(read.summary(), read.span())
     if show not in ("findings", "rejects"):
-        found: dict[str, int] = {}
-        for name in read.findings().column("finding").to_pylist():
-            found[name] = found.get(name, 0) + 1
-        for name, count in found.items():
-            tell(f"{terminal(name)}: {count}; --show findings shows them")
+        found = Counter(read.findings().column("finding").to_pylist())
+        tell(*(f"{name}: {count}; --show findings shows them" for name, count in found.items()))
     return note_partial(None, output, lacks)
 
 
@@ -162,7 +157,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
 
 @command(OUTPUT, TIMEOUT, VERBOSE)
 @click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
-@click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable.")
+@repeated("--group", metavar="GROUP", help="Only this group; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="All figures, not those of shares alone.")
 def metrics(
     places: tuple[str, ...],
@@ -179,18 +174,14 @@ def metrics(
     """
     from sharelag.inputs.measured import read_metrics
     from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
-    from sharelag.tables.lines import lines, plain_rows
-    from sharelag.tables.words import terminal
 
     start_local()
     table = read_metrics(places, timeout.total_seconds())
     shown = table if everything else about_share_groups(table)
     if group:
-        keep = [name in group for name in shown.column("group_id").to_pylist()]
-        shown = shown.filter(keep)
-    write(lines(plain_rows(shown), output, views.BROKER_METRICS.columns))
-    for sentence in (*acknowledgement_words(table), *letter_words(table, group or None)):
-        tell(terminal(sentence))
+        shown = shown.filter([name in group for name in shown.column("group_id").to_pylist()])
+    print_rows(shown, output, views.BROKER_METRICS.columns)
+    tell(*acknowledgement_words(table), *letter_words(table, group or None))
     if shown.num_rows == 0:
         what = "figures of these groups" if group else "figures about share groups"
         tell(f"{len(table):,} figures, but no {what}; --all shows all")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.ask import print_answer
-from sharelag.cli.options import ANSWER, INPUT, Duration, command, flag
+from sharelag.cli.options import ANSWER, INPUT, command, duration, flag, repeated
 
 if TYPE_CHECKING:
     from sharelag.workbench.questions.planned import Target
@@ -32,10 +32,9 @@ _KAFKA_VERSION = click.option(
 
 @command(INPUT, ANSWER, name="plan-reset")
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
-@click.option(
+@repeated(
     "--topic",
     "topics",
-    multiple=True,
     metavar="TOPIC[:0,1]",
     help="Only this topic, or these partitions of it; repeatable. The group of a running cluster "
     "need not have any state of it.",
@@ -55,12 +54,7 @@ _KAFKA_VERSION = click.option(
     help="To the first record at a time or later, such as 2026-11-21T03:10:00.000; without a "
     "zone it is UTC, as for Kafka's command.",
 )
-@click.option(
-    "--by-duration",
-    type=Duration(),
-    metavar="DURATION",
-    help="To what was written so long before: 30m, 2h.",
-)
+@duration("--by-duration", help="To what was written so long before: 30m, 2h.")
 @click.option(
     "--local-offsets",
     type=click.Path(dir_okay=False),
@@ -93,10 +87,9 @@ def plan_reset(output: str, **options: Any) -> int | None:
 
 @command(INPUT, ANSWER, name="plan-delete")
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
-@click.option(
+@repeated(
     "--topic",
     "topics",
-    multiple=True,
     metavar="TOPIC",
     help="Only the offsets of this topic; repeatable. Without it the group is deleted.",
 )

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import open_bench
-from sharelag.cli.options import ANSWER, INPUT, NAMES, choice_of, command, names_cluster, source_of
-from sharelag.cli.output import groups_in, note_records, note_settings, start, summarize, write
+from sharelag.cli.options import choice_of, command, names_cluster, source_of
+from sharelag.cli.output import (
+    groups_in,
+    note_records,
+    note_settings,
+    plain,
+    print_rows,
+    start,
+    summarize,
+)
 from sharelag.cli.partial import PARTIAL, note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
@@ -19,7 +28,6 @@ from sharelag.model.settings.catalogue import FIRST, PROPOSED
 from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import NEWEST, Basis, basis
 from sharelag.tables import views
-from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
     from sharelag.workbench.result import Result
@@ -30,11 +38,10 @@ _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
 _ANY_GROUP = "GROUP"
 
 
-@command(INPUT, NAMES, ANSWER)
-@click.option(
+@command(option.INPUT, option.NAMES, option.ANSWER)
+@option.repeated(
     "--set",
     "given",
-    multiple=True,
     metavar="NAME=VALUE",
     help="Check this value as if it were set; repeatable. Without an input, the other settings "
     "have Kafka's defaults.",
@@ -45,19 +52,13 @@ _ANY_GROUP = "GROUP"
     help="Judge by the settings of this version, such as 4.3.1. Without it by those of the input's "
     f"version, or of {NEWEST}; draft, without an input: KIP-932 while under discussion.",
 )
-@click.option(
+@option.path(
     "--consumer-config",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Check a consumer's properties file: what share consumers refuse or ignore. With an "
     "input, also against the settings of --group, or of the file's group.id.",
 )
-@click.option(
-    "--before",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Show only what differs from an earlier capture.",
-)
+@option.path("--before", metavar="DIR", help="Show only what differs from an earlier capture.")
 @click.option("--problems", is_flag=True, help="Show only settings with a problem.")
 def settings(
     output: str,
@@ -152,9 +153,9 @@ def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> 
     """Print by which version values were judged, and where nobody gave one, which differ."""
     from sharelag.model.settings import differing
 
-    tell(terminal(f"checked as Kafka {judged}"))
-    for sentence in [] if version else differing(given, judged.version):
-        tell(terminal(sentence))
+    tell(f"checked as Kafka {judged}")
+    if not version:
+        tell(*differing(given, judged.version))
 
 
 def _note_commands(
@@ -167,7 +168,7 @@ def _note_commands(
     address = (config.bootstrap_servers, config.command_config) if config else (None, None)
     for line in setting_commands(found, given, groups, profile, *address):
         whose = "as KIP-932 proposed" if profile == PROPOSED else "Kafka's command"
-        tell(terminal(f"{whose}: {line}"))
+        tell(f"{whose}: {line}")
 
 
 def _known(
@@ -191,14 +192,13 @@ def _known(
 def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> int:
     from sharelag.inputs.open import named_input
     from sharelag.metrics.settings import settings_drift
-    from sharelag.tables.lines import plain_rows
 
     earlier, source = named_input(capture=before), source_of(options)
     then, old, before_it = _known(earlier, engine, options)
     now, new, read = _known(source, engine, options)
     found = settings_drift(then, now, old | new)
     answer = replace(read, table=found, lacks=(*before_it.lacks, *read.lacks))
-    write_lacking(plain_rows(found), output, views.SETTINGS_DRIFT.columns, answer.lacks)
+    write_lacking(found, output, views.SETTINGS_DRIFT.columns, answer.lacks)
     for settings in (then, now):
         note_settings(settings)
     summarize(answer, source, None, "changed setting")
@@ -210,7 +210,6 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
     from sharelag.inputs.kafka.config import read_properties
     from sharelag.metrics.settings import lint_rows
     from sharelag.model.settings import unknown_properties
-    from sharelag.tables.lines import lines, plain_rows
 
     properties = read_properties(path)
     unknown = unknown_properties(properties)
@@ -230,24 +229,23 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
         settings = source_of(options).settings([group], [])
         note_settings(settings)
         found = lint_rows(properties, settings, group)
-    write(lines(plain_rows(found), output, views.LINT.columns))
+    print_rows(found, output, views.LINT.columns)
     if not found.num_rows:
-        tell(terminal(f"share consumers accept every property of {path}"))
+        tell(f"share consumers accept every property of {path}")
     if others := [name for name in unknown if name not in found.column("name").to_pylist()]:
-        tell(terminal(f"not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}"))
+        tell(f"not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}")
     return int(found.num_rows > 0)
 
 
 def _print(answer: Any, output: str, problems: bool) -> None:
     from sharelag.metrics.settings import NO_CONFLICT
-    from sharelag.tables.lines import plain_rows
 
     table = answer.table
     if problems:
         table = table.filter(table.column("problem").is_valid())
     has_hints = table.column("hint").null_count < table.num_rows
     view = views.SETTINGS if has_hints else views.SETTINGS.without("hint")
-    rows = plain_rows(table)
+    rows = plain(table)
     if output == "human":  # what is wrong comes first
         rows.sort(key=lambda row: row["problem"] is None)
     write_lacking(rows, output, view.columns, answer.lacks, answer.repeated)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of
-from sharelag.cli.output import read_by, write
+from sharelag.cli.output import plain, print_rows, read_by, write
 from sharelag.cli.partial import PARTIAL
+from sharelag.cli.progress_bar import simulation_bar
 from sharelag.cli.simulate_options import (
     BETWEEN,
     SCENARIO,
@@ -93,8 +94,6 @@ def simulate(output: str, **options: Any) -> int:
     what happened, one how the simulation has it, and the others what would have been otherwise.
     Exits with 3 where the simulation does not explain what happened.
     """
-    from sharelag.tables.lines import lines
-    from sharelag.tables.words import terminal
     from sharelag.whatif.scenario_json import to_json
 
     require_one_question(options)
@@ -124,28 +123,19 @@ def simulate(output: str, **options: Any) -> int:
     elif options["compare"]:
         verdict = _compare(tried, output, options)
     elif options["timeline"]:
-        write(lines(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns))
+        print_rows(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns)
     else:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
         tell("faults of single members are left out, since --members changes their number")
-    for sentence in scenario.assumed:
-        tell(f"assumed: {terminal(sentence)}")
-    if verdict:
-        tell(terminal(verdict))
+    tell(*(f"assumed: {sentence}" for sentence in scenario.assumed), *filter(None, [verdict]))
     return 0
 
 
 def _require_an_end(
     scenario: Scenario, tried: Mapping[str, Scenario], options: dict[str, Any]
 ) -> None:
-    """Refuse simulations that would take hours.
-
-    Raises
-    ------
-    InputError
-        With what makes it less.
-    """
+    """Refuse simulations that would take hours, with what makes it less."""
     from sharelag.errors import InputError
     from sharelag.whatif.horizon import size
 
@@ -190,19 +180,15 @@ def _each(options: dict[str, Any]) -> int:
 
 
 def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag.tables.lines import lines, plain_rows
     from sharelag.whatif.comparison import rows as trials
 
-    rows = plain_rows(_runs(tried, options).drop_columns(["run"]))
+    rows = plain(_runs(tried, options).drop_columns(["run"]))
     failed = any(row["error"] for row in rows)
     view = views.summary(bool(options["setting"] or options["autoscale"]), failed)
-    if output == "human":
-        rows = [trials.run_for_people(row) for row in rows]
-    write(lines(rows, output, view.columns))
+    print_rows(rows, output, view.columns, trials.run_for_people)
 
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
-    from sharelag.cli.progress_bar import simulation_bar
     from sharelag.whatif.grid import grid, run_all
 
     with simulation_bar() as progress:
@@ -232,31 +218,23 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
 
 def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> str:
     """Print a comparison; return its verdict."""
-    from sharelag.tables.lines import lines
-    from sharelag.tables.words import terminal
     from sharelag.whatif.compare import compared
     from sharelag.whatif.comparison import rows as trials
 
     comparison = compared(_runs(tried, options), options["baseline"], options["confidence"], tried)
     if output == "human" and not options["measure"] and not options["optimal"]:
-        rows = [trials.decision_for_people(row) for row in comparison.decision()]
-        write(lines(rows, output, views.DECISION.columns))
+        columns, rows = views.DECISION.columns, comparison.decision()
+        print_rows(rows, output, columns, trials.decision_for_people)
     else:
         shown = trials.SHOWN if output == "human" else ()
         rows = list(comparison.rows(options["measure"] or shown))
-        if output == "human":
-            rows = [trials.for_people(row) for row in rows]
-        write(lines(rows, output, views.COMPARED.columns))
-    for sentence in comparison.sentences():
-        tell(terminal(sentence))
+        print_rows(rows, output, views.COMPARED.columns, trials.for_people)
+    tell(*comparison.sentences())
     return comparison.verdict()
 
 
 def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
     """Print what clears the lag; return the verdict."""
-    from sharelag.cli.progress_bar import simulation_bar
-    from sharelag.tables.lines import lines, plain_rows
-    from sharelag.tables.words import terminal
     from sharelag.whatif.clearing import what_clears
 
     with simulation_bar() as progress:
@@ -264,11 +242,10 @@ def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
         found = what_clears(scenario, seeds=seeds, progress=progress, **given)
     if output == "human":
         rows, view = found.grid()
-        write(lines(rows, output, view.columns))
+        print_rows(rows, output, view.columns)
     else:
-        write(lines(plain_rows(found.cells), output))
-    for sentence in found.sentences():
-        tell(terminal(sentence))
+        print_rows(found.cells, output)
+    tell(*found.sentences())
     return found.verdict()
 
 
@@ -284,9 +261,6 @@ def _to_clear(scenario: Scenario, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag.cli.progress_bar import simulation_bar
-    from sharelag.tables.lines import lines
-    from sharelag.tables.words import terminal
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.search import Goal, fewest_members
 
@@ -301,11 +275,8 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
             )
         rows += found.rows(name)
         sentences.append(f"{name}: {found}")
-    if output == "human":
-        rows = [trials.probe_for_people(row) for row in rows]
-    write(lines(rows, output, views.PROBES.columns))
-    for sentence in sentences:
-        tell(terminal(sentence))
+    print_rows(rows, output, views.PROBES.columns, trials.probe_for_people)
+    tell(*sentences)
 
 
 def _tune(
@@ -314,11 +285,8 @@ def _tune(
     """Print the settings that fit, or what other ones would give; return the verdict."""
     from functools import partial
 
-    from sharelag.cli.progress_bar import simulation_bar
     from sharelag.metrics.settings import choose_basis
     from sharelag.model.versions import told
-    from sharelag.tables.lines import lines, plain_rows
-    from sharelag.tables.words import terminal
     from sharelag.whatif.tune import tune
 
     (scenario,) = tried.values()
@@ -344,18 +312,15 @@ def _tune(
             **known,
         )
     if options["front"]:
-        rows = found.traded_for_people() if output == "human" else plain_rows(found.front)
-        write(lines(rows, output, views.TRADED.columns))
+        front = found.traded_for_people() if output == "human" else found.front
+        print_rows(front, output, views.TRADED.columns)
     else:
-        write(lines(plain_rows(found.settings), output, views.TUNED.columns))
-    for sentence in found.sentences():
-        tell(terminal(sentence))
+        print_rows(found.settings, output, views.TUNED.columns)
+    tell(*found.sentences())
     return found.verdict()
 
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
-    from sharelag.cli.progress_bar import simulation_bar
-    from sharelag.tables.lines import lines
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.consumer_group import should_move
 
@@ -367,29 +332,23 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
                 scenario, seeds, confidence=options["confidence"], progress=progress
             )
         rows += moving.rows(name)
-    shown = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
-    write(lines(shown, output, views.MOVING.columns))
+    print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
-    tell(words)
-    for sentence in trials.too_few(rows, len(seeds), options["confidence"]):
-        tell(sentence)
+    tell(words, *trials.too_few(rows, len(seeds), options["confidence"]))
 
 
 def _wanted(output: str, options: dict[str, Any]) -> int:
     """Print how many members each group wants; return the exit code: whether all are known."""
     from sharelag.cli.output import groups_in
-    from sharelag.tables.lines import lines
-    from sharelag.tables.words import terminal
     from sharelag.whatif.wanted import members_wanted
 
     evidence = evidence_of(options)
     groups = sorted(groups_in(evidence.lag))
     found = [members_wanted(evidence, one, options["members_wanted"]) for one in groups]
     view = views.WANTED.without("why") if output == "human" else views.WANTED
-    write(lines([one.row() for one in found], output, view.columns))
+    print_rows([one.row() for one in found], output, view.columns)
     read_by(evidence, source_of(options))
-    for one in found:
-        tell(terminal(str(one)))
+    tell(*map(str, found))
     return PARTIAL if any(one.members is None for one in found) else 0
 
 
@@ -398,9 +357,6 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
 
     Returns the exit code, which says whether the simulation explains what happened.
     """
-    from sharelag.cli.progress_bar import simulation_bar
-    from sharelag.tables.lines import lines
-    from sharelag.tables.words import terminal
     from sharelag.whatif.otherwise import AS_IT_WAS, Alert, otherwise
 
     alert = None if options["alert"] is None else Alert.parse(options["alert"])
@@ -416,24 +372,18 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
             confidence=options["confidence"],
             progress=progress,
         )
-    rows = found.rows
-    if output == "human":
-        rows = [found.for_people(row) for row in rows]
-    write(lines(rows, output, views.OTHERWISE.columns))
+    print_rows(found.rows, output, views.OTHERWISE.columns, found.for_people)
     if options["chart"] is not None:
-        from sharelag.charts.otherwise import otherwise_figure
+        from sharelag.charts import otherwise_figure
 
         otherwise_figure(found).write_html(options["chart"], include_plotlyjs=True)
-    for sentence in found.conditions():
-        tell(terminal(sentence))
-    tell(terminal(found.verdict()))
+    tell(*found.conditions(), found.verdict())
     return 0 if found.explained.is_close else PARTIAL
 
 
 def _list(output: str, what: str) -> None:
     """Print what each scenario, or each assignor, is."""
-    from sharelag.tables.lines import lines
     from sharelag.whatif import assignor_descriptions, names
 
     told = assignor_descriptions() if what == "assignor" else names()
-    write(lines([{what: name, "about": about} for name, about in told.items()], output))
+    print_rows([{what: name, "about": about} for name, about in told.items()], output)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import Duration, choice_of, moment_of, source_of
+from sharelag.cli.options import Duration, choice_of, duration, moment_of, repeated, source_of
 from sharelag.cli.output import groups_in, read_by, require_rows, start
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
@@ -71,23 +71,19 @@ SCENARIO = [
         metavar="NAME|FILE.json",
         help="A named scenario or a file instead of an input; `list` shows the names.",
     ),
-    click.option(
+    duration(
         "--duration",
-        type=Duration(most=timedelta.max),
-        metavar="DURATION",
+        most=timedelta.max,
         help="How long to simulate.  [default: that of the scenario; of an input 10m, and "
         "with --compare and --tune less of a busy group, down to 2m]",
     ),
-    click.option(
+    duration(
         "--rebalance-every",
-        type=Duration(),
-        metavar="DURATION",
         help="How often lag-aware assignors reassign.  [default: when members come or go]",
     ),
-    click.option(
+    duration(
         "--service",
-        type=Duration(timedelta()),
-        metavar="DURATION",
+        least=timedelta(),
         help="Mean processing time of a record.  [default: estimated from the group's rates]",
     ),
     click.option(
@@ -96,21 +92,11 @@ SCENARIO = [
         hidden=True,
         callback=_deprecated,
     ),
-    click.option(
-        "--over",
-        type=Duration(),
-        default="1h",
-        show_default=True,
-        metavar="DURATION",
-        help="How far back rates look.",
-    ),
+    duration("--over", default="1h", help="How far back rates look."),
 ]
 VARIANTS = [
-    click.option(
-        "--assignor",
-        multiple=True,
-        metavar="NAME",
-        help="The assignor; repeatable. `list` says what each does.",
+    repeated(
+        "--assignor", metavar="NAME", help="The assignor; repeatable. `list` says what each does."
     ),
     click.option(
         "--members",
@@ -118,15 +104,11 @@ VARIANTS = [
         metavar="N,N",
         help="Numbers of members.  [default: as they are]",
     ),
-    click.option(
-        "--setting",
-        multiple=True,
-        metavar="NAME=V,V",
-        help="Values of a setting by Kafka's name; repeatable.",
+    repeated(
+        "--setting", metavar="NAME=V,V", help="Values of a setting by Kafka's name; repeatable."
     ),
-    click.option(
+    repeated(
         "--autoscale",
-        multiple=True,
         metavar="POLICY",
         help="An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s or fixed:8; "
         "repeatable.",
@@ -168,9 +150,8 @@ TRIALS = [
         metavar="VARIANT",
         help="The variant to compare with.  [default: the first; of an input the group as it is]",
     ),
-    click.option(
+    repeated(
         "--measure",
-        multiple=True,
         metavar="NAME",
         help="Print this measure with all its intervals, not the table that decides; repeatable.",
     ),
@@ -188,9 +169,8 @@ TRIALS = [
         help="Search settings and members that keep every --goal for the fewest member-hours. "
         "--setting NAME=LOW..HIGH and --between narrow what is tried; NAME=VALUE stays.",
     ),
-    click.option(
+    repeated(
         "--goal",
-        multiple=True,
         metavar="GOAL",
         help="What --tune is to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
     ),

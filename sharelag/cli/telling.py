@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import click
 
+from sharelag.tables.words import terminal
+
 #: A command of Kafka at the end of a sentence, for people to copy.
-_COMMAND = re.compile(r"(?<=: )kafka-[a-z-]+\.sh --bootstrap-server .+\Z", re.DOTALL)
+_COMMAND = re.compile(r"(?<=: )kafka-[a-z-]+\.sh --bootstrap-server .+\Z")
 
 
 @dataclass
@@ -27,12 +29,17 @@ class Asked:
         context.ensure_object(cls).for_tracebacks |= verbose
 
 
-def tell(words: str) -> None:
-    """Print a sentence about an answer on standard error, wrapped where that is a terminal.
+def tell(*sentences: str) -> None:
+    """Print sentences about an answer on standard error, wrapped where that is a terminal.
 
-    A command at its end stays in one line, since a shell would run each line of what is copied.
+    A command at the end of one stays in one line, since a shell would run each line of what is
+    copied. What would act on a terminal is escaped.
     """
-    said = f"sharelag: {words}"
+    for words in sentences:
+        _tell(f"sharelag: {terminal(words)}")
+
+
+def _tell(said: str) -> None:
     if sys.stderr.isatty():
         command = _COMMAND.search(said)
         # Names and moments stay whole, to be copied; a file or a pipe gets one line.

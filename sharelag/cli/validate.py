@@ -43,13 +43,7 @@ _QUESTIONS = (
 
 
 def require_one_question(options: dict[str, Any]) -> None:
-    """Look at what was given to the command that runs, before anything is read.
-
-    Raises
-    ------
-    click.UsageError
-        With what to leave out or to add.
-    """
+    """Refuse options that do not go together, with what to leave out or to add."""
     given = given_options()
     if options["scenario"] == "list":
         if others := [name for name in given if name not in ("scenario", "output")]:
@@ -74,16 +68,7 @@ def require_one_question(options: dict[str, Any]) -> None:
 
 
 def require_names(options: dict[str, Any]) -> None:
-    """Check that everything named exists, before an input is read for nothing.
-
-    Raises
-    ------
-    InputError
-        An assignor, a setting or its value, an autoscaler, the baseline, a measure or a goal cannot
-        be.
-    click.UsageError
-        Several scenarios are to be shown, or a setting is not written as one.
-    """
+    """Check that everything named exists, before an input is read for nothing."""
     from sharelag.errors import InputError
     from sharelag.whatif.compare import require_baseline
     from sharelag.whatif.comparison.rows import measures

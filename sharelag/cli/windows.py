@@ -10,27 +10,16 @@ from typing import Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import (
-    ANSWER,
-    CHOICE,
-    INPUT,
-    OUTPUT,
-    REQUESTS,
-    TIMEOUT,
-    VERBOSE,
-    choice_of,
-    command,
-    moment_of,
-    source_of,
-)
+from sharelag.cli.options import choice_of, command, moment_of, source_of
 from sharelag.cli.output import start, write
 from sharelag.cli.partial import below_table
 from sharelag.cli.telling import tell
 from sharelag.tables.words import counted
 
 
-@command(INPUT, REQUESTS, CHOICE, ANSWER)
+@command(option.INPUT, option.REQUESTS, option.CHOICE, option.ANSWER)
 @click.option(
     "--since",
     metavar="WHEN",
@@ -74,7 +63,7 @@ def _painted(text: str, colour: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
-@command(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
+@command(option.INPUT, option.CHOICE, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
 @click.option(
     "--records",
     type=click.Choice(["state", "group", "all"]),
@@ -127,5 +116,4 @@ def decode(output: str, records: str, **options: Any) -> None:
     tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")
-    for sentence in drafted_types(types, choice.groups):
-        tell(sentence)
+    tell(*drafted_types(types, choice.groups))

@@ -52,25 +52,11 @@ class Lead(NamedTuple):
 def brokers(
     lag: Arrow, offsets: Arrow, leaders: Arrow, nodes: Arrow, partitions: int | None = None
 ) -> pa.Table:
-    """Return the brokers around each share partition.
+    """Return the brokers around each row of ``lag``, as `sharelag.schemas.BROKERS`.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    offsets : Arrow
-        `sharelag.schemas.OFFSETS` of the same topics, for the epochs of the leaders.
-    leaders : Arrow
-        `sharelag.schemas.LEADERS` of the same topics and of the coordinators' topics.
-    nodes : Arrow
-        `sharelag.schemas.NODES`.
-    partitions : int, optional
-        The number of partitions of the state topic, where its leaders are not known.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.BROKERS`, in the order of ``lag``. What is not known is null.
+    ``offsets`` have the epochs of the leaders; ``leaders`` are those of the same topics and of the
+    coordinators' topics; ``partitions``, of the state topic, are needed where its leaders are not
+    known. What is not known is null.
     """
     table, leaders = as_table(lag), as_table(leaders)
     place = keys(table, PARTITION)

@@ -170,16 +170,11 @@ def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def archived_arrow(records: Arrow) -> pa.Table:
-    """Return the offsets that a history has as archived, or as on their way there.
+    """Return the offsets that a history has as archived, or as on their way there: `ARCHIVED_RUNS`.
 
-    ``records`` has all `sharelag.schemas.RECORDS` of some share partitions, in log order. The
-    result is `ARCHIVED_RUNS`; an offset that was archived once counts as archived, since when
-    first.
-
-    Raises
-    ------
-    InputError
-        A state batch is longer than a window can be.
+    ``records`` has all `sharelag.schemas.RECORDS` of some share partitions, in log order. An offset
+    that was archived once counts as archived, since when first. A state batch that is longer than a
+    window can be is an `InputError`.
     """
     table = as_table(records)
     lists = flat(table.column("state_batches"))
@@ -447,12 +442,8 @@ def redrive_arrow(
 
     The result is `REDRIVE` of these statuses of a `LEDGER`. ``from`` is ``source`` where the log of
     the topic still has the records, else ``queue`` where the queue has copies, else ``lost``. There
-    is no command for what is lost, nor for copies that other records lie between.
-
-    Raises
-    ------
-    InputError
-        A status does not exist, or there is nothing to send of it.
+    is no command for what is lost, nor for copies that other records lie between. A status that
+    does not exist, or nothing to send, is an `InputError`.
     """
     if "marker" in statuses:
         raise InputError(

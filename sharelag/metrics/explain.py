@@ -43,26 +43,12 @@ class Suspicion(NamedTuple):
 
 
 def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordBatch:
-    """Explain why share groups lag.
+    """Explain why share groups lag, as `sharelag.schemas.CAUSES`.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    patience : timedelta, optional
-        How long something may take before it counts as stuck; by default that of the evidence, else
-        the group's lock duration.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.CAUSES`: one row per group, topic and cause, ranked within the group by
-        severity, then by the offsets it accounts for. ``partition`` is set if the cause applies to
-        a single partition. A group without rows has no known problem.
-
-    Raises
-    ------
-    InputError
-        The cause of an installed package cannot be used; the message names the package.
+    There is one row per group, topic and cause, ranked within the group by severity, then by the
+    offsets it accounts for. ``partition`` is set if the cause applies to a single partition. A
+    group without rows has no known problem. ``patience`` is how long something may take before it
+    counts as stuck; by default that of the evidence, else the group's lock duration.
     """
     return _ranked(CauseInputs.of(evidence, patience))
 

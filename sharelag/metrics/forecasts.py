@@ -69,23 +69,10 @@ _Bools = NDArray[np.bool_]
 def make_forecasts(
     progress: Arrow, lag: Arrow, past: Arrow, as_of: datetime, horizon: timedelta
 ) -> pa.Table:
-    """Make forecasts of every share partition with lag.
+    """Make forecasts of every share partition with lag, as `sharelag.schemas.FORECASTS`.
 
-    Parameters
-    ----------
-    progress, lag : Arrow
-        `sharelag.schemas.PROGRESS` and `LAG` of one moment.
-    past : Arrow
-        `sharelag.schemas.FORECASTS` that were made before, each once.
-    as_of : datetime
-        That moment.
-    horizon : timedelta
-        After how long ages are forecast, and drains at most.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.FORECASTS` without outcomes.
+    ``progress`` and ``lag`` describe the moment ``as_of``; ``past`` has the forecasts made before,
+    each once. Ages are forecast for ``horizon`` later, drains until then at most.
     """
     now, span, rows = milliseconds(as_of), horizon // _MS, as_table(progress)
     of_lag = beside(keys(rows, SHARE_PARTITION), lag, SHARE_PARTITION)
@@ -221,25 +208,10 @@ def _grid(rows: pa.Table) -> _Ints:
 
 
 def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int) -> pa.Table:
-    """Tell what became of forecasts, as far as it is known.
+    """Return the forecasts that are ``due`` with their outcomes, as far as these are known.
 
-    Parameters
-    ----------
-    due : Arrow
-        `sharelag.schemas.FORECASTS` that are due.
-    lag : Arrow
-        `sharelag.schemas.LAG` of the reading.
-    timeline : Arrow
-        `sharelag.schemas.TIMELINE` at `moments_of` these.
-    past_offsets : Arrow
-        `sharelag.schemas.OFFSETS` of that time, at any moments.
-    now : int
-        The moment of the reading, in milliseconds.
-
-    Returns
-    -------
-    pyarrow.Table
-        The forecasts with outcomes.
+    ``lag`` is that of the reading ``now`` (milliseconds), ``timeline`` that at `moments_of` the
+    forecasts, ``past_offsets`` those of that time, at any moments.
     """
     rows, grid = as_table(due), _grid(as_table(due))
     state, has_state = _states(rows, as_table(timeline), grid)

@@ -89,25 +89,13 @@ _GATHER = 64
 def health_arrow(
     counts: Arrow, partitions: Partitions = None, history: Arrow | None = None
 ) -> pa.RecordBatch:
-    """Return the health of every partition of the state topic.
+    """Return the health of every partition of the state topic, as `sharelag.schemas.HEALTH`.
 
-    Parameters
-    ----------
-    counts : Arrow
-        `COUNTS` of every part of the topic, concatenated or combined.
-    partitions : int, mapping of topic to int, or None
-        The number of partitions of the topic; without it misplaced records are unknown.
-    history : Arrow, optional
-        `sharelag.schemas.HISTORY` of the same records; without it finished offsets are unknown.
+    ``counts`` are `COUNTS` of every part of the topic. Without ``partitions``, the number of the
+    topic's (or by topic), misplaced records are unknown; without ``history`` of the same records,
+    finished offsets are. ``needed_from`` is the offset up to which Kafka's coordinator prunes next;
+    ``prunable`` is null where records are missing.
 
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.HEALTH`, sorted by topic and partition. ``needed_from`` is the offset up
-        to which Kafka's coordinator prunes next; ``prunable`` is null where records are missing.
-
-    Notes
-    -----
     ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of Kafka
     4.3.1: only the last snapshot of every share partition that was not deleted is needed. If all
     were deleted, the last tombstone remains.

@@ -70,13 +70,8 @@ class Spread(NamedTuple):
 def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
     """Return how unevenly the numbers of each segment are spread, one row per segment.
 
-    ``values`` are at least 0, and NaN where unknown; ``segment`` says which segment each belongs
-    to, from 0 to ``segments - 1``, in any order.
-
-    Raises
-    ------
-    ValueError
-        When a number is negative or infinite.
+    ``values`` are at least 0 (else it is a ValueError), and NaN where unknown; ``segment`` says
+    which segment each belongs to, from 0 to ``segments - 1``, in any order.
     """
     known = ~np.isnan(values)
     if (values[known] < 0).any() or np.isinf(values).any():
@@ -142,31 +137,12 @@ def imbalance_arrow(
     by: str | None = None,
     brokers: Arrow | None = None,
 ) -> pa.RecordBatch:
-    """Return how unevenly each measure is spread in each group and in each of its topics.
+    """Return how unevenly each measure is spread in each group and topic, as `IMBALANCE`.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    members, groups, observed, past : Arrow, optional
-        As for `sharelag.metrics.load_per_item`; measures that need a missing table have no
-        rows.
-    by : {"partition", "topic", "member", "broker"}, optional
-        Only the rows over these.
-    brokers : Arrow, optional
-        `sharelag.schemas.BROKERS` of all share partitions. Without it, and of groups without a
-        known leader, there are no rows over brokers.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.IMBALANCE`, sorted by group, topic (the whole group first), ``over`` and
-        ``measure``.
-
-    Raises
-    ------
-    InputError
-        When ``by`` is unknown, or a table has the wrong columns.
+    Rows are sorted by group, topic (the whole group first), ``over`` and ``measure``; ``by``
+    chooses those over partition, topic, member or broker. Tables are as for
+    `sharelag.metrics.load_per_item`: measures that need a missing one have no rows, nor have
+    brokers without `BROKERS` or a known leader.
     """
     if by is not None and by not in OVER:
         raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")

@@ -78,19 +78,9 @@ ROLLUP_SUMS = [
 
 
 def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
-    """Return the lag of every share partition.
+    """Return the lag of every window as `sharelag.schemas.LAG`, sorted by group, topic, partition.
 
-    Parameters
-    ----------
-    windows : Arrow
-        `sharelag.schemas.WINDOWS`, read before the offsets; otherwise the lag could be negative.
-    offsets : Arrow
-        `sharelag.schemas.OFFSETS`, one row per topic partition.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.LAG`, one row per window, sorted by group, topic, partition.
+    Windows have to be read before the offsets; otherwise the lag could be negative.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
@@ -175,20 +165,10 @@ def rollup_keys(by: str) -> list[str]:
 
 
 def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
-    """Sum lag by group, or by group and topic; unknown lags are counted, not summed as zero.
+    """Sum lag ``by`` group or topic, as `ROLLUP`; unknown lags are counted, not summed as zero.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    by : {"group", "topic"}
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is that of the known ones, and null
-        with ``max_lag`` where they have none and others are unknown: that nothing waits is not
-        known then.
+    ``lag`` is that of the known ones, and null with ``max_lag`` where they have none and others are
+    unknown: that nothing waits is not known then.
     """
     keys = rollup_keys(by)
     table = as_table(lag).append_column(

@@ -53,11 +53,6 @@ def partition_loads(
     of an earlier lag table. The result has `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived``
     since ``past``; ``finished`` per hour, as observed; ``members``, how many are assigned to it.
     Null where unknown.
-
-    Raises
-    ------
-    InputError
-        When one of a table's `NEEDED` columns is missing or has another type.
     """
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed, "past": past}
     for name, rows in given.items():

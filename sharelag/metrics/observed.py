@@ -50,28 +50,12 @@ HISTORY_COLUMNS = [
 
 
 def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
-    """Summarize the history of the span that ends at a moment.
+    """Summarize the ``history`` of the span ``over`` that ends at a moment, as `OBSERVED`.
 
-    Parameters
-    ----------
-    history : Arrow
-        `HISTORY_COLUMNS` of `sharelag.schemas.HISTORY`: all rows of some share partitions, each
-        contiguous and in log order. Rows later than ``end`` are ignored.
-    end : datetime
-    over : timedelta
-        Length of the span.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.OBSERVED`, one row per share partition that exists at ``end``, in the
-        order of the history. ``begin`` is later than requested if the changes are known only from
-        then on: from the share partition's first row with a complete state.
-
-    Raises
-    ------
-    InputError
-        When the span is empty, or a column is missing.
+    The history has `HISTORY_COLUMNS` of all rows of some share partitions, each contiguous and in
+    log order; rows later than ``end`` are ignored. There is one row per share partition that exists
+    at ``end``, in the order of the history. ``begin`` is later than requested if the changes are
+    known only from then on: from the share partition's first row with a complete state.
     """
     schemas.require(
         history, pa.schema([schemas.HISTORY.field(name) for name in HISTORY_COLUMNS]), "history"

@@ -71,33 +71,13 @@ _Bools = NDArray[np.bool_]
 def archived_by_ttl(
     lag: Arrow, windows: Arrow, past_offsets: Arrow, times: Arrow, as_of: datetime, ttl: timedelta
 ) -> pa.RecordBatch:
-    """Count the unfinished offsets of each share partition that are older than a TTL.
+    """Count unfinished offsets that are older than a TTL, by share partition, as `ARCHIVED`.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG` at the moment ``as_of``.
-    windows : Arrow
-        `sharelag.schemas.WINDOWS` of the same share partitions: finished offsets are not lag.
-    past_offsets : Arrow
-        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the result is
-        exact.
-    times : Arrow
-        `sharelag.schemas.TIMES` of any records.
-    as_of : datetime
-    ttl : timedelta
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `ARCHIVED`, one row per row of the lag table, in its order. Null where the effective lag is
-        unknown, and where a share partition has several states, so that it is unknown which of them
-        the lag belongs to.
-
-    Raises
-    ------
-    InputError
-        When the TTL is not positive, or a table has the wrong columns.
+    ``lag`` describes the moment ``as_of``, and ``windows`` the same share partitions, since
+    finished offsets are not lag; ``past_offsets`` have earlier moments, and with that of ``as_of -
+    ttl`` the result is exact. Rows are in the order of the lag table; null where the effective lag
+    is unknown, and where a share partition has several states, so that it is unknown which of them
+    the lag belongs to. A TTL has to be positive.
     """
     if ttl <= timedelta():
         raise InputError(f"the record TTL must be positive, not {ttl}")

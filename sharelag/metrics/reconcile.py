@@ -60,22 +60,10 @@ def reconcile_arrow(
 ) -> pa.RecordBatch:
     """Return the lag of every share partition by five definitions, and why they differ.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    described : Arrow, optional
-        `sharelag.schemas.DESCRIBED`: the output of Kafka's command.
-    scanned : Arrow, optional
-        `sharelag.schemas.SCANNED`, of the same windows and offsets.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.RECONCILED`: one row per share partition of ``lag``, and one
-        for each that only Kafka described; sorted by group, topic, partition. The true lag of a
-        read_uncommitted group excludes aborted records, although the group receives them; the
-        difference has their number.
+    The result is `sharelag.schemas.RECONCILED`: one row per share partition of ``lag``, and one for
+    each that only Kafka ``described``; sorted by group, topic, partition. ``scanned`` belongs to
+    the same windows and offsets. The true lag of a read_uncommitted group excludes aborted records,
+    although the group receives them; the difference has their number.
     """
     schemas.require(lag, schemas.LAG, "lag")
     rows = as_table(lag).select(schemas.LAG.names)

@@ -197,25 +197,11 @@ def propose(
     minutes: float | None = None,
     seeds: int | None = None,
 ) -> Proposal:
-    """Search what would clear the lag of one group.
+    """Search what would clear the lag of one group: of several the one with the largest lag.
 
-    Parameters
-    ----------
-    case : Case
-        If it has several groups, the one with the largest lag is simulated.
-    members : sequence of int
-        Numbers of members to try; by default more and more, until the lag clears.
-    assignors : sequence of str
-        Assignors to try beside Kafka's own.
-    minutes : float, optional
-        Simulated time; by default as long as the rates say that clearing takes.
-    seeds : int, optional
-        Simulations of each variant; by default as many as tell the variants apart.
-
-    Raises
-    ------
-    InputError
-        There is nothing to simulate from.
+    Without ``members`` more and more are tried, until the lag clears; ``assignors`` are tried
+    beside Kafka's own. Without ``minutes`` it is as long as the rates say that clearing takes;
+    ``seeds`` are simulations of each variant, by default as many as tell the variants apart.
     """
     group = _group(case)
     scenario = scenario_from(case.evidence, group)

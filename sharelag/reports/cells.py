@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import charts
-from sharelag.charts.otherwise import otherwise_figure
 from sharelag.durations import duration, parse_duration
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
@@ -24,10 +23,10 @@ from sharelag.reports import capacity, incident
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, group_findings, table
 from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
+from sharelag.reports.incident import Tried
+from sharelag.reports.incident import otherwise as otherwise
 from sharelag.reports.inputs import Case
 from sharelag.reports.inputs import read as read
-from sharelag.reports.otherwise import Tried
-from sharelag.reports.otherwise import otherwise as otherwise
 from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import render, report_views
 from sharelag.tables.lines import plain_rows
@@ -326,7 +325,7 @@ def otherwise_chart(tried: Tried) -> Chart | None:
     """Chart what happened, the same simulated and what would have been otherwise."""
     if isinstance(tried, str):
         return None
-    return Chart(otherwise_figure(tried, "light"), otherwise_figure(tried, "dark"))
+    return _chart(charts.otherwise_figure, tried)
 
 
 def assumptions(made: Proposal) -> Block:
@@ -334,7 +333,7 @@ def assumptions(made: Proposal) -> Block:
     return block("unknown", "\n".join(made.assumed), sentences=made.assumed)
 
 
-def _chart(figure: Callable[..., Any], records: pa.Table, **more: Any) -> Chart:
+def _chart(figure: Callable[..., Any], records: Any, **more: Any) -> Chart:
     return Chart(figure(records, "light", **more), figure(records, "dark", **more))
 
 

@@ -33,10 +33,7 @@ _PLAIN = re.compile(r"\*(?:/\d+)?|(\d+)(?:-(\d+)(?:/\d+)?)?")
 def cron_for_all(cron: str) -> str:
     """Rewrite five fields: numbers for names, 0 for Sunday, lists for ranges that wrap.
 
-    Raises
-    ------
-    InputError
-        It is not valid, never matches, or schedulers read it in different ways.
+    What is not valid, never matches, or is read in different ways by schedulers is an `InputError`.
     """
     fields = cron.split()
     if len(fields) == _EVERY_FIELD and any(_EXTENSION.search(field) for field in _unnamed(fields)):
@@ -72,13 +69,7 @@ def cron_for_all(cron: str) -> str:
 
 
 def zone_checked(zone: str | None) -> str | None:
-    """Return a time zone if it is a name in the IANA database, such as Europe/Berlin.
-
-    Raises
-    ------
-    InputError
-        It is not in the database.
-    """
+    """Return a time zone if it is a name in the IANA database, such as Europe/Berlin."""
     if zone is not None and zone not in available_timezones():
         raise InputError(
             f"unknown time zone {zone!r}: write a name such as Europe/Berlin or Etc/UTC"

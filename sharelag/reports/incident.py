@@ -8,23 +8,28 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import schemas
+from sharelag import schemas, whatif
 from sharelag.charts import text
 from sharelag.charts.windows import WINDOW_HEAT, window_heat_records
 from sharelag.durations import duration
 from sharelag.engine import named
+from sharelag.errors import InputError
 from sharelag.metrics.events import SIGNS, first_trouble
+from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import parse_time
 from sharelag.reports.blocks import group_findings
 from sharelag.reports.inputs import Case
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.lines import plain_rows
+from sharelag.whatif import Otherwise
+from sharelag.whatif.otherwise import SEEDS
+from sharelag.workbench.pasts import gather_past
 
 #: Moments of a line chart (a capture has end offsets at sixty), and of the window strip.
 LINE_MOMENTS = 48
@@ -298,3 +303,35 @@ def _moment(at: datetime, begin: datetime | None) -> str:
     """Format a time, without its day if that was named before."""
     words = text.moment(at)
     return words[11:] if begin is not None and words[:10] == text.moment(begin)[:10] else words
+
+
+# ---- with other members -------------------------------------------------------------------------
+
+#: What was found, or why nothing can be said.
+Tried: TypeAlias = Otherwise | str
+
+
+def otherwise(
+    case: Case,
+    members: int | Sequence[int] | None,
+    alert: str | None = None,
+    seeds: int = SEEDS,
+) -> Tried:
+    """Simulate the group with the largest lag over the time of a report, as it was and otherwise.
+
+    It is a sentence where no members are given, or the past cannot be simulated.
+    """
+    if not members:
+        return (
+            "Nothing was simulated: -p members 12 says what would have been with 12 members, and "
+            "-p alert 'age>30s' whether that alert would have fired."
+        )
+    groups = rollup_arrow(case.evidence.lag, "group").to_pylist()
+    group = max(groups, key=lambda row: (row["lag"] or 0, row["group_id"]))["group_id"]
+    begin = case.evidence.as_of - case.known_span
+    try:
+        past = gather_past(case.bench, group, begin)
+        tried = whatif.variants(past.scenario, members=members)
+        return whatif.otherwise(past, tried, alert=alert, seeds=range(seeds))
+    except InputError as error:
+        return f"The past of {group} cannot be simulated: {error}."

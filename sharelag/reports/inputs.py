@@ -151,13 +151,6 @@ def require_valid(
 
     ``parameters`` are all of a notebook that declares `PLACES`, ``properties`` the Kafka client's;
     ``spelled`` is how messages write the name of an input.
-
-    Raises
-    ------
-    InputError
-        A parameter is not valid, or there is nothing to read at that place.
-    ConfigError
-        A client setting is wrong.
     """
     require_there(
         named_input(

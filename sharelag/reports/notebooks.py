@@ -30,13 +30,7 @@ def names() -> dict[str, str]:
 
 
 def notebook(name: str) -> Path:
-    """Return the notebook of a report: one of `names`, or the path of another notebook.
-
-    Raises
-    ------
-    InputError
-        There is no such notebook.
-    """
+    """Return the notebook of a report: one of `names`, or the path of another notebook."""
     places = (
         [Path(name)] if name.endswith(".ipynb") else [home / f"{name}.ipynb" for home in _HOMES]
     )
@@ -58,11 +52,6 @@ def declared(path: Path) -> dict[str, Any]:
 
     Papermill's own inference has no values, and omits what has another ``=`` on its line; what it
     finds is here, too. A default that only running the cell would show is ``...``.
-
-    Raises
-    ------
-    InputError
-        It is not a notebook, or has no such cell in Python.
     """
     cells = [
         cell for cell in _read(path).cells if "parameters" in (cell.metadata.get("tags") or [])
@@ -98,10 +87,7 @@ def texts(path: Path) -> frozenset[str]:
 def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Validate parameters: the notebook must declare them, and none may be a secret.
 
-    Raises
-    ------
-    InputError
-        A parameter is not valid; the message has names, never values.
+    The message has names, never values.
     """
     known = declared(path)
     for name in parameters:
@@ -130,13 +116,7 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_units(path: Path, typed: Mapping[str, Any]) -> None:
-    """Refuse a typed duration without a unit; Python's numbers are seconds, as everywhere.
-
-    Raises
-    ------
-    InputError
-        A parameter that is a duration was given as a number.
-    """
+    """Refuse a typed duration without a unit; Python's numbers are seconds, as everywhere."""
     for name, default in declared(path).items():
         if _is_duration(default) and is_number(typed.get(name)):
             raise InputError(

@@ -302,13 +302,7 @@ def _jupyter(job: Job) -> str:
 
 
 def _kubernetes(job: Job) -> str:
-    """Write a CronJob as YAML, with comments on what it requires.
-
-    Raises
-    ------
-    InputError
-        The report needs something on this machine that the container does not have.
-    """
+    """Write a CronJob as YAML, with comments on what it requires."""
     _require_cluster(job)
     params = dict(job.params)
     mounts: list[dict[str, Any]] = [{"name": "reports", "mountPath": _OUT}]

@@ -130,11 +130,6 @@ def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> I
     """Lock a report for one run at a time; yields its folder.
 
     With ``wait``, ``tell`` is called with a message, and a run that is under way is waited for.
-
-    Raises
-    ------
-    InputError
-        Another run is under way and ``wait`` is false, or the folder cannot be written to.
     """
     folder = out / name
     try:

@@ -27,11 +27,8 @@ def as_table(rows: Arrow) -> pa.Table:
 def one_batch(rows: Arrow) -> pa.RecordBatch:
     """One batch of a table or a batch.
 
-    Raises
-    ------
-    InputError
-        When a column of texts or lists is too large for one: Arrow would leave it in several, and
-        who takes the first would lose the others.
+    A column of texts or lists that is too large for one is an error: Arrow would leave it in
+    several, and who takes the first would lose the others.
     """
     if isinstance(rows, pa.RecordBatch):
         return rows

@@ -74,17 +74,8 @@ _OF_SPARK = {
 def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
     """Return a table or a batch with the columns and types of a schema, and no others.
 
-    Parameters
-    ----------
-    rows : pyarrow.Table or pyarrow.RecordBatch
-    schema : pyarrow.Schema
-    what : str
-        How to call the table in messages.
-
-    Raises
-    ------
-    InputError
-        When a column is missing, or has a type or a value that is not taken for it.
+    ``what`` is the table's name in messages: an `InputError` says which column is missing, or has a
+    type or a value that is not taken for it.
     """
     if not rows.schema.equals(schema):
         require_conformable(rows.schema, schema, what)
@@ -102,17 +93,8 @@ def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
 def conform_given(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     """Return a table of this process, of whichever library, as Arrow with a schema's columns.
 
-    Parameters
-    ----------
-    given : DataFrame of pandas or polars, pyarrow.Table, pyarrow.RecordBatch, or any other
-        With ``__arrow_c_stream__`` or ``__arrow_c_array__``, Arrow's interface between libraries.
-    schema, what
-        As for `conform`.
-
-    Raises
-    ------
-    InputError
-        As `conform` does, and when it is not a table.
+    That is a DataFrame of pandas or polars, an Arrow table, or anything with ``__arrow_c_stream__``
+    or ``__arrow_c_array__``, Arrow's interface between libraries; see `conform`.
     """
     if hasattr(given, "iloc") and hasattr(given, "columns"):
         table = _of_pandas(given, schema, what)
@@ -133,19 +115,8 @@ def require(table: Any, schema: pa.Schema, what: str) -> None:
     """Check that a table has all columns of a schema, as steps pass them to each other.
 
     Of a column, only the unit of its times and the size of its offsets may be others. What people
-    bring becomes such a table by `conform`.
-
-    Parameters
-    ----------
-    table : pyarrow.Schema, pyarrow.Table, pyarrow.RecordBatch or pyspark.sql.DataFrame
-    schema : pyarrow.Schema
-    what : str
-        How to call the table in the message.
-
-    Raises
-    ------
-    InputError
-        With every column that is missing, there twice or of another type: name, expected, got.
+    bring becomes such a table by `conform`. The `InputError` has every column that is missing,
+    there twice or of another type: name, expected, got.
     """
     if isinstance(table, pa.Table | pa.RecordBatch) and table.schema.equals(schema):
         return

@@ -61,21 +61,10 @@ Cells = dict[str, list[str]]
 
 
 def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
-    """Make a table fit a terminal, where it can.
+    """Make a table fit a terminal of so many characters a line, where it can.
 
-    Parameters
-    ----------
-    cells : dict of str to list of str
-        By heading: the heading, then the texts of its rows.
-    names : mapping of str to str
-        Heading to column.
-    width : int
-        Characters of a line.
-
-    Returns
-    -------
-    dict of str to list of str
-        Fewer columns, shortened names, and sentences with line feeds in them.
+    ``cells`` have by heading the heading and the texts of its rows, ``names`` the columns. There
+    are then fewer columns, shortened names, and sentences with line feeds in them.
     """
     cells = dict(cells)
     cuttable = {

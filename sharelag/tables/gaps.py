@@ -110,14 +110,9 @@ def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]
 def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, ...]:
     """Say which records of the state topic are missing, as far as that is known.
 
-    Parameters
-    ----------
-    places : int
-        Places of the state topic where offsets are missing.
-    stateless : int
-        Share partitions without a state that their groups have initialized.
-    elsewhere : str
-        State partitions without a record, in words.
+    ``places`` are those of the topic where offsets are missing, ``stateless`` share partitions
+    without a state that their groups have initialized, ``elsewhere`` state partitions without a
+    record, in words.
     """
     said = []
     if places:

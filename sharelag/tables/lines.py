@@ -67,20 +67,10 @@ def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
 def lines(
     rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Print rows.
+    """Print rows of plain values, as `plain_rows` and its siblings give them.
 
-    Parameters
-    ----------
-    rows : iterable of mappings
-        Plain values, as `plain_rows` and its siblings give them.
-    output : {"human", "json", "yaml", "csv"}
-    columns : mapping of heading to key
-        What ``human`` shows; without it, every key.
-
-    Yields
-    ------
-    str
-        Lines without their ends: JSON and YAML one document element a row, CSV with a heading.
+    ``human`` shows ``columns``, by heading; without them every key. Lines have no ends: JSON and
+    YAML are one document element a row, CSV has a heading.
     """
     if output == "json":
         yield from map(json_text, rows)
@@ -154,17 +144,10 @@ def _padded(text: str, width: int, is_number: bool) -> str:
 
 
 def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
-    """Write a value of a row for people: ``-`` where it is unknown, names escaped.
+    """Write a value of a row of `plain_rows` for people: ``-`` where it is unknown, names escaped.
 
-    Parameters
-    ----------
-    row : mapping
-        As `plain_rows` gives it.
-    name : str
-        The column. Some take others beside them into account, such as the topic's id where its name
-        is not known.
-    thousands : str
-        Between the thousands of large numbers.
+    Some columns take others beside them into account, such as the topic's id where its name is not
+    known. ``thousands`` is what stands between those of large numbers.
     """
     value = row.get(name)
     if name in _UNKNOWN and value == _UNKNOWN[name]:

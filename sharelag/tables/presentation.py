@@ -32,51 +32,22 @@ class GroupSummary:
 
 @dataclass(frozen=True, eq=False)
 class Presentation:
-    """What `sharelag.tables.render` makes text and HTML of.
+    """What `sharelag.tables.render` makes text and HTML of."""
 
-    Attributes
-    ----------
-    title
-        The question.
-    when
-        The moment that it is of, in words.
-    table
-        All rows.
-    columns
-        Heading to column, as shown.
-    source
-        Where it comes from, which stands below it.
-    unknown
-        What is not known, and why: sentences.
-    notes
-        What else to know: sentences.
-    order
-        The column whose largest values are shown when not all rows are.
-    summaries
-        Groups and causes in words, which are shown in place of the table.
-    means
-        What columns mean, where that is other than in `sharelag.tables.declared`.
-    charts
-        Names of its charts.
-    best
-        Cells in bold: the row's number and the column.
-    spans
-        Low, mean and high of each row, drawn as a small bar in a column; None: not known.
-    more
-        A longer table of the same, folded away below.
-    """
-
-    title: str
-    when: str
-    table: pa.Table
-    columns: Mapping[str, str]
-    source: str
-    unknown: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    order: str = ""
-    summaries: tuple[GroupSummary, ...] = ()
+    title: str  # the question
+    when: str  # the moment that it is of, in words
+    table: pa.Table  # all rows
+    columns: Mapping[str, str]  # heading to column, as shown
+    source: str  # where it comes from, which stands below it
+    unknown: tuple[str, ...] = ()  # what is not known, and why: sentences
+    notes: tuple[str, ...] = ()  # what else to know: sentences
+    order: str = ""  # the column whose largest values are shown when not all rows are
+    summaries: tuple[GroupSummary, ...] = ()  # are shown in place of the table
+    #: What columns mean, where that is other than in `sharelag.tables.declared`.
     means: Mapping[str, str] = field(default_factory=dict)
-    charts: tuple[str, ...] = ()
-    best: frozenset[tuple[int, str]] = frozenset()
+    charts: tuple[str, ...] = ()  # their names
+    best: frozenset[tuple[int, str]] = frozenset()  # cells in bold: the row's number and the column
+    #: Low, mean and high of each row, drawn as a small bar in a column; None: not known.
     spans: Mapping[str, Sequence[tuple[float, float, float] | None]] = field(default_factory=dict)
+    #: A longer table of the same, folded away below.
     more: Presentation | None = None

@@ -118,13 +118,7 @@ COLUMNS: dict[str, Column] = {}
 
 
 def declare(*columns: Column) -> None:
-    """Declare columns that many tables have, or that are in no table but are shown.
-
-    Raises
-    ------
-    ValueError
-        When a column has been declared before.
-    """
+    """Declare columns that many tables have, or that are in no table but are shown; each once."""
     for column in columns:
         if column.name in COLUMNS:
             raise ValueError(f"column {column.name} is declared twice")

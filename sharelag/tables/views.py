@@ -159,9 +159,9 @@ EVIDENCE = view(
 # ---- views that depend on the options ---------------------------------------------------------
 
 
-def windows_with(notes: bool) -> dict[str, str]:
-    """Return the columns of windows; with who holds what, where a log of requests tells."""
-    return (WINDOWS.after("runs", "notes") if notes else WINDOWS).columns
+def windows_with(notes: bool) -> View:
+    """Return `WINDOWS`, with who holds what where a log of requests tells."""
+    return WINDOWS.after("runs", "notes") if notes else WINDOWS
 
 
 def lag(measured: bool) -> View:

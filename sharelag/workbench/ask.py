@@ -48,31 +48,18 @@ WITHOUT_HISTORY = frozenset(
 
 @dataclass(frozen=True)
 class Question:
-    """A question about share groups.
+    """A question about share groups."""
 
-    Attributes
-    ----------
-    answer
-        Takes `sharelag.workbench.opened.Tables` and the question's options; returns a `Result`.
-    needs
-        The tables of the reading that it is answered from.
-    stands_alone
-        Whether each row is true without the others: all records of a share partition are in one
-        partition of the state topic, so some of them can be shown while others are silent. Sums,
-        causes and rankings would be wrong without saying so.
-    sums_with
-        An option with which its rows are sums, none of which stands alone.
-    any_group
-        Whether it can be asked of a group without any state.
-    history_with
-        An option with which it needs the state after each record, whatever it needs else.
-    """
-
+    #: Takes `sharelag.workbench.opened.Tables` and the question's options.
     answer: Callable[..., Result]
-    needs: frozenset[str]
+    needs: frozenset[str]  # the tables of the reading that it is answered from
+    #: Whether each row is true without the others: all records of a share partition are in one
+    #: partition of the state topic, so some of them can be shown while others are silent. Sums,
+    #: causes and rankings would be wrong without saying so.
     stands_alone: bool = False
-    sums_with: str | None = None
-    any_group: bool = False
+    sums_with: str | None = None  # an option with which its rows are sums, which do not
+    any_group: bool = False  # whether it can be asked of a group without any state
+    #: An option with which it needs the state after each record, whatever it needs else.
     history_with: str | None = None
 
     def sums(self, options: Mapping[str, object]) -> bool:

@@ -35,22 +35,8 @@ def capture_kafka(
 ) -> CaptureInfo:
     """Capture a running cluster: its records, and what else an investigation would ask it.
 
-    Parameters
-    ----------
-    config : ClientConfig
-    folder : pathlib.Path
-        Must not exist, unless ``overwrite``.
-    overwrite : bool
-        Replace a capture that is there (nothing else is ever replaced).
-    patience : timedelta, optional
-        How long something may last there before it counts as stuck; by default a lock's duration.
-
-    Raises
-    ------
-    InputError
-        When the folder is in the way.
-    ClusterError
-        One of its children.
+    A capture in the folder is replaced with ``overwrite``, anything else never is. ``patience`` is
+    how long something may last there before it counts as stuck; by default a lock's duration.
     """
     check_place(folder, overwrite)
     topics = {STATE_TOPIC: len(kafka.offset_ranges(config, STATE_TOPIC))}

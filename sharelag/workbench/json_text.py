@@ -19,15 +19,7 @@ class Literal(str):
 
 
 def parse(data: bytes) -> Any:
-    """Read JSON.
-
-    Raises
-    ------
-    ValueError
-        It is something else.
-    RecursionError
-        It is nested too deeply.
-    """
+    """Read JSON: a ValueError for anything else, a RecursionError for what is nested too deeply."""
     return json.loads(
         data,
         object_pairs_hook=Fields,
@@ -38,13 +30,7 @@ def parse(data: bytes) -> Any:
 
 
 def text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
-    """Write what `parse` read, one item a line, or all on one line without ``indent``.
-
-    Raises
-    ------
-    RecursionError
-        It is nested too deeply.
-    """
+    """Write what `parse` read, one item a line, or all on one line without ``indent``."""
     if depth > _DEEPEST:
         raise RecursionError(f"JSON is nested more than {_DEEPEST} times")
     if isinstance(found, Literal):

@@ -102,19 +102,9 @@ class Opened:
     # ---- questions -------------------------------------------------------------------------------
 
     def ask(self, name: str, **options: Any) -> Result:
-        """Answer a question by name, computing no table that it does not need.
+        """Answer a question of `sharelag.workbench.ask.QUESTIONS` from the tables that it needs.
 
-        Parameters
-        ----------
-        name : str
-            One of `sharelag.workbench.ask.QUESTIONS`.
-        **options
-            Those of the question. With ``group``, there must be such a group.
-
-        Raises
-        ------
-        InputError
-            There is no such group, or an option is wrong.
+        With ``group`` among its options, there must be such a group.
         """
         asked = find_question(name)
 
@@ -186,16 +176,8 @@ class Opened:
     def request_frame(self, name: str) -> DataFrame:
         """Return a table of the log of requests as a Spark DataFrame, for logs of any size.
 
-        Parameters
-        ----------
-        name : str
-            One of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``,
-            ``sessions`` or ``batching``.
-
-        Raises
-        ------
-        InputError
-            No log of requests was given, or it has no such table.
+        It is one of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``, ``sessions``
+        or ``batching``.
         """
         from sharelag.engine.spark.text_files import request_frame
 
@@ -231,13 +213,7 @@ class Opened:
         return tuple(sorted(pc.unique(self.reading.table("lag").column("group_id")).to_pylist()))
 
     def evidence(self, group: str | None = None) -> Evidence:
-        """Everything that was gathered, of one group or all.
-
-        Raises
-        ------
-        InputError
-            There is no such group.
-        """
+        """Everything that was gathered, of one group or all."""
         gathered = self._once("evidence", self._gather)
         if group is None:
             return gathered

@@ -157,13 +157,7 @@ def _sample(where: object, source: Input) -> str:
 def chosen(
     groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]
 ) -> Choice:
-    """Return groups and topics as the engines take them.
-
-    Raises
-    ------
-    InputError
-        They are not names.
-    """
+    """Return groups and topics as the engines take them."""
     names = _names("groups", groups)
     if not isinstance(topics, Mapping):
         topics = dict.fromkeys(_names("topics", topics), ())

@@ -163,12 +163,6 @@ def peek(
     """Read a record of a running cluster, and find its state in the group's window.
 
     ``lag`` and ``windows`` are those of the group; ``place`` is group, topic, partition and offset.
-
-    Raises
-    ------
-    InputError
-        The input is not a running cluster, the group has no state of that partition, or there is no
-        record at that offset.
     """
     group, topic, partition, offset = place
     if not isinstance(source, KafkaInput):

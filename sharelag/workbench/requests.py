@@ -53,11 +53,6 @@ class Requests:
 
         ``held`` is `holds` at ``as_of``, by default the end of the log; ``history``, of the same
         cluster, is for ``findings`` about records.
-
-        Raises
-        ------
-        InputError
-            There is no such table, no request could be read, or the log does not cover the moment.
         """
         if name not in NAMES:
             raise InputError(f"unknown table {name!r}: choose one of {', '.join(NAMES)}")

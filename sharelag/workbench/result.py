@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from sharelag.errors import InputError, unknown_column, unknown_name
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
+from sharelag.tables.table import View as Columns
 from sharelag.tables.words import moment
 from sharelag.workbench.views import View, load_view
 
@@ -34,16 +35,9 @@ def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any
 def chart(name: str, *about: Any, **looks: Any) -> Draw:
     """Return a function that draws a chart of `sharelag.charts` in a theme.
 
-    Nothing is imported or read before it is drawn.
-
-    Parameters
-    ----------
-    name : str
-        Of ``NAME_records`` and ``NAME_figure``.
-    *about
-        What the records are of: tables, or functions that read them.
-    **looks
-        What the figure takes beside them, or functions that read it.
+    Nothing is imported or read before it is drawn: ``name`` is that of ``NAME_records`` and
+    ``NAME_figure``, ``about`` are the tables that the records are of, and ``looks`` what the figure
+    takes beside them, or functions that read these.
     """
 
     def draw(theme: str) -> Any:
@@ -116,6 +110,36 @@ class Result:
     means: Mapping[str, str] = field(default_factory=dict)
     frame: Callable[[], DataFrame] | None = None
     session: Callable[[], SparkSession] | None = None
+
+    def answer(
+        self,
+        title: str,
+        table: pa.Table,
+        view: Columns,
+        order: str = "",
+        *,
+        notes: Iterable[str] = (),
+        unknown: Iterable[str] = (),
+        lacks: Iterable[str] = (),
+        **more: Any,
+    ) -> Result:
+        """Return an answer with a ``title``, a ``table`` in a ``view``, and an ``order``.
+
+        It comes from where this one does; ``notes``, ``unknown`` and ``lacks`` stand beside those
+        of this one, and ``more`` are its other attributes.
+        """
+        return replace(
+            self,
+            title=title,
+            table=table,
+            columns=view.columns,
+            means=view.means,
+            order=order,
+            notes=(*self.notes, *notes),
+            unknown=(*unknown, *self.unknown),
+            lacks=(*self.lacks, *lacks),
+            **more,
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows of ``table`` as pandas holds them."""

@@ -56,36 +56,13 @@ def rights_of(
     principal: str | None = None,
     super_users: Collection[str] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Ask a cluster which of the rights that commands need it grants us, or somebody else.
+    """Return which of the rights that commands need a cluster grants us, or somebody else.
 
-    Parameters
-    ----------
-    source : Input
-        A running cluster.
-    groups, topics : iterable of str
-        Names; by default the share groups and topics that the share state tells.
-    principal : str, optional
-        Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
-    super_users : collection of str, optional
-        Those of the brokers' setting ``super.users``, whose value they do not show. Without it, and
-        where it is set, what the rules do not allow is unknown: it may be one of them.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.RIGHTS`.
-    tuple of str
-        What is not known, in sentences.
-
-    Raises
-    ------
-    InputError
-        The input is not a running cluster, a principal has no type, or ``super_users`` are given
-        without a principal.
-    AuthorizationError
-        The rules may not be listed, which somebody else's rights are judged by.
-    ClusterError
-        No broker answers, or it refused our credentials.
+    These are `sharelag.schemas.RIGHTS`, with sentences on what is not known. Without ``groups`` and
+    ``topics`` they cover those that the share state tells. A ``principal`` such as ``User:alice``
+    is judged by the rules that the cluster lists. ``super_users`` are those of the brokers' setting
+    ``super.users``, whose value they do not show: without it, and where it is set, what the rules
+    do not allow is unknown, since it may be one of them.
     """
     if not isinstance(source, KafkaInput):
         raise InputError(_NOT_A_CLUSTER)

@@ -10,13 +10,7 @@ from sharelag.errors import InputError
 
 
 def span(every: str | float | timedelta) -> timedelta:
-    """Read a span of time: ``"5m"``, a number of seconds, a timedelta, or pandas' ``"5min"``.
-
-    Raises
-    ------
-    InputError
-        It is not a duration, or not above 0.
-    """
+    """Read a span of time: ``"5m"``, a number of seconds, a timedelta, or pandas' ``"5min"``."""
     try:
         step = parse_duration(every)
     except InputError:

@@ -17,21 +17,9 @@ _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "membe
 def summarize(found: Displayable) -> Result:
     """Return what simulations take and find, as a table that shows itself in a notebook.
 
-    Parameters
-    ----------
-    found
-        From `sharelag.whatif`: ``compare``, ``fewest_members``, ``should_move``, ``simulate`` or a
-        scenario; or the evidence behind a workbench's answers.
-
-    Returns
-    -------
-    Result
-        Its table is in words; the numbers are in the tables of ``found``.
-
-    Raises
-    ------
-    InputError
-        It is not one of these.
+    ``found`` is from `sharelag.whatif` (``compare``, ``fewest_members``, ``should_move``,
+    ``simulate`` or a scenario), or the evidence behind a workbench's answers. The table is in
+    words; the numbers are in the tables of ``found``.
     """
     if not isinstance(found, Displayable):
         raise InputError(

@@ -51,13 +51,7 @@ class Dashboard(View, Protocol):
 
 
 def load_view(name: str) -> Any:
-    """Return the class of a view: ``Now``, ``PlotView`` or ``WindowStrip``.
-
-    Raises
-    ------
-    SetupError
-        The widgets, or what they need, are not installed.
-    """
+    """Return the class of a view: ``Now``, ``PlotView`` or ``WindowStrip``."""
     try:
         plugin = load_plugin("view", name, is_ours=False)
     except InputError as error:

@@ -30,18 +30,7 @@ _DECLARED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.M)
 
 @cache
 def script(name: str) -> str:
-    """One ES module of a module of this folder and of all that it imports.
-
-    Parameters
-    ----------
-    name : str
-        Such as ``window_strip.js``; it has the ``export default``.
-
-    Raises
-    ------
-    SetupError
-        Two of the files declare the same name.
-    """
+    """One ES module of a module of this folder, such as ``window_strip.js``, with its imports."""
     parts: dict[Path, str] = {}
     _add(_HERE / name, parts)
     code, _, exported = "".join(parts.values()).rpartition("export default ")

@@ -38,18 +38,9 @@ class Column(NamedTuple):
 
 
 def table_of(rows: Rows) -> pa.Table:
-    """Rows of any form as an Arrow table.
+    """Rows as an Arrow table: of Arrow, pandas, Spark, or a mapping of names to arrays.
 
-    Parameters
-    ----------
-    rows : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, pyspark.sql.DataFrame, or mapping
-    of str to array
-        Spark has to collect: choose and limit the rows before.
-
-    Raises
-    ------
-    InputError
-        It is not one of them.
+    Spark has to collect: choose and limit the rows before.
     """
     if isinstance(rows, pa.Table):
         return rows
@@ -68,13 +59,7 @@ def table_of(rows: Rows) -> pa.Table:
 
 
 def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
-    """One column of a table as the browser takes it.
-
-    Raises
-    ------
-    InputError
-        A whole number is beyond what the browser holds exactly (2^53).
-    """
+    """One column of a table for the browser, which holds whole numbers up to 2^53 exactly."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type

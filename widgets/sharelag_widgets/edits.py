@@ -37,13 +37,7 @@ def folded(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) ->
 def held_of(
     assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Places, *, strict: bool = True
 ) -> Held:
-    """Return an assignment by rows; without ``strict``, partitions that have none are left out.
-
-    Raises
-    ------
-    InputError
-        A partition has no row, or a member no name.
-    """
+    """Return an assignment by rows; without ``strict``, partitions that have none are left out."""
     held: Held = {}
     for member, topics in assignment.items():
         if not isinstance(member, str) or not member:

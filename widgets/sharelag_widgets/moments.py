@@ -58,24 +58,11 @@ def moments_of(
 ) -> Moments:
     """Return the moments in a table, each share partition's sorted by time.
 
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        `sharelag.schemas.WINDOWS` or `sharelag.schemas.HISTORY`; also with ``end_offset`` and
-        ``topic`` beside.
-    keys : tuple of str
-        The columns that name a share partition.
-    labels : mapping of key to str
-        How to call a share partition; else its topic (or topic id), partition and group.
-    ends : mapping of key to End
-        Log ends, where the table has none. One of a time after its share partition's last record
-        makes a separate moment, since that record knew nothing of it; else it is that of the last
-        moment.
-
-    Raises
-    ------
-    InputError
-        A column is missing, or an offset is beyond 2^53.
+    Rows are `sharelag.schemas.WINDOWS` or `HISTORY`, also with ``end_offset`` and ``topic`` beside;
+    a share partition, the values of ``keys``, is called by its label, else by topic (or topic id),
+    partition and group. ``ends`` are for tables without them: one of a time after its share
+    partition's last record makes a separate moment, since that record knew nothing of it; else it
+    is that of the last moment.
     """
     if missing := [name for name in _NEEDED if name not in rows.schema.names]:
         raise InputError(

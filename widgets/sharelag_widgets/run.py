@@ -22,17 +22,11 @@ _PAUSE = 0.05
 
 
 class Run:
-    """A call that is going on.
+    """A call that is going on in a thread: ``act(cancelled, progress)``.
 
-    Parameters
-    ----------
-    act : callable
-        ``act(cancelled, progress)``: it asks ``cancelled()`` now and then and gives up if so, and
-        says ``progress(done, total)``.
-    progressed : callable
-        Takes the run, how much is done, and of how much. In the thread.
-    ended : callable
-        Takes the run, what ``act`` gave, and the exception that it raised instead. In the thread.
+    ``act`` asks ``cancelled()`` now and then and gives up if so, and says ``progress(done,
+    total)``, which ``progressed`` takes after the run. ``ended`` takes the run, what ``act`` gave,
+    and the exception that it raised instead.
     """
 
     def __init__(
@@ -127,13 +121,7 @@ class Difference:
 
 
 def difference_of(given: Any) -> Difference:
-    """Return what an ``on_run`` gave back, a bare table included.
-
-    Raises
-    ------
-    InputError
-        It is not a table, or lacks a column.
-    """
+    """Return what an ``on_run`` gave back, a bare table included."""
     found = given if isinstance(given, Difference) else Difference(given)
     names = table_of(found.rows).schema.names
     if missing := [name for name in _NEEDED if name not in names]:

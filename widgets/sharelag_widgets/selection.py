@@ -137,13 +137,7 @@ def _time(text: str) -> datetime:
 
 
 def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
-    """Return the key of every row.
-
-    Raises
-    ------
-    InputError
-        The table lacks a column of the key.
-    """
+    """Return the key of every row."""
     names = list(columns)
     if missing := [name for name in names if name not in table.schema.names]:
         raise InputError(
@@ -155,13 +149,7 @@ def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
 
 
 def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection:
-    """Return the selection given, or a new one of these keys.
-
-    Raises
-    ------
-    InputError
-        The one given has other keys.
-    """
+    """Return the selection given, or a new one of these keys, if it has none others."""
     names = tuple(keys)
     if selection is None:
         return Selection(columns=names)

@@ -30,10 +30,7 @@ CAUSES = tuple(one for one in vars(declared).values() if isinstance(one, Cause))
 def known_causes() -> tuple[Cause, ...]:
     """Return the built-in causes in their order, then those of installed packages by name.
 
-    Raises
-    ------
-    InputError
-        The cause of an installed package cannot be used; the message names the package.
+    A cause of an installed package that cannot be used is an `InputError` that names the package.
     """
     ours = {one.name for one in CAUSES}
     plugged = ((name, load_plugin("cause", name, name in ours)) for name in plugin_names("cause"))

@@ -45,11 +45,6 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
 
     With ``ahead`` that is read at once in a thread, so that the first answer comes as soon as
     others.
-
-    Raises
-    ------
-    SetupError
-        The SDK is not installed.
     """
     try:
         from mcp.server.mcpserver import MCPServer

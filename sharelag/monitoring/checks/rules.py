@@ -87,11 +87,8 @@ Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
     """Parse a YAML document, which messages call by ``name``; return its data and their places.
 
-    Raises
-    ------
-    InputError
-        It is not YAML, is too long or nested too deeply, or has aliases that stand for too many
-        values.
+    An `InputError` says that it is not YAML, is too long or nested too deeply, or has aliases that
+    stand for too many values.
     """
     if len(text) > _MOST_CHARACTERS:
         raise InputError(f"{name}: more than {_MOST_CHARACTERS:,} characters: write fewer")
@@ -274,13 +271,7 @@ class Rules(_Strict):
 
 
 def read_rules(path: Path) -> Rules:
-    """Read a rule file.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read or is not valid; with the line and column of each mistake.
-    """
+    """Read a rule file; an `InputError` has the line and column of each mistake."""
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:

@@ -34,12 +34,7 @@ def write_run(begun: Reading, folder: Path) -> Path:
 
     Returns the run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
     ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears with
-    all of them or not at all.
-
-    Raises
-    ------
-    InputError
-        When a run of that moment exists, or the folder cannot be written to.
+    all of them or not at all, and a run of that moment is not replaced.
     """
     run = folder / iso(begun.now).replace("-", "").replace(":", "")
     if run.exists():
@@ -63,11 +58,6 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
     have ``as_of``, in microseconds, Delta's only unit. A table that already has rows of that moment
     is left alone. So the next run of the same moment completes an interrupted one, and no rows are
     written twice.
-
-    Raises
-    ------
-    InputError
-        When deltalake is not installed, or a table cannot be written to.
     """
     try:
         from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -141,11 +131,6 @@ class CurrentTables:
 
     Tables of another cluster or of anything else are never replaced. ``source`` describes where
     they come from, and is kept in their history.
-
-    Raises
-    ------
-    InputError
-        When deltalake is not installed, or the folder holds other tables.
     """
 
     def __init__(self, folder: Path, cluster_id: str, source: str) -> None:
@@ -167,11 +152,6 @@ class CurrentTables:
         """Replace both tables; windows first, so that no lag refers to windows not yet written.
 
         Windows are written, with topic names, only if they or these changed.
-
-        Raises
-        ------
-        InputError
-            When a table cannot be written.
         """
         as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
         about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}

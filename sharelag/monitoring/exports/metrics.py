@@ -210,13 +210,7 @@ def _ask(
 
 
 class ShareGroupCollector(Collector):
-    """A collector for the official client library.
-
-    Parameters
-    ----------
-    gathered : callable
-        Returns the latest result, as `sharelag.monitoring.exports.metrics.gathering` yields it.
-    """
+    """A collector for the official client library of the latest result that `gathering` yields."""
 
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
         self._gathered = gathered
@@ -242,13 +236,7 @@ def registry_of(gathered: Callable[[], Gathered]) -> CollectorRegistry:
 
 
 def write_textfile(gathered: Gathered, file: Path) -> None:
-    """Write the metrics for node_exporter's textfile collector, atomically.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be written.
-    """
+    """Write the metrics for node_exporter's textfile collector, atomically."""
     try:
         write_to_textfile(str(file), registry_of(lambda: gathered))
     except OSError as error:

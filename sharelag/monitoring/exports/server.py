@@ -56,12 +56,7 @@ def server(
     ``gathered`` returns the latest result at once, as
     `sharelag.monitoring.exports.metrics.gathering` yields it. Port 0 takes a free one;
     ``server_port`` is the port taken. A token is required of every client (``Authorization: Bearer
-    TOKEN``).
-
-    Raises
-    ------
-    InputError
-        When other machines can reach the address and there is no token, or when it cannot be bound.
+    TOKEN``), and of an address that other machines can reach.
     """
     if not token and not is_loopback(host):
         raise InputError(

@@ -38,35 +38,23 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     evidence, base = t.bench.evidence(group), t.bench.base_of_evidence(group)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
     verdicts = t.bench.ask("skew", group=group).table.to_pylist()
-    return replace(
-        base,
-        title="How is the load spread?",
-        table=only(table, group),
-        columns=views.IMBALANCE.columns,
-        means=views.IMBALANCE.means,
-        order="gini",
-        notes=(
-            *base.notes,
-            *(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
-        ),
+    return base.answer(
+        "How is the load spread?",
+        only(table, group),
+        views.IMBALANCE,
+        "gini",
+        notes=(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
         charts=_spread(evidence.lag, evidence.members),
         unknown=(gaps.of_brokers(evidence.brokers) if by == "broker" else ())
-        + _without_members(evidence.groups)
-        + base.unknown,
+        + _without_members(evidence.groups),
     )
 
 
 @question("evidence")
 def skew(t: Tables, group: str | None = None) -> Result:
     """Where the lag of each group is concentrated, and idle members."""
-    table = only(t.read.skew(), group)
-    return replace(
-        t.bench.base_of_evidence(group),
-        title="Where does the lag concentrate?",
-        table=table,
-        columns=views.SKEW.columns,
-        means=views.SKEW.means,
-    )
+    table, base = only(t.read.skew(), group), t.bench.base_of_evidence(group)
+    return base.answer("Where does the lag concentrate?", table, views.SKEW)
 
 
 @question("history", "lag")
@@ -75,13 +63,8 @@ def imbalance_trend(
 ) -> Result:
     """How unevenly lag was spread over partitions and topics at regular moments."""
     table = only(trend_of(t.read, every, by, t.bench.over), group)
-    return replace(
-        t.bench.base(t.read),
-        title=f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?",
-        table=table,
-        columns=views.IMBALANCE_OVER_TIME.columns,
-        order="as_of",
-    )
+    title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
+    return t.bench.base(t.read).answer(title, table, views.IMBALANCE_OVER_TIME, "as_of")
 
 
 @question("lag", "members", "groups", "leaders", "nodes", any_group=True)
@@ -93,15 +76,14 @@ def members(t: Tables, group: str | None = None) -> Result:
     lag, assigned, groups = (only(t.read.table(one), group) for one in ("lag", "members", "groups"))
     base = t.bench.base(t.read)
     unknown = (*gaps.of_group_states(states, t.bench.as_of is not None), *base.unknown)
-    return replace(
-        base,
-        title=counted(len(table), "member"),
-        table=table,
-        columns=views.MEMBERS.columns,
-        order="assigned",
+    return replace(base, unknown=tuple(dict.fromkeys(unknown))).answer(
+        counted(len(table), "member"),
+        table,
+        views.MEMBERS,
+        "assigned",
         charts=_spread(lag, assigned) if len(table) else {},
-        notes=(*base.notes, *_drifting(assigned, groups)),
-        unknown=(*_without_members(groups), *dict.fromkeys(unknown)),
+        notes=_drifting(assigned, groups),
+        unknown=_without_members(groups),
     )
 
 
@@ -112,28 +94,22 @@ def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()
     if group is not None and group not in table.column("group_id").to_pylist():
         t.bench.require_group(t.read.table("lag"), group)
     found, base = in_states(only(table, group), states), t.bench.base(t.read)
-    return replace(
-        base,
-        title=counted(len(found), "group"),
-        table=found,
-        columns=views.GROUP_STATES.columns,
-        order="lag",
-        unknown=gaps.of_group_states(found, t.bench.as_of is not None) + base.unknown,
-    )
+    unknown = gaps.of_group_states(found, t.bench.as_of is not None)
+    title = counted(len(found), "group")
+    return base.answer(title, found, views.GROUP_STATES, "lag", unknown=unknown)
 
 
 @question("brokers")
 def brokers(t: Tables, group: str | None = None) -> Result:
     """Which brokers lead the partitions of a group, and which keep their state."""
     table, base = only(t.read.table("brokers"), group), t.bench.base(t.read)
-    return replace(
-        base,
-        title=f"Brokers of {counted(len(table), 'share partition')}",
-        table=table,
-        columns=views.BROKERS.columns,
-        order="lag",
+    return base.answer(
+        f"Brokers of {counted(len(table), 'share partition')}",
+        table,
+        views.BROKERS,
+        "lag",
         charts={"load": chart("broker_load", table)},
-        unknown=gaps.of_brokers(table) + gaps.of_leaderless(table) + base.unknown,
+        unknown=gaps.of_brokers(table) + gaps.of_leaderless(table),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +43,11 @@ def overview(t: Tables) -> Result:
     ]
     names = schemas.OVERVIEW.names
     dark = sum(group["unknown_ages"] for group in groups)
-    return replace(
-        base,
-        title=headline(groups, []),
-        table=pa.Table.from_pylist(
-            [{name: row[name] for name in names} for row in rows], schemas.OVERVIEW
-        ),
-        columns=views.OVERVIEW.columns,
-        means=views.OVERVIEW.means,
-        unknown=gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]) + base.unknown,
+    table = pa.Table.from_pylist(
+        [{name: row[name] for name in names} for row in rows], schemas.OVERVIEW
     )
+    unknown = gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE])
+    return base.answer(headline(groups, []), table, views.OVERVIEW, unknown=unknown)
 
 
 def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
@@ -67,11 +61,10 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
     """Why groups lag: causes with their evidence, the most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
-    return replace(
-        t.bench.base_of_evidence(group),
-        title="Why is there lag?",
-        table=causes,
-        columns=views.CAUSES.columns,
+    return t.bench.base_of_evidence(group).answer(
+        "Why is there lag?",
+        causes,
+        views.CAUSES,
         summaries=tuple(summarize_groups(evidence, causes, patience)),
         charts={"causes": chart("cause", causes, evidence.as_of, as_of=evidence.as_of)},
     )
@@ -94,16 +87,12 @@ def progress(t: Tables, group: str | None = None) -> Result:
             breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]
         ),
     )
-    return replace(
-        base,
-        title="Age, rates and forecast",
-        table=table,
-        columns=views.progress(t.bench.metrics is not None).columns,
-        order="age_ms",
-        charts={
-            "drain": chart("drain", table),
-            "rates": chart("rates", table),
-        },
-        notes=base.notes + notes,
-        unknown=unknown + base.unknown,
+    return base.answer(
+        "Age, rates and forecast",
+        table,
+        views.progress(t.bench.metrics is not None),
+        "age_ms",
+        charts={"drain": chart("drain", table), "rates": chart("rates", table)},
+        notes=notes,
+        unknown=unknown,
     )

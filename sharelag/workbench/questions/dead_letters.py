@@ -109,15 +109,13 @@ def dead_letters(
         *([_GAPS, _once(asked.queue)] if "missing" in known else []),
         *([_ALIKE] if _may_have_markers(table) else []),
     )
-    return replace(
-        base,
-        title="Where are the records that were given up?",
-        table=_of_statuses(table, statuses) if statuses else table,
-        columns=views.LEDGER.columns,
-        notes=(*base.notes, *filter(None, notes)),
-        unknown=(*unknown, *base.unknown),
-        lacks=(*base.lacks, *nameless),
-        means=views.LEDGER.means,
+    return base.answer(
+        "Where are the records that were given up?",
+        _of_statuses(table, statuses) if statuses else table,
+        views.LEDGER,
+        notes=filter(None, notes),
+        unknown=unknown,
+        lacks=nameless,
         frame=t.bench.frame_of(lambda read: read.ledger_frame(asked), more),
     )
 
@@ -140,23 +138,14 @@ def redrive(
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
     base = t.bench.base_of_evidence(group)
     nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())
-    return replace(
-        base,
-        title="How could dead letters be sent again?",
-        table=table,
-        columns=views.REDRIVE.columns,
-        notes=(
-            *base.notes,
-            *(_TO_ALL, _AS_TEXT),
-            *([_BEYOND] if may_have_gaps else []),
-            *(
-                [f"{lost:,} runs are lost: neither the topic nor the queue has the records"]
-                * (lost > 0)
-            ),
-        ),
+    words = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
+    return replace(base, unknown=()).answer(
+        "How could dead letters be sent again?",
+        table,
+        views.REDRIVE,
+        notes=(_TO_ALL, _AS_TEXT, *([_BEYOND] * may_have_gaps), *([words] * (lost > 0))),
         unknown=nameless,
-        lacks=(*base.lacks, *nameless),
-        means=views.REDRIVE.means,
+        lacks=nameless,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -58,21 +57,12 @@ def forecasts(t: Tables, ledger: str, horizon: timedelta) -> Result:
     told = f"{counted(new.num_rows - scored.num_rows, 'new forecast')}, {scored.num_rows:,} scored"
     base = t.bench.base_of_evidence()
     untold = scored.column("actual_ms").null_count
-    return replace(
-        base,
-        title="Forecasts of the lag",
-        table=_show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
-        columns=views.FORECASTS.columns,
-        means=views.FORECASTS.means,
-        notes=(
-            *base.notes,
-            *calibration_sentences(graded),
-            f"in this run {told}",
-        ),
-        unknown=(
-            *((f"what became of {untold:,} of {scored.num_rows:,} due forecasts",) * bool(untold)),
-            *base.unknown,
-        ),
+    return base.answer(
+        "Forecasts of the lag",
+        _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
+        views.FORECASTS,
+        notes=(*calibration_sentences(graded), f"in this run {told}"),
+        unknown=[f"what became of {untold:,} of {scored.num_rows:,} due forecasts"] * bool(untold),
     )
 
 
@@ -116,13 +106,7 @@ def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
 
 
 def read_ledger(place: str) -> pa.Table:
-    """Return the forecasts in a ledger, as `FORECASTS`, each once; none where there is no ledger.
-
-    Raises
-    ------
-    InputError
-        It is another table, or cannot be read.
-    """
+    """Return the forecasts in a ledger, as `FORECASTS`, each once; none without a ledger."""
     found = open_table(place)
     if found is None:
         return schemas.FORECASTS.empty_table()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -49,20 +48,18 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
             f"the latest {len(rows.table):,} of {rows.total:,} rows, from {moment(first)} on; "
             "to_spark() has all"
         )
-    return replace(
-        base,
-        title=f"History of {counted(count, 'share partition')}, record by record",
-        table=table,
-        columns=views.HISTORY.columns,
-        means=views.HISTORY.means,
+    return base.answer(
+        f"History of {counted(count, 'share partition')}, record by record",
+        table,
+        views.HISTORY,
+        "record_timestamp",
         as_of=pc.max(table.column("record_timestamp")).as_py(),
-        order="record_timestamp",
         charts={
             measure: chart("window_heat", table, measure)
             for measure in ("span", "available", "complete", "deliveries")
         },
-        notes=(*base.notes, *notes),
-        unknown=(*unknown, *base.unknown),
+        notes=notes,
+        unknown=unknown,
         frame=frame,
     )
 
@@ -77,15 +74,8 @@ def diff(t: Tables, before: str | Moment) -> Result:
     ids = sorted(set(table.column("topic_id").to_pylist()))
     table = named(table, read.source.offsets(ids)).select(DIFF.names)
     table = read.choice.of(table.sort_by(ORDER))
-    return replace(
-        base,
-        title="What changed",
-        table=table,
-        columns=views.DIFF.columns,
-        means=views.DIFF.means,
-        order="finished",
-        unknown=gaps.of_column(table, "finished", "how much was finished") + base.unknown,
-    )
+    unknown = gaps.of_column(table, "finished", "how much was finished")
+    return base.answer("What changed", table, views.DIFF, "finished", unknown=unknown)
 
 
 def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:

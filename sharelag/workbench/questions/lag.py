@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -46,16 +45,15 @@ def lag(
         "lorenz": chart("lorenz", each),
     }
     hidden = gaps.of_hidden(each) if hasattr(t.bench.source, "config") else ()
-    return replace(
-        base,
-        title=f"Lag of {counted(len(each), 'share partition')}{f' by {by}' if by else ''}",
-        table=table,
-        columns=view.columns,
-        order="lag",
+    return base.answer(
+        f"Lag of {counted(len(each), 'share partition')}{f' by {by}' if by else ''}",
+        table,
+        view,
+        "lag",
         charts={} if brief else charts,
-        notes=(*base.notes, *told.notes),
-        unknown=(*gaps.of_lag(each), *hidden, *told.unknown, *told.lacks, *base.unknown),
-        lacks=(*base.lacks, *told.lacks),
+        notes=told.notes,
+        unknown=(*gaps.of_lag(each), *hidden, *told.unknown, *told.lacks),
+        lacks=told.lacks,
     )
 
 
@@ -72,12 +70,11 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
         chosen = pa.array(sorted(t.bench.choice.groups))
         printed = printed.filter(pc.is_in(printed.column("group_id"), chosen))
     base, table = t.bench.base(t.read), t.read.reconcile(printed, true)
-    return replace(
-        base,
-        title="The same lag, measured in several ways",
-        table=table,
-        columns=views.reconciled(described is not None, true).columns,
+    return base.answer(
+        "The same lag, measured in several ways",
+        table,
+        views.reconciled(described is not None, true),
+        "lag",
         as_of=pc.max(table.column("as_of")).as_py(),
-        order="lag",
-        unknown=(*gaps.of_column(table, "lag", "the lag"), *base.unknown),
+        unknown=gaps.of_column(table, "lag", "the lag"),
     )

@@ -110,13 +110,7 @@ def plan_delete(
 
 
 def require_target(to: Target, shift_by: int | None) -> None:
-    """Check what a reset is to go to, before anything is read.
-
-    Raises
-    ------
-    InputError
-        There is not exactly one target, or it is something else.
-    """
+    """Check what a reset is to go to, of which there is one, before anything is read."""
     if (to is None) == (shift_by is None):
         raise InputError(f"one target is needed: {_WANTED}")
     if isinstance(to, str) and to not in ("earliest", "latest"):
@@ -148,11 +142,6 @@ def reset_of(
     There is one target; see `require_target`. ``topics`` chooses topics, or with ``orders:0,2``
     partitions, as Kafka's command has it. A running cluster also has topics that the group has no
     state of.
-
-    Raises
-    ------
-    InputError
-        There is no such topic or partition.
     """
     lag = _of_topics(reading, evidence, group, topics) if topics else evidence.lag
     windows = evidence.windows
@@ -228,11 +217,6 @@ def deletion_of(
 
     That is `sharelag.schemas.RESET_PLAN`, with the start offsets that members would find if they
     came back at once.
-
-    Raises
-    ------
-    InputError
-        The group has no state of a topic.
     """
     there = evidence.lag.column("topic").to_pylist()
     if unknown := [topic for topic in topics if topic not in there]:
@@ -280,11 +264,6 @@ def _simulated(
     """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
 
     The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
-
-    Raises
-    ------
-    InputError
-        The group has no members and none are given, or too much work to be simulated.
     """
     found = drained(after_reset(scenario_from(evidence, group), plan, members))
     at = plan.schema.get_field_index("new_drain_ms")
@@ -316,14 +295,8 @@ def _commands_in_words(
 def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
     """Return a plan as a result; empty notes are left out."""
     unknown = gaps.of_column(plan, "new_start_offset", "the new start offset")
-    return replace(
-        base,
-        title=title,
-        table=plan,
-        columns=views.RESET_PLAN.columns,
-        order="new_lag",
-        notes=tuple(note for note in notes if note),
-        unknown=unknown + base.unknown,
+    return replace(base, notes=()).answer(
+        title, plan, views.RESET_PLAN, "new_lag", notes=filter(None, notes), unknown=unknown
     )
 
 

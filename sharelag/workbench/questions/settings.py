@@ -67,10 +67,5 @@ def settings_drift(t: Tables, before: Opened, group: str | None = None) -> Resul
     """Return the settings of groups and brokers that are not as they were in an earlier capture."""
     groups = {*before.groups, *t.bench.groups} if group is None else {group}
     then, now = (one.table("settings") for one in (before.reading, t.read))
-    return replace(
-        t.bench.base(t.read),
-        title="Settings that changed",
-        table=settings_drift_rows(then, now, groups),
-        columns=views.SETTINGS_DRIFT.columns,
-        means=views.SETTINGS_DRIFT.means,
-    )
+    table = settings_drift_rows(then, now, groups)
+    return t.bench.base(t.read).answer("Settings that changed", table, views.SETTINGS_DRIFT)

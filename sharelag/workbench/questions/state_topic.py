@@ -36,21 +36,18 @@ def health(t: Tables, findings: bool = False) -> Result:
     said = found.column("summary").to_pylist()
     if table.num_rows:
         said = [f"format of the records: {formats(table)}", *said]
-    return replace(
-        base,
-        title=f"State topic: {counted(len(table), 'partition')}",
-        table=found if findings else table,
-        columns=view.columns,
-        means=view.means,
+    charts = {
+        "records": chart("state_record", table),
+        "keys": chart("state_key", table, partitions),
+    }
+    return replace(base, notes=() if findings else tuple(said)).answer(
+        f"State topic: {counted(len(table), 'partition')}",
+        found if findings else table,
+        view,
+        "" if findings else "records",
         as_of=pc.max(table.column("last_timestamp")).as_py(),
-        order="" if findings else "records",
-        charts={}
-        if findings
-        else {
-            "records": chart("state_record", table),
-            "keys": chart("state_key", table, partitions),
-        },
-        notes=(*([] if findings else said), *base.notes),
+        charts={} if findings else charts,
+        notes=base.notes,
     )
 
 
@@ -65,16 +62,13 @@ def snapshots(t: Tables) -> Result:
     """Return the last snapshot of each share partition, and how many updates followed it."""
     table = named(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
-    base = t.bench.base_of_state(t.read, table)
-    return replace(
-        base,
-        title=f"Last snapshots: {counted(len(table), 'share partition')}",
-        table=table,
-        columns=views.SNAPSHOTS.columns,
-        means=views.SNAPSHOTS.means,
+    return t.bench.base_of_state(t.read, table).answer(
+        f"Last snapshots: {counted(len(table), 'share partition')}",
+        table,
+        views.SNAPSHOTS,
+        "updates_since",
         as_of=pc.max(table.column("record_timestamp")).as_py(),
-        order="updates_since",
-        unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot") + base.unknown,
+        unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot"),
     )
 
 
@@ -98,16 +92,12 @@ def designs(t: Tables, group: str | None = None) -> Result:
         [(name, "sum", whole) for name in names]
     )
     sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.schema.names])
-    return replace(
-        base,
-        title="What would this history cost in other designs?",
-        table=sums.select(views.DESIGNS.names).sort_by(
-            [("group_id", "ascending"), ("design", "ascending")]
-        ),
-        columns=views.DESIGNS.columns,
-        means=views.DESIGNS.means,
+    order = [("group_id", "ascending"), ("design", "ascending")]
+    return base.answer(
+        "What would this history cost in other designs?",
+        sums.select(views.DESIGNS.names).sort_by(order),
+        views.DESIGNS,
         notes=(
-            *base.notes,
             "Nobody writes G0 to G2, and Kafka 4.0 wrote G3; today's records are G4.",
             "Leaders of G0 and G1 look for their records among the user's: SCANNED is the most.",
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -80,19 +79,15 @@ def timeline(
         count = len(pc.unique(keys(table, SHARE_PARTITION)))
         most = counted(count, "share partition")
         notes.append(f"the {most} with the most lag; to_spark() has all")
-    return replace(
-        base,
-        notes=(*base.notes, *notes),
-        title=f"Lag every {duration(step / timedelta(milliseconds=1))}",
-        table=table,
-        columns=views.TIMELINE.columns,
+    return base.answer(
+        f"Lag every {duration(step / timedelta(milliseconds=1))}",
+        table,
+        views.TIMELINE,
+        "as_of",
         as_of=pc.max(table.column("as_of")).as_py(),
-        order="as_of",
-        charts={
-            "lag": chart("lag_over_time", table),
-            "rates": chart("rates_over_time", table),
-        },
-        unknown=gaps.of_ends(table) + base.unknown,
+        charts={"lag": chart("lag_over_time", table), "rates": chart("rates_over_time", table)},
+        notes=notes,
+        unknown=gaps.of_ends(table),
         frame=frame,
     )
 
@@ -121,20 +116,17 @@ def events(
     step = every or default_step(bench)
     found = bench.keep(("events", begin, every), lambda: events_of(t.read, begin, step, bench.over))
     within = duration(step / timedelta(milliseconds=1))
-    return replace(
-        base,
-        title="What happened",
-        table=only(found, group),
-        columns=views.EVENTS.columns,
-        order="happened_at",
-        notes=(*base.notes, f"events of one kind within {within} are one row"),
-        unknown=(
-            (
-                "when members that are gone by now joined, and those that left so long ago that "
-                "Kafka has dropped the record of it"
-            ),
-            *base.unknown,
-        ),
+    gone = (
+        "when members that are gone by now joined, and those that left so long ago that Kafka has "
+        "dropped the record of it"
+    )
+    return base.answer(
+        "What happened",
+        only(found, group),
+        views.EVENTS,
+        "happened_at",
+        notes=(f"events of one kind within {within} are one row",),
+        unknown=[gone],
     )
 
 
@@ -154,13 +146,7 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
-    """Return the moments of a timeline, ascending, the last of them that of the reading.
-
-    Raises
-    ------
-    InputError
-        When there would be more than `MOST_MOMENTS`.
-    """
+    """Return at most `MOST_MOMENTS` moments, ascending, the last of them that of the reading."""
     first = since or begun.counted.first
     requested = (
         None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()

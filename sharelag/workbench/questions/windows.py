@@ -74,12 +74,11 @@ def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | Non
     unknown = gaps.of_rows(
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )
-    return replace(
-        base,
-        title=f"Windows of {counted(len(table), 'share partition')}",
-        table=table,
-        columns=views.windows_with("notes" in table.column_names),
-        order="window_end_offset",
+    return base.answer(
+        f"Windows of {counted(len(table), 'share partition')}",
+        table,
+        views.windows_with("notes" in table.column_names),
+        "window_end_offset",
         charts=drawn,
-        unknown=unknown + base.unknown,
+        unknown=unknown,
     )

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from sharelag import schemas
 from sharelag.cli import cli
-from sharelag.cli.examples import example
+from sharelag.cli.check import example
 from sharelag.reports.store import Run, append
 from tests.support.chapters import CAPTURE
 from tools import json_schemas

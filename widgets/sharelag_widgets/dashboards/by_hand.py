@@ -61,18 +61,7 @@ class ByHand(Part):
         members: pa.Table,
         chance: Callable[[], Chance],
     ) -> None:
-        """Begin with the members and partitions of a moment.
-
-        Parameters
-        ----------
-        state : State
-        scenario : Scenario
-            Made of it.
-        lag, members : pyarrow.Table
-            `sharelag.schemas.LAG` and `sharelag.schemas.MEMBERS` of the same moment.
-        chance : callable
-            As for `acts`.
-        """
+        """Begin with the members and partitions of a moment, of which the scenario was made."""
         partitions = partitions_of(lag, scenario)
         held, words = begun(scenario, members, partitions)
         can = acts(scenario, state, chance) | {"member_labels": clients_of(state.group, members)}
@@ -100,19 +89,8 @@ def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
 def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
     """Return the current assignment, or that of the scenario's assignor where it is not known.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Its members are called by their ids.
-    members : pyarrow.Table
-        `sharelag.schemas.MEMBERS`.
-    partitions : pyarrow.Table
-        As of `partitions_of`; others are left out.
-
-    Returns
-    -------
-    (mapping, str)
-        Partitions of each topic of each member; and where that comes from, in words.
+    Members of the scenario are called by their ids; partitions that are not in ``partitions`` (as
+    of `partitions_of`) are left out. Beside it stands where it comes from, in words.
     """
     each = scenario.each_member()
     is_known = pc.and_(
@@ -163,15 +141,9 @@ def clients_of(group: str, members: pa.Table) -> dict[str, str]:
 
 
 def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict[str, Any]:
-    """``on_run`` and ``on_load`` of an `AssignmentEditor` for a scenario.
+    """``on_run`` and ``on_load`` of an `AssignmentEditor` for a scenario, made of a state.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    state : State
-        That it was made of.
-    chance : callable
-        Called at the begin of each run.
+    ``chance`` is called at the begin of each run.
     """
 
     def tried_out(

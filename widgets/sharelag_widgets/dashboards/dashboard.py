@@ -354,13 +354,7 @@ class GroupDashboard(Dashboard):
         """The same for the group that is shown."""
 
     def _known_group(self) -> str:
-        """Return the group to show, with all there are to choose from.
-
-        Raises
-        ------
-        InputError
-            There is no such group, or none at all.
-        """
+        """Return the group to show, with all there are to choose from."""
         sums = self.bench.lag(by="group").table
         there = sums.column("group_id").to_pylist()
         if self._asked is None and there:

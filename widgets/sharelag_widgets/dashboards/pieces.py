@@ -113,13 +113,7 @@ class Header(Piece):
 
 
 class Verdict(Piece):
-    """A level and a sentence, with buttons; texts are copied by the browser.
-
-    Parameters
-    ----------
-    acts : mapping of str to callable
-        What the buttons in ``actions`` do, by their names.
-    """
+    """A level and a sentence, with buttons that do ``acts``; the browser copies texts."""
 
     _esm = script("dashboards/verdict.js")
     _css = style("dashboards/verdict.css")
@@ -148,10 +142,7 @@ class Verdict(Piece):
 class Tries(Piece):
     """What can be changed of a group, a row each: what was found of it in three numbers.
 
-    Parameters
-    ----------
-    acts : mapping of str to callable
-        What the button of a row does, by the row's name; and ``cancel``.
+    ``acts`` are what the button of a row does, by the row's name; and ``cancel``.
     """
 
     _esm = script("dashboards/tries.js")
@@ -180,13 +171,7 @@ class Tries(Piece):
 
 
 class PeekView(Piece):
-    """A button that reads one record; what it holds goes to the page and into no saved notebook.
-
-    Parameters
-    ----------
-    read : callable
-        Gives the text of the record.
-    """
+    """A button that reads one record; what it holds goes to the page and into no saved notebook."""
 
     _esm = script("dashboards/peek_view.js")
     _css = style("dashboards/peek_view.css")
@@ -220,13 +205,7 @@ _CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 
 
 class CauseCards(Piece):
-    """How a group is in a sentence, and a card for each cause, the worst first.
-
-    Parameters
-    ----------
-    fix : callable, optional
-        Tries the what-if of this name.
-    """
+    """How a group is in a sentence, and a card for each cause with its what-if, the worst first."""
 
     _esm = script("dashboards/cards.js")
     _css = style("dashboards/cards.css")
@@ -281,13 +260,7 @@ class CauseCards(Piece):
 
 
 class Field(Piece):
-    """A text with a label, and what is wrong with it.
-
-    Parameters
-    ----------
-    entered : callable, optional
-        Called when somebody presses Enter there.
-    """
+    """A text with a label, and what is wrong with it; ``entered`` is called on Enter."""
 
     _esm = script("dashboards/field.js")
     _css = style("dashboards/field.css")

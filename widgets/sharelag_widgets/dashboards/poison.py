@@ -60,23 +60,12 @@ _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 
 
 def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
-    """Offsets in windows that may not get through, those delivered most often first.
+    """Offsets in windows that may not get through, those delivered most often first, as `SUSPECTS`.
 
-    Parameters
-    ----------
-    windows : pyarrow.Table
-        `sharelag.schemas.WINDOWS` with ``topic`` beside.
-    least : int
-        Delivery count from which an offset that is not acknowledged is listed.
-    limit : int
-        ``share.delivery.count.limit``.
-
-    Returns
-    -------
-    pyarrow.Table
-        `SUSPECTS`; also what is archived, and what begins at the head of a window, at any delivery
-        count. Of a head without a persisted state only the one offset that pins the start offset,
-        and its delivery count is null.
+    ``windows`` have ``topic`` beside. Offsets that are not acknowledged are listed from ``least``
+    deliveries on; also what is archived, and what begins at the head of a window, at any delivery
+    count. Of a head without a persisted state only the one offset that pins the start offset, and
+    its delivery count is null. ``limit`` is ``share.delivery.count.limit``.
     """
     runs = windows.column("runs").combine_chunks()
     flat, parents = pc.list_flatten(runs), pc.list_parent_indices(runs)

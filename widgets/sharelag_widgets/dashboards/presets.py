@@ -39,13 +39,7 @@ class Change:
         return range(self.seed, self.seed + (self.runs or enough_seeds(variants)))
 
     def variants(self, scenario: Scenario) -> dict[str, Scenario]:
-        """Return the group as it is, and all combinations.
-
-        Raises
-        ------
-        InputError
-            None of them differs from the group as it is.
-        """
+        """Return the group as it is, and all combinations; one of them has to differ from it."""
         return simulate_options(
             shorter(scenario, self.seconds), self.assignors, self.members, self.locks, self.limits
         )
@@ -75,13 +69,7 @@ class Change:
 
 
 class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Members, assignors and locks first; ``advanced`` are the controls that few need.
-
-    Parameters
-    ----------
-    entered : callable
-        Called when somebody presses Enter in a field.
-    """
+    """Members, assignors and locks first; ``advanced`` are the controls that few need."""
 
     def __init__(self, entered: Callable[[], Any]) -> None:
         self.members = Field("Members", step=True, entered=entered)

@@ -66,13 +66,7 @@ OF_MEASURES = {
 
 
 def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[Any]:
-    """Numbers that somebody typed, such as ``8, 16``.
-
-    Raises
-    ------
-    InputError
-        One of them is not a number above 0.
-    """
+    """Numbers above 0 that somebody typed, such as ``8, 16``."""
     try:
         found = [kind(part) for part in given.replace(";", ",").split(",") if part.strip()]
     except ValueError:
@@ -89,13 +83,7 @@ def simulate_options(
     locks: Iterable[float],
     limits: Iterable[int],
 ) -> dict[str, Scenario]:
-    """Return the scenario as it is, and every combination of what was chosen.
-
-    Raises
-    ------
-    InputError
-        Nothing else than the baseline was chosen.
-    """
+    """Return the scenario as it is, and every combination of what was chosen beside it."""
     settings = settings_of(locks, limits)
     made = variants(scenario, assignors=list(assignors), members=list(members), settings=settings)
     others = {name: one for name, one in made.items() if one != scenario}
@@ -205,13 +193,7 @@ def watched_comparison(
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None],
 ) -> Comparison:
-    """Compare scenarios, until nobody waits any more: then a simulation ends in its middle.
-
-    Raises
-    ------
-    CancelledError
-        Nobody waits any more.
-    """
+    """Compare scenarios, until nobody waits any more: then a simulation ends in its middle."""
     with _watched(cancelled, progress) as report:
         return compare(chosen, seeds=seeds, progress=report)
 
@@ -222,15 +204,7 @@ def watched_search(
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None],
 ) -> Clearing:
-    """Search what clears the lag of a scenario, until nobody waits any more.
-
-    ``given`` are arguments of `what_clears`.
-
-    Raises
-    ------
-    CancelledError
-        Nobody waits any more.
-    """
+    """Search what clears the lag of a scenario by `what_clears`, until nobody waits any more."""
     with _watched(cancelled, progress) as report:
         return what_clears(scenario, baseline=BASELINE, progress=report, **given)
 
