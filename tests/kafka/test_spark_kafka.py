@@ -145,7 +145,7 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     raw.unpersist()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # of files: `tests/spark/test_one_pass.py`
 @pytest.mark.usefixtures("internal_topics")
 def test_tasks_that_scan_whole_partitions_exchange_nothing(
     connector: SparkSession,

@@ -341,7 +341,7 @@ def test_a_stream_goes_on_where_it_was_in_pieces_of_the_requested_size(
     assert bytes(more[0]["value"]) == b"more 0"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # options: `tests/unit/inputs/test_spark_options.py`
 def test_a_stream_begins_with_what_comes(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:
