@@ -324,7 +324,7 @@ def _open_session(a: Any, m: Any, broker: Any) -> Any:
 
 @part
 def _next_broker(a: Any, m: Any) -> Any:
-    """The broker to fetch from next, of those that lead any of its places; -1: one is asked.
+    """The broker to fetch from next, of those that lead its places; -1: one has still to answer.
 
     So it is where ``share.acquire.mode`` is ``record_limit``: others might bring more records than
     a poll may have.
