@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sharelag.cli.options import VERBOSE, command, engine_option, with_options
-from sharelag.cli.output import read_by, start, write
+from sharelag.cli.output import note, start, whence, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import DEMO, folder_of
+from sharelag.model import iso
 
 if TYPE_CHECKING:
     from sharelag.inputs import CaptureInput
@@ -42,51 +43,67 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
 )
-@with_options(engine_option("auto", " Of the table: the report takes auto."), VERBOSE)
+@with_options(engine_option("auto"), VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show how the share groups of a recorded cluster are, and why, the worst first.
 
-    Prints a table, and makes the daily report in OUT/reports.
+    Makes the daily report in OUT/reports, without image files of its charts, and prints a table.
     """
-    from sharelag.engine.engines import choose
     from sharelag.inputs import CaptureInput
-
-    tell("reading the recorded cluster")
-    source = CaptureInput(CAPTURE)
-    # Only without a report can it do without the packages that `start` spares it.
-    _groups(source, choose(engine, source) if report else start(engine, source))
-    if report:
-        _report(out / "reports")
-
-
-def _groups(source: CaptureInput, engine: str) -> None:
     from sharelag.tables import views
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import lines
+
+    source = CaptureInput(CAPTURE)
+    how = _report(out / "reports", engine) if report else _overview(source, start(engine, source))
+    write([f"{how['headline']}\n"])
+    write(lines(how["groups"], "human", views.OVERVIEW_IN_SHORT.columns))
+    tell(f"as of {how['as_of']}, {whence(source, how['engine'])}")
+    note(how["unknown"])
+    if report:
+        _say_next(out / "reports" / "daily" / "latest" / "report.html", how["level"])
+
+
+def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench.bench import Workbench
 
+    tell("reading the recorded cluster")
     bench = Workbench(source=source, engine=engine, bars=False)
-    answer = bench.overview()
-    write([f"{answer.title}\n"])
-    write(lines(plain_rows(answer.table), "human", views.OVERVIEW_IN_SHORT.columns))
-    read_by(bench.evidence(), source)
+    answer, evidence = bench.overview(), bench.evidence()
+    return {
+        "headline": answer.title,
+        "groups": plain_rows(answer.table),
+        "as_of": iso(evidence.as_of),
+        "engine": evidence.engine,
+        "unknown": answer.unknown,
+    }
 
 
-def _report(out: Path) -> None:
+def _report(out: Path, engine: str) -> dict[str, Any]:
+    """Make the daily report; the same of its verdict."""
     from sharelag.reports import report
     from sharelag.reports.execute import execute
 
     made = report(
         "daily",
-        {"capture": str(CAPTURE), "engine": "auto"},
+        {"capture": str(CAPTURE), "engine": engine},
         out,
         keep=5,
+        figures=False,
         run=partial(execute, progress=tell),
         progress=tell,
     )
-    if made.run.error is not None:
+    if made.verdict is None or made.run.error is not None:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
-    page = out / "daily" / "latest" / "report.html"
-    click.echo(f"\nThe daily report, {made.run.level}: {page}")
+    groups = [
+        {**group, "cause": next((one["cause"] for one in group["causes"]), None)}
+        for group in made.verdict["groups"]
+    ]
+    return {**made.verdict, "groups": groups}
+
+
+def _say_next(page: Path, level: str) -> None:
+    click.echo(f"\nThe daily report, {level}: {page}")
     click.echo("\nNext:")
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
     for line, purpose in (_NEXT | notebooks).items():

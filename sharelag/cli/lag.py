@@ -39,7 +39,7 @@ _KEYS = ("group_id", "topic_id", "partition")
     show_default=True,
     help="A row for each share partition, or sums by group or topic.",
 )
-@click.option("--brief", is_flag=True, help="Only Kafka's columns; the other terms take longer.")
+@click.option("--brief", is_flag=True, help="Only Kafka's columns.")
 @with_options(order_options("lag"))
 @click.option(
     "--watch",

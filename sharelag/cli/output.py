@@ -198,13 +198,13 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     noted = getattr(answer, "as_of", None) or of_column("as_of", pc.max)
     if as_of or noted:
         said.append(f"as of {as_of or iso(noted)}")
-    tell(", ".join([*said, _whence(source, answer.engine)]))
+    tell(", ".join([*said, whence(source, answer.engine)]))
     if refused := of_column("rejected_records", pc.sum):
         records = counted(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
-def _whence(source: Any, engine: str) -> str:
+def whence(source: Any, engine: str) -> str:
     """Return what an answer is from, in words that leave a line of 80 columns whole.
 
     A capture has the name that its reader gave: its cluster's id and its moment beside "as of"
@@ -233,7 +233,7 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
     """Print the same of gathered evidence, and what is unknown; ``lacks`` is said elsewhere."""
     from sharelag.tables.gaps import of_repeated
 
-    tell(f"as of {iso(evidence.as_of)}, {_whence(source, evidence.engine)}")
+    tell(f"as of {iso(evidence.as_of)}, {whence(source, evidence.engine)}")
     for sentence in of_repeated(evidence.repeated):
         tell(sentence)
     generation = click.get_current_context().params.get("generation")

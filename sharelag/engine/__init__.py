@@ -8,12 +8,11 @@ tables in this process, `sharelag.engine.spark` on Spark; `engines` chooses.
 from sharelag.engine.partitions import ORDER, chosen_partitions, earliest, named, rows_of
 from sharelag.engine.reading import Reading
 from sharelag.engine.tables import OVER
-from sharelag.engine.values import Brief, Counted, Each, Ledger, OfQueue, Rows
+from sharelag.engine.values import Counted, Each, Ledger, OfQueue, Rows
 
 __all__ = [
     "ORDER",
     "OVER",
-    "Brief",
     "Counted",
     "Each",
     "Ledger",

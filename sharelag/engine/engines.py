@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading
-from sharelag.engine.values import Brief
 from sharelag.errors import ClusterError, InputError
 from sharelag.inputs import Input
 from sharelag.inputs.files.text_pieces import are_many
@@ -62,16 +61,8 @@ def read(
 ) -> Reading:
     """Begin a reading of an input; nothing is read before its first question.
 
-    Parameters
-    ----------
-    source : Input
-    engine : {"auto", "local", "spark"}
-    as_of : datetime, mapping of state partition to offset, or None
-    choice : Choice, optional
-    over : timedelta
-        The span before that moment which rates are of.
-    **quick
-        What the local engine should keep while it reads; see `sharelag.engine.local.QuickReading`.
+    ``quick`` is what the local engine should keep while it reads; see
+    `sharelag.engine.local.QuickReading`.
     """
     if choose(engine, source) == "spark":
         from sharelag.engine.spark.reading import SparkReading
@@ -141,43 +132,28 @@ def reading(
         begun.close()
 
 
-def rejects_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
-    """Say that records could not be decoded, where they are so many that any answer is partial.
-
-    Parameters are those of `lacks_of`.
-    """
-    rejected = begun.counted.rejected if brief is None else brief.rejected
-    records = begun.counted.records if brief is None else begun.source.size() - rejected
+def rejects_of(begun: Reading) -> tuple[str, ...]:
+    """Say that records could not be decoded, where they are so many that any answer is partial."""
+    counted = begun.counted
     # Rejects are counted whenever they were written, so those of an earlier moment are not known.
-    has_many = begun.as_of is None and are_many(rejected, max(records, 0))
-    return of_rejected(rejected, begun.choice.generation) if has_many else ()
+    has_many = begun.as_of is None and are_many(counted.rejected, counted.records)
+    return of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
 
 
-def lacks_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
-    """Say what is missing: many records that could not be decoded, and what files lack.
-
-    Parameters
-    ----------
-    begun : Reading
-    brief : Brief, optional
-        Where share partitions stand and are stored, where their windows were not replayed.
-    """
+def lacks_of(begun: Reading) -> tuple[str, ...]:
+    """Say what is missing: many records that could not be decoded, and what files lack."""
     from sharelag.inputs import PrintedInput, RawInput, SegmentsInput
     from sharelag.metrics.load_per_item import count_stateless
     from sharelag.wire.placement import missing_in_words
 
-    source, said = begun.source, rejects_of(begun, brief)
+    source, said = begun.source, rejects_of(begun)
     # A cluster and a capture have all or raise an error; nobody has put these together as a whole.
     if not isinstance(source, PrintedInput | RawInput | SegmentsInput):
         return said
-    known = begun.table("windows") if brief is None else brief.table
+    known = begun.table("windows")
     stateless = count_stateless(begun.table("groups"), known)
     # A log directory says itself which partitions it has.
-    elsewhere = (
-        ""
-        if isinstance(source, SegmentsInput)
-        else missing_in_words(begun.table("windows") if brief is None else brief.places)
-    )
+    elsewhere = "" if isinstance(source, SegmentsInput) else missing_in_words(known)
     return (*said, *of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
 
 

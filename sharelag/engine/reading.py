@@ -14,33 +14,20 @@ import pyarrow.compute as pc
 
 from sharelag.engine.partitions import earliest
 from sharelag.engine.tables import Tables
-from sharelag.engine.values import Brief, Each, Ledger, OfQueue, Rows
+from sharelag.engine.values import Each, Ledger, OfQueue, Rows
 from sharelag.metrics.evidence import Evidence
-from sharelag.replay.moment import Moment, filter_groups
-from sharelag.schemas import SETTINGS
+from sharelag.replay.moment import Moment
+from sharelag.schemas import BRIEF_LAG, SETTINGS
 from sharelag.tables.arrow import as_table
 from sharelag.tables.gaps import NO_START_OFFSET
-from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.generations import TODAY
-from sharelag.wire.placement import PLACES
 
 if TYPE_CHECKING:
     from sharelag import schemas
     from sharelag.inputs.kafka.config import ClientConfig
-    from sharelag.replay.positions import Positions
-
-#: From this many records on a compiled scan is worth loading the compiler.
-SCAN_FROM_RECORDS = 10_000
 
 
 class Reading(Tables):
-    """Tables of an input as of one moment, and the questions that no table answers.
-
-    Parameters
-    ----------
-    source, as_of, choice, over
-        As for `sharelag.engine.tables.Tables`.
-    """
+    """Tables of an input as of one moment, and the questions that no table answers."""
 
     @property
     def evidence(self) -> Evidence:
@@ -48,13 +35,9 @@ class Reading(Tables):
         return self.once("evidence", self._gather)
 
     @property
-    def brief(self) -> Brief:
-        """Return lag and what Kafka computes it from, without windows where that is possible.
-
-        Many records of now are scanned for where share partitions stand. That costs a fraction of
-        a replay; the numbers are the same.
-        """
-        return self.once("brief", self._brief)
+    def brief(self) -> pa.Table:
+        """Return lag and what Kafka computes it from, as `sharelag.schemas.BRIEF_LAG`."""
+        return self.table("lag").select(BRIEF_LAG.names)
 
     @property
     def lag_evidence(self) -> Evidence:
@@ -64,15 +47,15 @@ class Reading(Tables):
         """
         from sharelag.metrics.lag import with_unknown_terms
 
-        found = self.brief
-        never = pc.equal(found.table.column("lag_reason"), NO_START_OFFSET)
-        groups = sorted(set(found.table.filter(never).column("group_id").to_pylist()))
+        found, counted = self.brief, self.counted
+        never = pc.equal(found.column("lag_reason"), NO_START_OFFSET)
+        groups = sorted(set(found.filter(never).column("group_id").to_pylist()))
         return Evidence(
-            as_of=pc.max(found.table.column("as_of")).as_py() or datetime.now(UTC),
-            lag=with_unknown_terms(found.table),
+            as_of=pc.max(found.column("as_of")).as_py() or datetime.now(UTC),
+            lag=with_unknown_terms(found),
             settings=self.source.settings(groups, []) if groups else SETTINGS.empty_table(),
-            rejected=found.rejected,
-            repeated=found.repeated,
+            rejected=counted.rejected,
+            repeated=counted.repeated,
             engine=self.engine,
             patience=self.source.patience,
             lag_only=True,
@@ -151,63 +134,33 @@ class Reading(Tables):
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions, some of them at a time.
 
-        Parameters
-        ----------
-        each : callable
-            From `sharelag.schemas.HISTORY` to a batch or table.
-        schema : pyarrow.Schema
-            Schema of its result.
-        keys : pyarrow.Table, optional
-            ``group_id topic_id partition`` of the share partitions; default all.
+        ``each`` takes `sharelag.schemas.HISTORY`, and gives a batch or table of a schema; ``keys``
+        are the ``group_id topic_id partition`` of the share partitions, by default all.
         """
 
     @abstractmethod
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions, some of them at a time.
 
-        Parameters
-        ----------
-        each : callable
-            From `sharelag.schemas.RECORDS` to a batch or table.
-        schema : pyarrow.Schema
-            Schema of its result.
-        keys : pyarrow.Table
-            ``group_id topic_id partition`` of the share partitions.
+        ``each`` takes `sharelag.schemas.RECORDS`, and gives a batch or table of a schema; ``keys``
+        are the ``group_id topic_id partition`` of the share partitions.
         """
 
     @abstractmethod
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
         """Compare archived offsets of share partitions with the records of a dead-letter queue.
 
-        Parameters
-        ----------
-        asked : OfQueue
-        most : int
-            Rows that are returned at most, those first that need attention.
+        At most ``most`` rows are returned, those first that need attention.
         """
 
     @abstractmethod
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments, with all their runs.
 
-        Parameters
-        ----------
-        keys : pyarrow.Table
-            ``group_id topic_id partition`` of the share partitions.
-        moments : sequence of int, or int
-            Milliseconds, ascending; or a number: that many evenly spaced ones of the times at
-            which a record was written.
-
-        Returns
-        -------
-        pyarrow.Table
-            `sharelag.replay.state.WINDOWS_AT`, sorted by moment, group, topic id and
-            partition.
+        The moments are milliseconds, ascending, or a number: that many evenly spaced ones of the
+        times at which a record was written. The result is `sharelag.replay.state.WINDOWS_AT`,
+        sorted by moment, group, topic id and partition.
         """
-
-    @abstractmethod
-    def _positions(self) -> Positions | None:
-        """Return where share partitions stand; None if their windows must be replayed."""
 
     def close(self) -> None:
         """Release what is cached outside this process."""
@@ -219,30 +172,6 @@ class Reading(Tables):
         known = groups if groups.num_rows else None
         members = None if known is None else self.table("members")
         return members, known, self.table("observed"), past if past.num_rows else None
-
-    def _brief(self) -> Brief:
-        from sharelag.metrics.lag import BRIEF, brief_arrow  # brings pandas along
-
-        can_scan = (
-            self.as_of is None
-            and self.choice.generation in (None, TODAY)
-            and ("table", "windows") not in self.once
-            and self.source.size() >= SCAN_FROM_RECORDS
-        )
-        found = self._positions() if can_scan else None
-        if found is None:
-            counted = self.counted
-            lags = self.table("lag").select(BRIEF.names)
-            places = self.table("windows").select(PLACES)
-            return Brief(lags, places, counted.rejected, counted.repeated)
-        stand = filter_groups(found.table, self.choice.groups)
-        # Only now, after the state has been read: the other way round a lag could seem negative.
-        ends = self.source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
-        lags = pa.Table.from_batches([brief_arrow(stand, ends)])
-        places = as_table(stand).append_column(
-            "record_topic", pa.repeat(STATE_TOPIC, stand.num_rows)
-        )
-        return Brief(self.choice.of(lags), places.select(PLACES), found.rejected, found.repeated)
 
     def _gather(self) -> Evidence:
         self.read_ahead()

@@ -41,13 +41,7 @@ _SORTED = {
 class Tables(ABC):
     """Tables of an input as of one moment, each computed once.
 
-    Parameters
-    ----------
-    source : Input
-    as_of : datetime, mapping of state partition to offset, or None
-    choice : Choice, optional
-    over : timedelta
-        The span before that moment for rates; shorter if the records start later.
+    ``over`` is the span before that moment for rates; shorter if the records start later.
     """
 
     engine: str
@@ -76,26 +70,16 @@ class Tables(ABC):
         return refused
 
     def require_group_records(self) -> None:
-        """Raise that error, for answers about members or groups alone.
-
-        Raises
-        ------
-        AuthorizationError
-            The cluster does not let us read the groups' records.
-        """
+        """Raise that error, for answers about members or groups alone."""
         if self.group_records_refused is not None:
             raise self.group_records_refused
 
     def table(self, name: str) -> pa.Table:
         """Return a table by name, in its schema of `sharelag.schemas`.
 
-        Parameters
-        ----------
-        name : str
-            ``windows lag observed progress snapshots members groups gaps health`` come from the
-            records,
-            ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
-            input, and ``brokers`` from both.
+        ``windows lag observed progress snapshots members groups gaps health`` come from the
+        records, ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
+        input, and ``brokers`` from both.
         """
         requested = getattr(self, f"_ask_{name}", None)
         return self.once(

@@ -39,15 +39,6 @@ class Rows(NamedTuple):
         return self.total - int(self.table.num_rows)
 
 
-class Brief(NamedTuple):
-    """Lag alone, and what could not be decoded."""
-
-    table: pa.Table  # sharelag.metrics.lag.BRIEF, of the chosen share partitions
-    places: pa.Table  # `sharelag.wire.placement.PLACES` of the same
-    rejected: int
-    repeated: int = 0  # records that repeat another one and were left out
-
-
 class OfQueue(NamedTuple):
     """A dead-letter queue, and whose records are looked for in it."""
 

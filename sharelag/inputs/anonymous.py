@@ -84,18 +84,9 @@ class _Names:
 def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[CaptureInfo, int]:
     """Write a capture without the names of groups, topics, members, clients, hosts and racks.
 
-    Returns
-    -------
-    CaptureInfo
-        Without the cluster's id, the client's settings, and the sizes of Kafka's topics: places in
-        them are hashes of names.
-    int
-        The number of records that were left out, because they cannot be decoded.
-
-    Raises
-    ------
-    InputError
-        There is no capture, or the folder is in the way and not to be overwritten.
+    Return what it says of itself, and how many records were left out, because they cannot be
+    decoded. The cluster's id, the client's settings and the sizes of Kafka's topics are left out:
+    places in them are hashes of names. A folder that is in the way is an InputError.
     """
     check_place(folder, overwrite)
     capture = read_capture(source)

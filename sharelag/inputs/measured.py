@@ -33,21 +33,12 @@ MOST_BYTES = 256 << 20
 
 
 def read_metrics(places: Sequence[str | Path], timeout: float = 10.0) -> pa.Table:
-    """Read metrics from files and addresses.
+    """Read `sharelag.schemas.BROKER_METRICS` from files and addresses.
 
-    Parameters
-    ----------
-    places : sequence of str or path
-        Files, and addresses such as ``http://broker:7071/metrics``; ``1=FILE`` names broker 1 as
-        its origin. Several readings of one broker give rates.
-    timeout : float
-        Seconds to wait for an address.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.BROKER_METRICS`. Figures of a file of Prometheus text without timestamps
-        are as old as the file. A place that cannot be read, or holds no metrics, is an InputError.
+    Addresses are such as ``http://broker:7071/metrics``; ``1=FILE`` names broker 1 as its origin.
+    Several readings of one broker give rates. Figures of a file of Prometheus text without
+    timestamps are as old as the file. A place that cannot be read, or holds no metrics, is an
+    InputError.
     """
     found = [_read(str(place), timeout) for place in places]
     return pa.concat_tables([BROKER_METRICS.empty_table(), *found])

@@ -121,7 +121,7 @@ def named_input(
     timeout: float = TIMEOUT,
     spelled: Callable[[str], str] = str,
 ) -> Input:
-    """Open the one input that is named.
+    """Open the one input that is named; none, or more than one, is a ChoiceError.
 
     Parameters
     ----------
@@ -137,13 +137,6 @@ def named_input(
         Seconds to wait for brokers.
     spelled : callable
         How messages write the name of an option.
-
-    Raises
-    ------
-    ChoiceError
-        No input is named, or more than one.
-    ConfigError
-        A client setting is wrong.
     """
     places = {"capture": capture, "raw": raw, "segments": segments}
     given = [name for name, place in places.items() if place]
@@ -181,16 +174,8 @@ def open_input(
 ) -> Input:
     """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
 
-    Other installed packages open addresses with a prefix of theirs; see `sharelag.inputs.open`.
-
-    The parameters are those of `sharelag.open`.
-
-    Raises
-    ------
-    InputError
-        There is nothing of the kind at that place.
-    ConfigError
-        A client setting is wrong.
+    The parameters are those of `sharelag.open`; other installed packages open addresses with a
+    prefix of theirs. It is an InputError where there is nothing of the kind at that place.
     """
     if raw is not None or offsets is not None:
         return _of_frames(where, raw, offsets, engine, spark)

@@ -62,10 +62,6 @@ OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
 #: Lag with nothing but what Kafka computes it from: columns of `sharelag.schemas.LAG`.
 BRIEF = schemas.BRIEF_LAG
-_NO_BATCHES = {
-    "runs": pa.scalar([], schemas.WINDOWS.field("runs").type),
-    "from_snapshot": pa.scalar(True),
-}
 ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
 #: Column of the roll-up, column of the lag table, aggregate.
 ROLLUP_SUMS = [
@@ -104,20 +100,6 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     for name in OFFSET_COLUMNS[len(OFFSET_KEYS) :]:
         joined = joined.append_column(name, partners.column(name))
     return lag_columns(joined).sort_by(ascending("group_id", "topic", "topic_id", "partition"))
-
-
-def brief_arrow(positions: Arrow, offsets: Arrow) -> pa.RecordBatch:
-    """Return the lag of every share partition, without what its batches say, as `BRIEF`.
-
-    ``positions`` has columns of `sharelag.schemas.WINDOWS`, or those that
-    `sharelag.replay.positions.latest_positions` gives.
-    """
-    given = as_table(positions)
-    # No column of `BRIEF` rests on these.
-    columns = {name: pa.repeat(value, len(given)) for name, value in _NO_BATCHES.items()}
-    columns |= {name: given.column(name) for name in given.column_names}
-    windows = table_of(columns, schemas.WINDOWS, pad=True)
-    return lag_arrow(windows, offsets).select(BRIEF.names)
 
 
 def with_unknown_terms(brief: pa.Table) -> pa.Table:

@@ -132,13 +132,7 @@ def topic_id_text(raw: bytes) -> str:
 
 
 def topic_id_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a printed topic id.
-
-    Raises
-    ------
-    ValueError
-        When the text is not 22 characters of URL-safe base64.
-    """
+    """Return the 16 bytes of a printed topic id: 22 characters, or else it is a ValueError."""
     if len(text) != 22:
         raise ValueError(f"a topic id has 22 characters, {text!r} has {len(text)}")
     return base64.b64decode(text + "==", altchars=b"-_", validate=True)

@@ -17,22 +17,11 @@ _PULLS = "https://github.com/apache/kafka/pull"
 class Defect:
     """A defect of brokers.
 
-    Attributes
-    ----------
-    issue
-        As Kafka's developers call it: ``KAFKA-20505``, or a pull request without an issue.
-    url
-        Where it is described.
-    effect
-        What people see of it.
-    advice
-        What to do until the brokers are upgraded.
-    since
-        The first version known to have it.
-    fixed
-        The first version without it of each release that got the correction; empty: none yet.
-    cause
-        The cause of `sharelag explain` that shows it in records; empty where records never do.
+    ``issue`` is what Kafka's developers call it, or a pull request without an issue; ``effect``
+    what people see of it; ``advice`` what to do until the brokers are upgraded. ``since`` is the
+    first version known to have it, ``fixed`` the first without it of each release that got the
+    correction; empty: none yet. ``cause`` is that of `sharelag explain` that shows it in records;
+    empty where records never do.
     """
 
     issue: str
@@ -44,13 +33,7 @@ class Defect:
     cause: str = ""
 
     def affects(self, version: str) -> bool | None:
-        """Return whether a version has the defect; None if unknown, or if some patch levels do.
-
-        Raises
-        ------
-        InputError
-            What was given is not a version.
-        """
+        """Return whether a version has the defect; None if unknown, or if some patch levels do."""
         given = version_of(version)
         is_newer = given[:2] > version_of(NEWEST)[:2]  # than all that is known of defects
         if given < version_of(FIRST) or (is_newer and not self.fixed):
@@ -177,13 +160,7 @@ BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
 
 
 def is_affected(issue: str, version: str | None) -> bool | None:
-    """Return whether a version has the defect of an issue; None as for `Defect.affects`.
-
-    Raises
-    ------
-    InputError
-        What was given is not a version.
-    """
+    """Return whether a version has the defect of an issue; None as for `Defect.affects`."""
     (defect,) = (one for one in DEFECTS if one.issue == issue)
     return None if version is None else defect.affects(version)
 
@@ -191,20 +168,7 @@ def is_affected(issue: str, version: str | None) -> bool | None:
 def known_defects(version: str) -> list[tuple[Defect, bool]] | None:
     """Return the defects that a version or a release has; None where nobody knows them here.
 
-    Parameters
-    ----------
-    version : str
-        ``4.3.1``, or ``4.3`` where the patch level is not known.
-
-    Returns
-    -------
-    list of (Defect, bool)
-        The second is false where only some versions of the release have it.
-
-    Raises
-    ------
-    InputError
-        What was given is not a version.
+    The second of each pair is false where only some versions of the release have it.
     """
     if not version_of(FIRST) <= version_of(version)[:2] <= version_of(NEWEST):
         return None

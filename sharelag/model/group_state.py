@@ -24,13 +24,7 @@ class GroupState(StrEnum):
 
 
 def parse_states(names: Iterable[str]) -> frozenset[GroupState]:
-    """Read the states to filter by, each of which can be several with commas between.
-
-    Raises
-    ------
-    InputError
-        A name is not a state that share groups have.
-    """
+    """Read the states to filter by, each of which can be several with commas between."""
     each = [name.strip() for text in names for name in text.split(",")]
     found = {name: GroupState.parse(name) for name in each}
     if wrong := [name for name, state in found.items() if state is GroupState.UNKNOWN]:

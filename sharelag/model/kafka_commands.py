@@ -282,19 +282,9 @@ class Checked:
 
 
 def check_command(words: Sequence[str], kafka_version: str | None = None) -> Checked:
-    """Check a command line.
+    """Check a command line: the name of a tool, with or without a folder, and its arguments.
 
-    Parameters
-    ----------
-    words : sequence of str
-        The name of the tool, with or without a folder, and its arguments.
-    kafka_version : str, optional
-        Of the tool, such as ``4.3.1``; the newest if there is none.
-
-    Raises
-    ------
-    InputError
-        It is a command of another tool, or what was given is not a version.
+    A command of another tool is an InputError.
     """
     name = words[0].rpartition("/")[2] if words else ""
     tool = TOOLS.get(name if name.endswith(".sh") else f"{name}.sh")

@@ -26,20 +26,10 @@ class Kind(Enum):
 
 
 class KafkaError(NamedTuple):
-    """One error.
+    """One error; its code and name are those of Kafka, or of librdkafka without its prefix.
 
-    Attributes
-    ----------
-    code
-        As brokers send it, or librdkafka's.
-    name
-        Its name in Kafka, or in librdkafka without ``RD_KAFKA_RESP_ERR``.
-    kind
-        What it is about.
-    meaning
-        What happened, as a clause that follows a colon.
-    advice
-        What to do, with ``{name}`` in place of a name; see `what_to_do`.
+    ``meaning`` is what happened, as a clause that follows a colon; ``advice`` what to do, with
+    ``{name}`` in place of a name; see `what_to_do`.
     """
 
     code: int

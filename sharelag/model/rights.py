@@ -9,16 +9,9 @@ CLUSTER = "kafka-cluster"
 
 
 class Right(NamedTuple):
-    """A right on one resource.
+    """A right on one resource; the operation is one of Kafka's ``AclOperation``.
 
-    Attributes
-    ----------
-    operation
-        A name of ``org.apache.kafka.common.acl.AclOperation``.
-    resource_type
-        TOPIC, GROUP or CLUSTER.
-    resource
-        None: every one.
+    The type is TOPIC, GROUP or CLUSTER; without a resource it is on every one.
     """
 
     operation: str

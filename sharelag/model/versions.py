@@ -31,15 +31,10 @@ _OF_CONFLUENT, _CONFLUENT_FROM = 4, 7
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Read ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3).
+    """Read ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3); else it is an InputError.
 
-    Those of Confluent Platform, such as ``8.1.2-ccs``, are read as the release of Kafka in it,
-    (4, 1): their patch levels count differently.
-
-    Raises
-    ------
-    InputError
-        It is neither, or of a release without share groups.
+    Those of Confluent Platform, such as ``8.1.2-ccs``, are read as the release of Kafka in it, (4,
+    1): their patch levels count differently. A release without share groups is an error, too.
     """
     found = _VERSION.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if found is None:
@@ -78,20 +73,9 @@ def basis(
 ) -> Basis:
     """Choose the version whose facts decide about settings, commands and defects.
 
-    Parameters
-    ----------
-    version : str, optional
-    untold : Basis
-        Without a version.
-    oldest : str
-        The first release whose facts are known; the nearest known one stands for any other.
-    whose : str
-        Where the version comes from, such as ``of the input``.
-
-    Raises
-    ------
-    InputError
-        As of `version_of`.
+    ``untold`` is that without a version, ``oldest`` the first release whose facts are known: the
+    nearest known one stands for any other. ``whose`` is where the version comes from, such as ``of
+    the input``.
     """
     if version is None:
         return untold

@@ -32,12 +32,7 @@ def kernel_columns(
 ) -> k.Columns:
     """Return records as the kernels read them; nothing that Arrow holds in that form is copied.
 
-    Parameters
-    ----------
-    table : pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`.
-    order, bounds
-        As from `sharelag.replay.columns.by_share_partition`.
+    ``order`` and ``bounds`` are those of `by_share_partition`.
     """
     batch_at, elements = _batches(table.column("state_batches"))
     kinds, older = kinds_of(table), is_older(table)
@@ -123,16 +118,8 @@ def windows_table(
 ) -> pa.RecordBatch:
     """Return `sharelag.schemas.WINDOWS`, one row per state that exists.
 
-    Parameters
-    ----------
-    last
-        As from `last_records`.
-    state : int64[states, STATE_COLUMNS]
-    raw, raw_at, runs, runs_at
-        As from `put_states`.
-    kafka_version : str or callable, optional
-        Of the coordinator whose batches these are, or what finds it out if it matters; the newest
-        if there is none.
+    ``last`` is that of `last_records`, the lists are those of `put_states`. ``kafka_version`` is
+    that of the coordinator whose batches these are, or what finds it out if it matters.
     """
     joined = _joined(raw, raw_at, state[:, k.MERGED] == 1)
     if joined is not None and joins_neighbours(kafka_version):
@@ -248,11 +235,6 @@ def in_log_order(
 
     Usually the rows are in the order of the log, and are replayed as they are: the memory that they
     are in is then read from one end to the other.
-
-    Parameters
-    ----------
-    order, bounds
-        From `by_share_partition`.
     """
     key = np.empty(len(order), np.int32)
     key[order] = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))

@@ -229,46 +229,7 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
 
 @kernel
 def _sort(rows: Any, n: int) -> int:
-    """Sort and remove duplicates. Kafka's lists are two sorted ones, old and new: merge them."""
-    second = 1
-    while second < n and _ascends(rows, second):
-        second += 1
-    if second < n and 2 * n <= rows.shape[0]:
-        for i in range(second + 1, n):
-            if not _ascends(rows, i):
-                return _sort_any(rows, n)
-        a, b, out = second - 1, n - 1, 2 * n
-        while a >= 0 or b >= second:
-            take_b = a < 0
-            if a >= 0 and b >= second:
-                order = _compare(
-                    rows, a, rows[b, FIRST], rows[b, LAST], rows[b, COUNT], rows[b, STATE]
-                )
-                if order == 0:
-                    a -= 1
-                    continue
-                take_b = order < 0
-            out -= 1
-            if take_b:
-                _move(rows, out, b)
-                b -= 1
-            else:
-                _move(rows, out, a)
-                a -= 1
-        for i in range(2 * n - out):
-            _move(rows, i, out + i)
-        return 2 * n - out
-    return n if second >= n else _sort_any(rows, n)
-
-
-@kernel
-def _ascends(rows: Any, i: int) -> bool:
-    return _compare(rows, i - 1, rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]) < 0
-
-
-@kernel
-def _sort_any(rows: Any, n: int) -> int:
-    """Sort by insertion, for lists that Kafka itself does not write."""
+    """Sort by insertion, and remove duplicates: most lists are few sorted ones."""
     size = 0
     for i in range(n):
         first, last, count, state = rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]

@@ -37,13 +37,7 @@ def kinds_by_rule(
 ) -> NDArray[np.int8]:
     """Return the kind of each record; those that do not count are tombstones of updates.
 
-    Parameters
-    ----------
-    table : pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`.
-    order, bounds
-        As from `sharelag.replay.columns.by_share_partition`.
-    kinds : int8[records]
+    ``order`` and ``bounds`` are those of `sharelag.replay.columns.by_share_partition`.
     """
     generation = table.column("generation").fill_null(127).to_numpy()[order]
     epochs = table.column("snapshot_epoch").fill_null(-1).to_numpy()[order]
@@ -80,15 +74,10 @@ def _of_last_checkpoint(
 def delta_jumps(
     table: pa.RecordBatch, order: NDArray[np.int64], bounds: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return before which records a delta of G2 is missing, by the indices in their keys.
+    """Return before which records, in order, a delta of G2 is missing, by the indices in keys.
 
     An index is that of the delta before plus one, whatever checkpoints are between; after the last
     of the range, which is 255 at most, it begins with 0 again.
-
-    Parameters
-    ----------
-    table, order, bounds
-        As for `kinds_by_rule`; the result is in that order.
     """
     jumps = np.zeros(len(order), bool)
     if not is_older(table):
@@ -119,14 +108,7 @@ def _older_field(table: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 
 @kernel
 def on_chain(bounds: Any, kinds: Any, offsets: Any, back: Any, deltas: Any) -> Any:
-    """Return the deltas on the chain back from the last whole one before each checkpoint.
-
-    Parameters
-    ----------
-    bounds : int64[share partitions + 1]
-    kinds, offsets, back, deltas
-        Of each record, by share partition and offset.
-    """
+    """Return the deltas on the chain back from the last whole one before each checkpoint."""
     whole = np.zeros(len(kinds), np.bool_)
     found = np.zeros(len(kinds), np.bool_)
     for key in range(bounds.size - 1):

@@ -75,22 +75,10 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
 def next_history(
     known: pa.RecordBatch | None, records: pa.RecordBatch, gaps: Arrow | None = None
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Extend a history by some records.
+    """Extend a history by records that are later in each share partition than those before.
 
-    Parameters
-    ----------
-    known : pyarrow.RecordBatch or None
-        What the previous step returned; None at first.
-    records : pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`, later in each share partition than the previous ones.
-    gaps : pyarrow.RecordBatch or pyarrow.Table, optional
-        As for `history_arrow`; only those among or before these records are used.
-
-    Returns
-    -------
-    history, known : pyarrow.RecordBatch
-        The rows of these records, sorted; and the records since each share partition's last
-        snapshot, which the next step needs.
+    Return the rows of these records, sorted, and the records since each share partition's last
+    snapshot, which are ``known`` in the next step. ``gaps`` are those of `history_arrow`.
     """
     fresh = records.append_column(_IS_NEW, pa.repeat(pa.scalar(True), records.num_rows))
     table = fresh if known is None else one_batch(pa.Table.from_batches([known, fresh]))

@@ -37,24 +37,12 @@ from sharelag.replay.merge import (
 
 @kernel(_nrt=False)
 def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, changes: Any) -> int:
-    """Apply a record to a state in place.
+    """Apply a record to a state in place; return how many runs there were, or -1.
 
-    Parameters
-    ----------
-    record, work
-        As from `load`.
-    state, s, heap
-        A state: where its numbers begin; its batches are in the heap.
-    count : bool
-        Whether to count what the record changed. If only a part of a list was merged anew, sums
-        of that are stored in ``changes``; otherwise the runs before are, at `OLD`.
-    changes : int64[3]
-        Receives these sums.
-
-    Returns
-    -------
-    int
-        How many runs there were, or -1 if the sums are stored.
+    ``record`` and ``work`` are those of `load`; the numbers of the state begin at ``s``, its
+    batches are in the heap. With ``count`` is counted what the record changed: where only a part of
+    a list was merged anew, sums of that are stored in ``changes`` and -1 is returned; otherwise the
+    runs before are at `OLD`.
     """
     kind = record[k.KIND]
     if kind == k.UPDATE_TOMBSTONE:
@@ -116,10 +104,7 @@ def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
 def _before_start(work: Any, size: int, start: int) -> int:
     """Return how many new batches begin before the start offset.
 
-    Returns
-    -------
-    int
-        -1 unless those from the start offset on are sorted and disjoint.
+    -1 unless those from the start offset on are sorted and disjoint.
     """
     found, before = 0, start - 1
     for b in range(0, SIZE * size, SIZE):
@@ -192,7 +177,7 @@ def _extend_any(state: Any, s: int, heap: Any, work: Any, fresh: int, start: int
 
 @kernel
 def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
-    """Replay records.
+    """Replay records; return the heap, which may have grown.
 
     Parameters
     ----------
@@ -206,11 +191,6 @@ def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
         nothing could be replayed.
     heap : int64[]
         Their batches; it is changed.
-
-    Returns
-    -------
-    heap
-        Which may have grown.
     """
     (
         kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
@@ -242,12 +222,9 @@ def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
 
 @kernel
 def put_states(state: Any, heap: Any) -> Any:
-    """Return the batches of states, and store their windows.
+    """Store the windows of states; return their batches: ``raw, raw_at, runs, runs_at``.
 
-    Returns
-    -------
-    raw, raw_at, runs, runs_at
-        The batches of each state as the coordinator lists them, and normalised.
+    The first are those that the coordinator lists, the others are normalised.
     """
     count = state.size // k.STATE_COLUMNS
     total, most = 0, 0
@@ -273,10 +250,7 @@ def put_state(
 ) -> Any:  # fmt: skip
     """Append the batches of a state, if there is one, to both lists, and store its window.
 
-    Returns
-    -------
-    raw, runs
-        The matrices, which may have grown.
+    The matrices that are returned may have grown.
     """
     raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
     if state[s + k.EXISTS] == 0:
@@ -390,10 +364,7 @@ def give_place(state: Any, s: int, heap: Any, size: int) -> None:
 def make_room(state: Any, s: int, heap: Any, more: int) -> int:
     """Make sure of room for some batches, and one more, after those of a state.
 
-    Returns
-    -------
-    int
-        By how many batches they moved towards the start of their place.
+    Return by how many batches they moved towards the start of their place.
     """
     moved = state[s + k.BEGIN]
     size, before = state[s + k.END] - moved, place_of(state, s)

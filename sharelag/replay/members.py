@@ -78,18 +78,10 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
 
 
 def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
-    """Return the share groups that exist.
+    """Return `sharelag.schemas.GROUPS`, one row per share group that exists, sorted by group.
 
-    Parameters
-    ----------
-    group_records, as_of
-        As for `members_arrow`.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.GROUPS`, one row per group, sorted by group. Epochs are null where no
-        record has them: Kafka then starts with a default that depends on its version (1 in 4.3).
+    Epochs are null where no record has them: Kafka then starts with a default that depends on its
+    version (1 in 4.3). Parameters as for `members_arrow`.
     """
     last = _replayed(group_records, as_of)
     if last is None:
@@ -131,15 +123,7 @@ def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
 
 
 def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return what is not superseded in a stream, with at most about twice that much in memory.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.GROUP_RECORDS`, or its columns in `REPLAYED`.
-    schema : pyarrow.Schema
-        Schema of the result if the stream is empty.
-    """
+    """Return what is not superseded in a stream, with at most about twice that much in memory."""
     return latest(batches, schema, drop_superseded_group_records)
 
 

@@ -70,12 +70,9 @@ def copy(to: Any, at: int, rows: Any, begin: int, count: int) -> None:
 def seams(rows: Any, at: int, size: int, start: int) -> Any:
     """Whether a list is one that `merge_rows` can extend, and where its first and last seams are.
 
-    Returns
-    -------
-    plain, seam, seam_end
-        Whether it is sorted, disjoint and begins at the start offset or later. The first batch that
-        is equal to its next neighbour and touches it, and the last that is so to the one before it;
-        -1 if there is none.
+    It has to be sorted, disjoint and begin at the start offset or later. A seam is the first batch
+    that is equal to its next neighbour and touches it, or the last that is so to the one before it;
+    -1 if there is none.
     """
     seam, seam_end, before, before_rank = -1, -1, max(start, 0) - 1, np.int64(-1)
     for i in range(size):
@@ -264,21 +261,9 @@ def compare(old: Any, o: int, old_end: int, new: Any, at: int, size: int, change
 
 @kernel(_nrt=False)
 def runs_of(state: Any, s: int, heap: Any, work: Any, to: int) -> int:
-    """Write the batches of a state sorted, disjoint, merged and clipped to the start offset.
+    """Write the batches of a state sorted, disjoint, merged and clipped; return how many there are.
 
-    Parameters
-    ----------
-    state, s, heap
-        A state: where its numbers begin; its batches are in the heap.
-    work : int64[]
-        The working array.
-    to : int
-        Which list of it.
-
-    Returns
-    -------
-    int
-        How many there are.
+    They go to a list of the working array, and are clipped to the start offset.
     """
     to *= work.size // 4
     begin, size = place_of(state, s), state[s + k.END] - state[s + k.BEGIN]
@@ -326,10 +311,7 @@ def _joined(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
 def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
     """Store what follows from sorted, disjoint batches: both ends of the window, and sums.
 
-    Returns
-    -------
-    int
-        How many finished ones are at the start.
+    Return how many finished ones are at the start.
     """
     start = state[s + k.START_OFFSET]
     effective, i, end = start, at, at + SIZE * size

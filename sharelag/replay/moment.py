@@ -64,13 +64,7 @@ class Choice:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
-    """Parse topics as Kafka's commands take them: ``orders``, or ``orders:0,2``.
-
-    Raises
-    ------
-    InputError
-        One is neither.
-    """
+    """Parse topics as Kafka's commands take them: ``orders``, or ``orders:0,2``."""
     topics: dict[str, frozenset[int]] = {}
     for text in texts:
         name, colon, numbers = text.partition(":")
@@ -81,20 +75,11 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
 
 
 def parse_moment(text: str, alternative: str = "") -> Moment:
-    """Parse a moment from a command line or a parameter cell.
+    """Parse a moment from a command line or a parameter cell; any other text is an InputError.
 
-    Parameters
-    ----------
-    text : str
-        ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or ``partition:offset[,...]``
-        of the state topic, where each offset is that of the last record to include.
-    alternative : str
-        What else may be given there, for the message.
-
-    Raises
-    ------
-    InputError
-        When it is neither.
+    It is a time such as ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or
+    ``partition:offset[,...]`` of the state topic, where each offset is that of the last record to
+    include. ``alternative`` is what else may be given there, for the message.
     """
     if re.fullmatch(r"0\d:[0-5]\d", text):
         raise InputError(
@@ -107,13 +92,7 @@ def parse_moment(text: str, alternative: str = "") -> Moment:
 
 
 def parse_time(text: str, alternative: str = "") -> datetime:
-    """Parse a time with its time zone.
-
-    Raises
-    ------
-    InputError
-        When it is not one.
-    """
+    """Parse a time with its time zone; any other text is an InputError."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -130,13 +109,7 @@ def parse_time(text: str, alternative: str = "") -> datetime:
 def parse_since(
     text: str, end: Callable[[], datetime], parse: Callable[[str, str], M]
 ) -> datetime | M:
-    """Read where a span begins: a duration before its end, such as ``2h``, or else a moment.
-
-    Raises
-    ------
-    InputError
-        It is neither.
-    """
+    """Read where a span begins: a duration before its end, such as ``2h``, or else a moment."""
     try:
         span = parse_duration(text)
     except InputError:
@@ -145,13 +118,7 @@ def parse_since(
 
 
 def with_zone(moment: Moment) -> Moment:
-    """Return a moment unchanged, unless it is a time without a time zone.
-
-    Raises
-    ------
-    InputError
-        When it is a time without a time zone, or neither a time nor offsets.
-    """
+    """Return a moment; a time without a zone, and anything else, is an InputError."""
     if not isinstance(moment, datetime | Mapping | None):
         raise InputError(
             f"{moment!r} is neither a time nor offsets: give a datetime with its time zone, a text "
@@ -172,14 +139,7 @@ def _offsets(text: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
 
 
 def up_to(records: Arrow, moment: Moment) -> Arrow:
-    """Return the records written up to a moment; with offsets, only those state partitions.
-
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`.
-    moment : Moment
-    """
+    """Return the records written up to a moment; with offsets, only those state partitions."""
     if moment is None:
         return records
     if isinstance(moment, datetime):

@@ -30,24 +30,12 @@ _SORTED_ROWS = 50_000
 
 
 def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
-    """Return raw records without those that repeat another one.
+    """Return raw records without those that repeat another one, and how many were left out.
 
-    Parameters
-    ----------
-    raw : pyarrow.RecordBatch or pyarrow.Table
-        Columns of `sharelag.schemas.RAW`, those of `PLACE` among them, maybe others; all records of
-        some partitions, in any order. Of the bytes, what is there is compared.
-
-    Returns
-    -------
-    tuple
-        The records, and how many were left out. Where the offsets of each partition ascend, the
-        records are those given; otherwise they are sorted by topic, partition and offset.
-
-    Raises
-    ------
-    InputError
-        When two records with the same topic, partition and offset differ.
+    ``raw`` has columns of `sharelag.schemas.RAW`, those of `PLACE` among them: all records of some
+    partitions, in any order. Of the bytes, what is there is compared; two records at one place that
+    differ are an InputError. Where the offsets of each partition ascend, the records are those
+    given; otherwise they are sorted by topic, partition and offset.
     """
     if LogOrder().goes_on(raw):
         return raw, 0
@@ -148,12 +136,8 @@ class EachOnce:
     def apply(self, work: Callable[[EachOnce], _T]) -> _T:
         """Apply a function to the records; to all of them anew where they had to be sorted.
 
-        Records that are read in order, as nearly all are, are never held together.
-
-        Raises
-        ------
-        InputError
-            When two records with the same topic, partition and offset differ.
+        Records that are read in order, as nearly all are, are never held together. Two records that
+        differ at one place are an InputError.
         """
         with suppress(NotInLogOrderError):
             return work(self)

@@ -6,7 +6,8 @@ without an effect, in any subset of the records and in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import kernel, ready
+from sharelag.compiled import ready
 from sharelag.errors import ReplayError
 from sharelag.model import (
     NO_TIMESTAMP,
@@ -35,18 +36,7 @@ from sharelag.replay.columns import (
     last_records,
     windows_table,
 )
-from sharelag.replay.kernels import (
-    apply,
-    has_room,
-    load,
-    most_pieces,
-    new_heap,
-    new_work,
-    put_state,
-    put_states,
-    replay_rows,
-    with_room,
-)
+from sharelag.replay.kernels import new_heap, put_states, replay_rows
 from sharelag.replay.moment import up_to
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch, without_timestamps
@@ -183,14 +173,8 @@ def latest(
 ) -> pa.RecordBatch:
     """Return what is not superseded in a stream, with at most about twice that much in memory.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`, or those of its columns that replay reads.
-    schema : pyarrow.Schema
-        Schema of the result if the stream is empty.
-    thin : callable
-        Drops what is superseded in any subset of the records.
+    ``schema`` is that of the result if the stream is empty; ``thin`` drops what is superseded in
+    any subset of the records.
     """
     gathered: list[pa.RecordBatch] = []
     rows = kept = 0
@@ -246,43 +230,51 @@ _ORDER = [(name, "ascending") for name in ("as_of", "group_id", "topic_id", "par
 
 
 def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = None) -> pa.Table:
-    """Return what `replay_arrow` of the records up to each moment returns.
+    """Return what `replay_arrow` of the records up to each moment returns, as `WINDOWS_AT`.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order. Records without a timestamp are left out.
-    moments : int64[moments]
-        Milliseconds, ascending.
-    kafka_version : str or callable, optional
-        As for `replay_arrow`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `WINDOWS_AT`, sorted by moment, group, topic id, partition.
+    The moments are milliseconds, ascending. Records without a timestamp are left out. The rows are
+    sorted by moment, group, topic id, partition.
     """
     table = one_batch(records.filter(pc.is_valid(records.column("timestamp"))))
     if not table.num_rows or not len(moments):
         return WINDOWS_AT.empty_table()
     order, bounds = by_share_partition(table)
     times = table.column("timestamp").cast(schemas.TIMESTAMP).view(pa.int64()).to_numpy()
-    steps = np.searchsorted(moments, times[order])
-    back = going_back(steps, bounds)
+    steps = np.searchsorted(moments, times)
+    back = going_back(steps[order], bounds)
     apart = np.repeat(back, np.diff(bounds))
-    kept = np.concatenate([[0], np.cumsum(np.diff(bounds)[~back])])
-    columns, count = kernel_columns(table, order, bounds), len(moments)
-    work = k.work_of(columns, len(kept) * count)
-    state = np.zeros((len(kept) - 1) * count * k.STATE_COLUMNS, np.int64)
-    lists = ready(replay_steps, work)(order[~apart], kept, steps[~apart], count, columns, state)
-    states = state.reshape(-1, k.STATE_COLUMNS), *lists
-    there = np.flatnonzero(states[0][:, k.EXISTS])
-    last = last_records(table, states[0])
-    windows = windows_table(last, *states, kafka_version=kafka_version)
-    parts = [_with_moment(windows, moments[there % len(moments)])]
+    walk, key = in_log_order(order, bounds)
+    # Step by step, each as far as it goes on with the states of the one before.
+    walk = walk[~back[key[walk]]]
+    walk = walk[np.argsort(steps[walk], kind="stable")]
+    ends = np.searchsorted(steps[walk], np.arange(len(moments)), side="right")
+    columns = kernel_columns(table, order, bounds)
+    work = k.work_of(columns, len(back) * len(moments))
+    replay_on, put = ready(replay_rows, work), ready(put_states, work)
+    numbers, heap = np.zeros(len(back) * k.STATE_COLUMNS, np.int64), new_heap()
+    states, lists = [], []
+    for begin, end in pairwise([0, *ends.tolist()]):
+        heap = replay_on(walk[begin:end], key, columns, numbers, heap)
+        lists.append(put(numbers, heap))
+        states.append(numbers.reshape(-1, k.STATE_COLUMNS).copy())
+    whole = np.concatenate(states)
+    at = np.flatnonzero(whole[:, k.EXISTS]) // len(back)
+    raw, raw_at, runs, runs_at = zip(*lists, strict=True)
+    joined = *_end_to_end(raw, raw_at), *_end_to_end(runs, runs_at)
+    windows = windows_table(last_records(table, whole), whole, *joined, kafka_version=kafka_version)
+    parts = [_with_moment(windows, moments[at])]
     if back.any():
         parts += _one_by_one(table.take(pa.array(order[apart])), moments, kafka_version)
     return pa.concat_tables(parts).sort_by(_ORDER)
+
+
+def _end_to_end(
+    rows: Iterable[NDArray[Any]], at: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    used = [some[:, : ends[-1]] for some, ends in zip(rows, at, strict=True)]
+    return np.concatenate(used, axis=1), np.append(
+        0, np.cumsum(np.concatenate([*map(np.diff, at)]))
+    )
 
 
 def going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -307,61 +299,3 @@ def _one_by_one(
 def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Table:
     at = pa.array(moments).view(schemas.TIMESTAMP)
     return pa.Table.from_arrays([*windows.columns, at], schema=WINDOWS_AT)
-
-
-@kernel
-def replay_steps(order: Any, bounds: Any, step: Any, count: int, c: Any, state: Any) -> Any:
-    """Replay each share partition's records and store its state after each of ``count`` steps.
-
-    Parameters
-    ----------
-    order : int64[records]
-        Row numbers, share partition by share partition, each in the order of the log.
-    bounds : int64[share partitions + 1]
-        Where in ``order`` each share partition begins.
-    step : int64[records]
-        The first step that includes each record, in the order of ``order``, ascending within a
-        share partition; ``count`` if no step includes it.
-    count : int
-        Steps.
-    c : Columns
-    state : int64[share partitions * count * STATE_COLUMNS]
-        Zeros, which become ``count`` states a share partition.
-
-    Returns
-    -------
-    raw, raw_at, runs, runs_at
-        As from `put_states`.
-    """
-    keys = bounds.size - 1
-    (
-        kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
-        written, batch_at, first, last, delivery_state, delivery_count,
-    ) = c  # fmt: skip
-    raw, raw_at = np.empty((3, 1024), np.int64), np.zeros(keys * count + 1, np.int64)
-    runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(keys * count + 1, np.int64)
-    heap, work, changes = new_heap(), new_work(), np.zeros(3, np.int64)
-    now, record = np.zeros(k.STATE_COLUMNS, np.int64), np.empty(k.RECORD_COLUMNS, np.int64)
-    for key in range(keys):
-        for number in range(k.PLACE):
-            now[number] = 0
-        x = bounds[key]
-        for at in range(key * count, (key + 1) * count):
-            while x < bounds[key + 1] and step[x] <= at - key * count:
-                i = order[x]
-                pieces = most_pieces(now, 0, batch_at[i + 1] - batch_at[i])
-                if not has_room(pieces, heap, work):
-                    heap, work = with_room(pieces, heap, work)
-                load(
-                    i, record, work, kind, snapshot_epoch, state_epoch, leader_epoch, start_offset,
-                    complete_count, created, written, batch_at, first, last, delivery_state,
-                    delivery_count,
-                )  # fmt: skip
-                apply(record, now, 0, heap, work, False, changes)
-                if now[k.UPDATED] == 1:
-                    now[k.UPDATED], now[k.LAST_ROW] = 0, i
-                x += 1
-            raw, runs = put_state(at, now, 0, heap, work, raw, raw_at, runs, runs_at)
-            for number in range(k.STATE_COLUMNS):
-                state[k.STATE_COLUMNS * at + number] = now[number]
-    return raw, raw_at, runs, runs_at

@@ -56,27 +56,21 @@ def latest_windows(
     until: Choose | None = None,
     kafka_version: Told = None,
 ) -> Latest:
-    """Return the state of every share partition after some records, and counts of these.
+    """Return the state of every share partition after some raw records, and counts of these.
 
     Parameters
     ----------
     raw : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RAW`; rows of other topics are left out. It may be read twice.
+        `sharelag.schemas.RAW`; rows of other topics are left out. It may be read twice, so an
+        iterator is a TypeError.
     choose : callable, optional
         Which of the records count. It sees a batch with the columns ``topic record_partition
         offset timestamp group_id topic_id partition`` among others, and returns some of its rows.
-    generation : int, optional
+    generation, kafka_version
         As for `sharelag.wire.decode_arrow`.
     until : callable, optional
         Which of the records had been written at the moment, in the same way; of these are the
         first and the last time, so that they are the same whichever groups are chosen.
-    kafka_version : str or callable, optional
-        Of the coordinator, as for `sharelag.replay.replay_arrow`.
-
-    Raises
-    ------
-    TypeError
-        For an iterator, of which a second reading would give nothing.
     """
     if isinstance(raw, Iterator):
         raise TypeError("raw records may be read twice: give an iterable that begins anew")
@@ -216,10 +210,8 @@ class RunningStates:
     def apply(self, found: StateColumns, walk: NDArray[np.int64]) -> None:
         """Replay some rows of a batch that was decoded with `keys`.
 
-        Raises
-        ------
-        NotInOrderError
-            When they cannot be replayed as they stand. The states are useless then.
+        It is a NotInOrderError when they cannot be replayed as they stand: the states are useless
+        then.
         """
         self._grow()
         self._check_topic(flat(found.position["topic"]))
@@ -242,13 +234,7 @@ class RunningStates:
         self._stand[touched, _HAS_TIME] = times.is_valid().to_numpy(zero_copy_only=False)
 
     def windows(self, kafka_version: Told = None) -> pa.RecordBatch:
-        """Return `sharelag.schemas.WINDOWS`, sorted by group, topic id, partition.
-
-        Parameters
-        ----------
-        kafka_version : str or callable, optional
-            As for `sharelag.replay.replay_arrow`.
-        """
+        """Return `sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
         used = self._state[: len(self.keys) * k.STATE_COLUMNS]
         lists = compiled(put_states)(used, self._heap)
         numbers = used.reshape(-1, k.STATE_COLUMNS)

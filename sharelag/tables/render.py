@@ -59,7 +59,7 @@ class Excerpt:
     headings: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     more: str  # what is left out; empty: nothing
-    has_bars: bool = False
+    decides: bool = False  # few rows and columns, which fit the page
 
 
 def as_html(result: Presentation, most: int = MOST) -> str:
@@ -121,7 +121,7 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
     headings = tuple(
         Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True)
     )
-    return Excerpt(headings, rows, more, bool(result.spans))
+    return Excerpt(headings, rows, more, bool(result.spans or result.best))
 
 
 def failure(title: str, why: str) -> dict[str, str]:

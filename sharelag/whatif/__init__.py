@@ -21,111 +21,65 @@ from typing import TYPE_CHECKING, Any
 from sharelag.errors import unknown_name
 
 if TYPE_CHECKING:
-    from sharelag.whatif.assignors.group import Group
-    from sharelag.whatif.assignors.registry import (
-        ASSIGNORS,
-        AssignorCheck,
-        assign,
-        assignor_descriptions,
-        assignor_names,
-        check_assignor,
-        register,
-    )
-    from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
-    from sharelag.whatif.clearing import Clearing, what_clears
-    from sharelag.whatif.compare import Comparison, compare, compared, projected
-    from sharelag.whatif.comparison.intervals import cost_against_age
-    from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
-    from sharelag.whatif.consumers import (
-        Behaviour,
-        ConsumerSettings,
-        Limits,
-        Member,
-        Service,
-        Settings,
-    )
-    from sharelag.whatif.fixed import what_if, with_assignment
-    from sharelag.whatif.gallery import named, names
-    from sharelag.whatif.grid import variants
-    from sharelag.whatif.otherwise import Alert, Otherwise, otherwise
-    from sharelag.whatif.past import Past
-    from sharelag.whatif.scenario import (
-        Burst,
-        Costs,
-        Fault,
-        PartitionStart,
-        Poison,
-        Producer,
-        Scenario,
-        Topic,
-    )
-    from sharelag.whatif.scenario_json import from_json, to_json
-    from sharelag.whatif.search import Found, Goal, fewest_members
-    from sharelag.whatif.simulate import SimulationResult, simulate
-    from sharelag.whatif.tune import Tuned, tune
-    from sharelag.whatif.wanted import Wanted, members_wanted
-
-__all__ = [
-    "ASSIGNORS",
-    "Alert",
-    "AssignorCheck",
-    "Behaviour",
-    "Burst",
-    "Clearing",
-    "Comparison",
-    "ConsumerSettings",
-    "Costs",
-    "Fault",
-    "Fixed",
-    "Found",
-    "Goal",
-    "Group",
-    "Hpa",
-    "Keda",
-    "Limits",
-    "Member",
-    "Moving",
-    "Otherwise",
-    "PartitionStart",
-    "Past",
-    "Pods",
-    "Poison",
-    "Policy",
-    "Producer",
-    "Rules",
-    "Scenario",
-    "Service",
-    "Settings",
-    "SimulationResult",
-    "TargetAge",
-    "Topic",
-    "Tuned",
-    "Wanted",
-    "assign",
-    "assignor_descriptions",
-    "assignor_names",
-    "check_assignor",
-    "compare",
-    "compared",
-    "consumer_group_twin",
-    "cost_against_age",
-    "fewest_members",
-    "from_json",
-    "members_wanted",
-    "named",
-    "names",
-    "otherwise",
-    "projected",
-    "register",
-    "should_move",
-    "simulate",
-    "to_json",
-    "tune",
-    "variants",
-    "what_clears",
-    "what_if",
-    "with_assignment",
-]
+    from sharelag.whatif.assignors.group import Group as Group
+    from sharelag.whatif.assignors.registry import ASSIGNORS as ASSIGNORS
+    from sharelag.whatif.assignors.registry import AssignorCheck as AssignorCheck
+    from sharelag.whatif.assignors.registry import assign as assign
+    from sharelag.whatif.assignors.registry import assignor_descriptions as assignor_descriptions
+    from sharelag.whatif.assignors.registry import assignor_names as assignor_names
+    from sharelag.whatif.assignors.registry import check_assignor as check_assignor
+    from sharelag.whatif.assignors.registry import register as register
+    from sharelag.whatif.autoscale import Fixed as Fixed
+    from sharelag.whatif.autoscale import Hpa as Hpa
+    from sharelag.whatif.autoscale import Keda as Keda
+    from sharelag.whatif.autoscale import Pods as Pods
+    from sharelag.whatif.autoscale import Policy as Policy
+    from sharelag.whatif.autoscale import Rules as Rules
+    from sharelag.whatif.autoscale import TargetAge as TargetAge
+    from sharelag.whatif.clearing import Clearing as Clearing
+    from sharelag.whatif.clearing import what_clears as what_clears
+    from sharelag.whatif.compare import Comparison as Comparison
+    from sharelag.whatif.compare import compare as compare
+    from sharelag.whatif.compare import compared as compared
+    from sharelag.whatif.compare import projected as projected
+    from sharelag.whatif.comparison.intervals import cost_against_age as cost_against_age
+    from sharelag.whatif.consumer_group import Moving as Moving
+    from sharelag.whatif.consumer_group import consumer_group_twin as consumer_group_twin
+    from sharelag.whatif.consumer_group import should_move as should_move
+    from sharelag.whatif.consumers import Behaviour as Behaviour
+    from sharelag.whatif.consumers import ConsumerSettings as ConsumerSettings
+    from sharelag.whatif.consumers import Limits as Limits
+    from sharelag.whatif.consumers import Member as Member
+    from sharelag.whatif.consumers import Service as Service
+    from sharelag.whatif.consumers import Settings as Settings
+    from sharelag.whatif.fixed import what_if as what_if
+    from sharelag.whatif.fixed import with_assignment as with_assignment
+    from sharelag.whatif.gallery import named as named
+    from sharelag.whatif.gallery import names as names
+    from sharelag.whatif.grid import variants as variants
+    from sharelag.whatif.otherwise import Alert as Alert
+    from sharelag.whatif.otherwise import Otherwise as Otherwise
+    from sharelag.whatif.otherwise import otherwise as otherwise
+    from sharelag.whatif.past import Past as Past
+    from sharelag.whatif.scenario import Burst as Burst
+    from sharelag.whatif.scenario import Costs as Costs
+    from sharelag.whatif.scenario import Fault as Fault
+    from sharelag.whatif.scenario import PartitionStart as PartitionStart
+    from sharelag.whatif.scenario import Poison as Poison
+    from sharelag.whatif.scenario import Producer as Producer
+    from sharelag.whatif.scenario import Scenario as Scenario
+    from sharelag.whatif.scenario import Topic as Topic
+    from sharelag.whatif.scenario_json import from_json as from_json
+    from sharelag.whatif.scenario_json import to_json as to_json
+    from sharelag.whatif.search import Found as Found
+    from sharelag.whatif.search import Goal as Goal
+    from sharelag.whatif.search import fewest_members as fewest_members
+    from sharelag.whatif.simulate import SimulationResult as SimulationResult
+    from sharelag.whatif.simulate import simulate as simulate
+    from sharelag.whatif.tune import Tuned as Tuned
+    from sharelag.whatif.tune import tune as tune
+    from sharelag.whatif.wanted import Wanted as Wanted
+    from sharelag.whatif.wanted import members_wanted as members_wanted
 
 #: Where each name is, in this package.
 _HOMES = {
@@ -151,6 +105,7 @@ _HOMES = {
     "wanted": "Wanted members_wanted",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
@@ -160,7 +115,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__
 
 
 class _Package(ModuleType):

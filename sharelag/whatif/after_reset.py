@@ -47,34 +47,18 @@ class Drained(NamedTuple):
         whole = [[time for time in run if time is not None] for run in by_run]
         done = [max(run, default=0) for run in whole if len(run) == len(self.times_ms)]
         if not done:
-            return (
-                f"simulated with {people}: the new lag is not done within "
-                f"{duration(self.duration_ms)} in any of {self.runs} runs"
-            )
-        first, last = duration(min(done)), duration(max(done))
-        span = first if first == last else f"{first} to {last}"
-        return (
-            f"simulated with {people}: the new lag takes {span} ({len(done)} of {self.runs} runs)"
-        )
+            within = f"within {duration(self.duration_ms)} in any of {self.runs} runs"
+            return f"simulated with {people}: the new lag is not done {within}"
+        span = " to ".join(dict.fromkeys(map(duration, (min(done), max(done)))))
+        often = f"({len(done)} of {self.runs} runs)"
+        return f"simulated with {people}: the new lag takes {span} {often}"
 
 
 def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) -> Scenario:
     """Return a scenario that begins when start offsets have been reset.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Of the group as it is.
-    plan : pyarrow.Table
-        `sharelag.schemas.RESET_PLAN` of the group; share partitions without a new start offset
-        stay as they are.
-    members : int, optional
-        Else as many as there are.
-
-    Raises
-    ------
-    InputError
-        There is no member.
+    ``plan`` is `sharelag.schemas.RESET_PLAN` of the group; share partitions without a new start
+    offset stay as they are. ``members`` are else as many as there are; none are refused.
     """
     names, known = {topic.id: topic.name for topic in scenario.topics}, scenario.starts
     starts = {}
@@ -99,9 +83,8 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
 
 def _begun(window: Window | None, start: int) -> Window:
     """Return the state that a reset leaves: nothing but a start offset."""
-    epoch = 0 if window is None else window.snapshot_epoch + 1
-    state = 0 if window is None else window.state_epoch + 1
-    return Window(epoch, state, 0, start, 0, 0, 0)
+    epochs = (0, 0) if window is None else (window.snapshot_epoch + 1, window.state_epoch + 1)
+    return Window(*epochs, 0, start, 0, 0, 0)
 
 
 def drained(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
@@ -109,16 +92,6 @@ def drained(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
 
     What arrives meanwhile takes its share of their time, and need not be done. Runs last 10
     minutes, and where that is too short an hour, then 6 hours.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    seeds : iterable of int
-
-    Raises
-    ------
-    InputError
-        It would take too long to simulate.
     """
     seeds, found = list(seeds), None
     for duration_ms in _DURATIONS_MS:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from math import ceil, exp, floor
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -237,15 +238,7 @@ def fewest(arriving: float, each: float, waiting: float, goal_ms: float) -> Fewe
 
     They have to keep up with what comes: of records that arrive by chance, 95 % may wait no longer
     than the goal (Erlang's C). And beside what comes they finish what waits within the goal.
-
-    Parameters
-    ----------
-    arriving, each : float
-        Records a second: that come, and that a busy member finishes.
-    waiting : float
-        Records that are not finished.
-    goal_ms : float
-        The age to stay below.
+    ``arriving`` and ``each`` are records a second: that come, and that a busy member finishes.
     """
     keep_up = floor(arriving / each) + 1 if arriving > 0 else 0
     while 0 < keep_up < _MOST and _late(arriving, each, keep_up, goal_ms) > _LATE:
@@ -274,13 +267,7 @@ def _require_bounds(least: int, most: int) -> None:
 
 
 def autoscaler_of(text: str) -> Autoscaler:
-    """Read an autoscaler, such as ``keda:threshold=100,min=1,max=20``.
-
-    Raises
-    ------
-    InputError
-        With what can be given.
-    """
+    """Read an autoscaler, such as ``keda:threshold=100,min=1,max=20``."""
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
         raise InputError(
@@ -288,22 +275,20 @@ def autoscaler_of(text: str) -> Autoscaler:
         )
     if kind == "fixed":
         return Fixed(_read(_count, kind, "members", rest))
-    given: dict[str, str] = {}
+    read, seen = dict[str, Any](), set[str]()
     for part in filter(None, rest.split(",")):
         name, _, value = (one.strip() for one in part.partition("="))
         if name not in _KINDS[kind]:
             raise InputError(
                 f"{kind} has no {name!r}: it knows {', '.join(_KINDS[kind])}; such as {_EXAMPLE}"
             )
-        if name in given:
+        if name in seen:
             raise InputError(f"{kind} has {name!r} twice: give it once")
-        given[name] = value
-    if kind == "target-age" and "goal" not in given:
-        raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
-    read = {}
-    for name, value in given.items():
+        seen.add(name)
         path, how = _KINDS[kind][name]
         read[path] = _read(how, kind, name, value)
+    if kind == "target-age" and "goal" not in seen:
+        raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
     own = {path: value for path, value in read.items() if "." not in path}
     made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)
     for path, value in read.items():
@@ -334,9 +319,7 @@ def _count(value: str, least: int = 0) -> int:
     return int(value)
 
 
-def _some(value: str) -> int:
-    _count(value)
-    return _count(value, least=1)
+_some = partial(_count, least=1)
 
 
 def _part(value: str) -> float:

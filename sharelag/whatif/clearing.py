@@ -124,8 +124,7 @@ class Clearing(Displayable):
 
     def grid(self) -> tuple[list[dict[str, Any]], views.View]:
         """Return the cells in words, assignors down and members across, and their view."""
-        across: dict[str, str] = {}
-        down: dict[str, dict[str, Any]] = {}
+        across, down = dict[str, str](), dict[str, dict[str, Any]]()
         for row in self.cells.to_pylist():
             name = f"with_{row['members']}"
             across[name] = f"{row['members']}-MEMBER{'S' * (row['members'] != 1)}"
@@ -139,7 +138,20 @@ class Clearing(Displayable):
         """Return the grid, with the verdict and what else to know."""
         found, view = self.grid()
         notes = (self.verdict(), *self.sentences())
-        return presented("What clears the lag", found, view, notes)
+        shown = presented("What clears the lag", found, view, notes)
+        answers = {(row["assignor"], f"with_{row['members']}") for row in self.answers}
+        return replace(
+            shown,
+            columns={
+                text.replace("-", " ").capitalize(): name for text, name in shown.columns.items()
+            },
+            best=frozenset(
+                (number, name)
+                for number, row in enumerate(found)
+                for name in view.names
+                if (row["assignor"], name) in answers
+            ),
+        )
 
     def sentences(self) -> list[str]:
         """Return how long was simulated, and what to know of the comparison."""
@@ -188,9 +200,7 @@ def what_clears(
     usual = replace(scenario, duration_ms=horizon_ms)
     chosen = list(range(enough) if seeds is None else seeds)
     least = len(counts) if given else _LEAST
-    parts: list[Comparison] = []
-    places: list[_Tried] = []
-    runs = 0
+    parts, places, runs = list[Comparison](), list[_Tried](), 0
     for count in counts:
         tried = {} if parts else {baseline: usual}
         for name in names:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
+from sharelag.tables import report_views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
@@ -55,7 +56,7 @@ from sharelag.whatif.comparison.tables import (
 )
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.horizon import rates
-from sharelag.whatif.presented import decision_table
+from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 
@@ -212,20 +213,15 @@ def _require_runs(runs: pa.Table) -> list[str]:
             )
     if not runs.num_rows:
         raise InputError("there are no runs to compare: give at least one variant and one seed")
-    keys = list(
-        zip(runs.column("variant").to_pylist(), runs.column("seed").to_pylist(), strict=True)
-    )
+    keys = list(zip(*(runs.column(name).to_pylist() for name in ("variant", "seed")), strict=True))
     if len(set(keys)) < len(keys):
         raise InputError(
             "a variant has two runs with the same seed: give each (variant, seed) once"
         )
-    if (
-        "duration_ms" in runs.column_names
-        and len(spans := pc.unique(runs.column("duration_ms").drop_null())) > 1
-    ):
+    spans = [] if "duration_ms" not in runs.column_names else runs.column("duration_ms").to_pylist()
+    if len(known := dict.fromkeys(str(one) for one in spans if one is not None)) > 1:
         raise InputError(
-            f"these runs are of different durations "
-            f"({', '.join(map(str, spans.to_pylist()))} ms), which cannot be "
+            f"these runs are of different durations ({', '.join(known)} ms), which cannot be "
             "compared: give all scenarios the same duration_ms"
         )
     return list(dict.fromkeys(name for name, _ in keys))
@@ -308,13 +304,21 @@ class Comparison(Displayable):
 
         It is the same on every page: the baseline first, what is best in bold.
         """
-        cells, known = self.cells, words.DECIDING
-        return decision_table(
-            f"Compared to {self.baseline}",
-            [words.decision_for_people(row) for row in self.decision()],
-            {name: self.best(name).names for name in known if (self.baseline, name) in cells},
-            [words.for_people(row) for row in self.rows()],
-            (self.verdict(), *self.sentences()),
+        rows = [words.decision_for_people(row) for row in self.decision()]
+        known = [name for name in words.DECIDING if (self.baseline, name) in self.cells]
+        best = {(name, variant) for name in known for variant in self.best(name).names}
+        notes = (self.verdict(), *self.sentences())
+        every = [words.for_people(row) for row in self.rows()]
+        return replace(
+            presented(f"Compared to {self.baseline}", rows, report_views.DECISION, notes),
+            best=frozenset(
+                (number, name)
+                for number, row in enumerate(rows)
+                for name in known
+                if (name, row["variant"]) in best
+            ),
+            spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
+            more=presented("All measures", every, report_views.COMPARED),
         )
 
     def decision(self) -> list[dict[str, Any]]:
@@ -399,8 +403,8 @@ class Comparison(Displayable):
         usual = cells[self.baseline]["mean"]
         if not usual or None in gains:
             return Best(tied, beats_all, (), None)
-        gains = [abs(gain) for gain in gains]
-        return Best(tied, beats_all, tuple(gains), max(gains, default=0.0) / abs(usual))
+        sizes = tuple(map(abs, gains))
+        return Best(tied, beats_all, sizes, max(sizes, default=0.0) / abs(usual))
 
     @cached_property
     def decisive(self) -> dict[str, Best]:
@@ -580,14 +584,13 @@ def _who(found: Comparison, told: list[tuple[str, ...]]) -> str:
     by_measure, is_pair = found.decisive, len(found.names) == 2
     by_best: dict[tuple[str, ...], list[str]] = {}
     for measure, one in by_measure.items():
-        by_best.setdefault(one.names, []).append(measure)
-    by_best.pop((), None)
+        if one.names:
+            by_best.setdefault(one.names, []).append(measure)
     if not by_best:
         by = " or ".join(words.DECISIVE[measure] for measure in by_measure)
         who = f"{told[0][0]} is not" if is_pair else "no variant is"
         return f"{who} shown to be better{'' if is_pair else f' than {found.baseline}'} by {by}"
-    said: list[str] = []
-    verb = ""
+    said, verb = list[str](), ""
     for names, measures in by_best.items():
         best = min((by_measure[name] for name in measures), key=lambda one: one.beats_all)
         who, before = words.standing(best, found.baseline, is_pair), verb

@@ -66,17 +66,17 @@ RUNS = pa.schema(
 )
 #: One measure.
 ANSWERS = trials.ANSWERS.schema
-_MEASURES = {
-    "drain_ms": MEASURED["drain_ms"],
-    "age_p95_ms": MEASURED["age_p95_ms"],
-    "latency_p95_ms": MEASURED["latency_p95_ms"],
+_OWN = {
     "parallelism": Measure("higher", "members"),
-    "idle_members": MEASURED["idle_members"],
     "out_of_order_share": Measure("lower", ""),
     "duplicates": Measure("lower", "records"),
-    "archived": MEASURED["archived"],
-    "lost": MEASURED["lost"],
-    "lag_end": MEASURED["lag_end"],
+}
+_MEASURES = {
+    name: (MEASURED | _OWN)[name]
+    for name in (
+        *("drain_ms", "age_p95_ms", "latency_p95_ms", "parallelism", "idle_members"),
+        *("out_of_order_share", "duplicates", "archived", "lost", "lag_end"),
+    )
 }
 
 

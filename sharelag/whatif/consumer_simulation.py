@@ -9,7 +9,7 @@ and partitions are given up and taken within a poll.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,23 +17,14 @@ import numpy as np
 
 from sharelag.model import TERMINAL_STATES
 from sharelag.whatif.consumers import ConsumerSettings
-from sharelag.whatif.scenario import Behaviour, Fault, Member, PartitionStart, Scenario
+from sharelag.whatif.scenario import Fault, Member, PartitionStart, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.loop import Loop
 from sharelag.whatif.simulation.membership import Membership
 from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.streams import (
-    ACCEPT,
-    CRASH,
-    HOLD,
-    REJECT,
-    RELEASE,
-    Longs,
-    Outcomes,
-    Work,
-)
+from sharelag.whatif.simulation.streams import ACCEPT, CRASH, HOLD, REJECT, RELEASE, Longs
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 Places = frozenset[int]
@@ -150,23 +141,34 @@ class Coordinator(Membership[Joined]):
 # ---- partitions, and the work on the records of one poll ----
 
 
-@dataclass(slots=True, eq=False)
 class Partition:
-    """One topic partition.
+    """One topic partition, as a consumer group would find it that is as far as the share group.
 
     ``committed`` is None before the first commit; all before ``done`` is done, in order, which a
     redelivery does not take back; ``delivered`` is the exclusive end of what some member got so
     far. Offsets ``without`` work were finished by the share group when the simulation began;
-    ``tries`` says by offset how often it was tried, where that is more than once.
+    ``tries`` says by offset how often it was tried, where that is more than once. It ``is_stuck``
+    if the offset committed had not moved when it was last looked at, since ``seen``.
     """
 
-    place: int
-    log: Log
-    committed: int | None
-    done: int
-    delivered: int
-    without: frozenset[int] = frozenset()
-    tries: dict[int, int] = field(default_factory=dict)
+    def __init__(self, place: int, log: Log, start: PartitionStart, from_earliest: bool) -> None:
+        self.place, self.log, self.tries = place, log, dict[int, int]()
+        self.seen: int | None = None
+        self.is_stuck = False
+        window, without = start.window, set[int]()
+        self.committed: int | None = None
+        if window is None or window.start_offset < 0:
+            self.done = log.start if from_earliest else log.end(0)
+        else:
+            self.done = max(window.start_offset, log.start)
+            for run in window.batches:
+                if run.delivery_state in TERMINAL_STATES:
+                    without.update(range(max(run.first_offset, self.done), run.last_offset + 1))
+            while self.done in without:
+                without.discard(self.done)
+                self.done += 1
+            self.committed = self.done
+        self.delivered, self.without = self.done, frozenset(without)
 
     @property
     def lag(self) -> int:
@@ -194,10 +196,9 @@ class Partition:
             return 0
         self.done = last + 1
         tally.finished.append((self.place, first, last, now))
-        mine = sum(offset >= first for offset in archived)
-        idle = len(self.idle(first, last))
-        tally.archived[self.place] += mine + idle
-        return last - first + 1 - mine - idle
+        without = sum(offset >= first for offset in archived) + len(self.idle(first, last))
+        tally.archived[self.place] += without
+        return last - first + 1 - without
 
     def position(self, now: int, from_earliest: bool) -> int:
         """Where a member begins that gets the partition."""
@@ -214,25 +215,6 @@ class Partition:
         self.delivered = max(self.delivered, offset)
 
 
-def start_partition(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
-    """Return a partition as a consumer group would find it that is as far as the share group."""
-    window = start.window
-    if window is None or window.start_offset < 0:
-        offset = log.start if from_earliest else log.end(0)
-        return Partition(place, log, None, offset, offset)
-    offset = max(window.start_offset, log.start)
-    without = {
-        one
-        for run in window.batches
-        if run.delivery_state in TERMINAL_STATES
-        for one in range(max(run.first_offset, offset), run.last_offset + 1)
-    }
-    while offset in without:
-        without.discard(offset)
-        offset += 1
-    return Partition(place, log, offset, offset, offset, frozenset(without))
-
-
 class Returned(NamedTuple):
     """Records of one partition that a poll returned: ``first..last``."""
 
@@ -243,68 +225,15 @@ class Returned(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """All that a poll returned, and how it goes.
+    """How the records of a poll go.
 
-    ``duration`` is microseconds until it is done, or until the member does not live on. By
-    partition (place): offsets ``archived`` (rejected, or after the last attempt), and ``retries``.
+    ``duration`` is microseconds until all are done, or until the member does not live on;
+    ``archived`` are offsets by place that are rejected, or given up after the last attempt.
     """
 
-    returned: Sequence[Returned]
-    duration: int = 0
+    duration: int
     crashes: bool = False
     archived: dict[int, list[int]] = field(default_factory=dict)
-    retries: dict[int, int] = field(default_factory=dict)
-
-
-def process(
-    returned: Sequence[Returned],
-    behaviour: Behaviour,
-    attempts: int,
-    work: Callable[[int], Work],
-    outcomes: Sequence[Outcomes],
-) -> Batch:
-    """Return how long the records of a poll take, and what becomes of them.
-
-    A record that the behaviour releases is tried again at once, up to ``attempts`` times in all its
-    deliveries, and then given up, as a rejected one; a silent one counts as done, since nobody says
-    that it is not. One that is held keeps all that follow waiting.
-    """
-    batch = Batch(returned)
-    for partition, first, last in returned:
-        place, end = partition.place, last
-        here, of = work(place), outcomes[place].of
-        idle = partition.idle(first, last)
-        fresh = max(first, partition.delivered)
-        again = range(first, min(fresh, last + 1))
-        odd = {offset: partition.tries.get(offset, 1) + 1 for offset in again}
-        partition.tries.update(odd)
-        answers = of(fresh, last, 1, behaviour) if fresh <= last else None
-        if answers is not None:
-            odd |= {fresh + at: 1 for at, answer in enumerate(answers.tolist()) if answer != ACCEPT}
-        for offset in sorted(odd.keys() - idle):
-            attempt, answer = odd[offset], _answer(of(offset, offset, odd[offset], behaviour))
-            while answer == RELEASE and attempt < attempts:
-                attempt += 1
-                partition.tries[offset] = attempt
-                batch.retries[place] = batch.retries.get(place, 0) + 1
-                batch.duration += here.total(offset, offset)
-                answer = _answer(of(offset, offset, attempt, behaviour))
-            if answer == HOLD:
-                batch.duration += outcomes[place].poison[offset][2]
-            if answer == CRASH:
-                end, batch.crashes = offset, True
-                break
-            if answer in (REJECT, RELEASE):
-                batch.archived.setdefault(place, []).append(offset)
-        batch.duration += here.total(first, end)
-        batch.duration -= sum(here.total(one, one) for one in idle if one <= end)
-        if batch.crashes:
-            break
-    return batch
-
-
-def _answer(answers: Longs | None) -> int:
-    return ACCEPT if answers is None else int(answers[0])
 
 
 # ---- consumers ----
@@ -326,22 +255,18 @@ class Consumer(Life):
             round(span * MS) for span in (member.fetch_max_wait_ms, costs.fetch_ms)
         )
         self._write = 2 * self._network + round(costs.write_ms * MS)
+        limits = world.scenario.settings.limits
+        self._attempts = world.settings.attempts or limits.delivery_count_limit
         self._most = max(self._settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
         self._positions: dict[int, int] = {}
         # Exclusive end of what was fetched, in the order in which it came.
         self._buffered: dict[int, int] = {}
         self._asked: set[int] = set()  # brokers with a request under way
         self._target: Places | None = None  # sent by the coordinator, not yet taken over
-        self._batch: Batch | None = None
+        self.returned: Sequence[Returned] = ()  # what it works on
         self._committed_at = self.joined
         self._overslept = False
         self._begin()
-
-    @property
-    def held(self) -> int:
-        """Records that it works on."""
-        returned = self._batch.returned if self._batch else ()
-        return sum(last - first + 1 for _, first, last in returned)
 
     # ---- membership ----
 
@@ -350,7 +275,7 @@ class Consumer(Life):
         return self._settings.heartbeat_interval_ms * MS
 
     def _is_at_work(self) -> bool:
-        return self._batch is not None
+        return bool(self.returned)
 
     def _is_member(self) -> bool:
         return super()._is_member() and not self._overslept
@@ -377,7 +302,7 @@ class Consumer(Life):
             self._beat(self._beats)
         elif isinstance(answer, frozenset):
             self._target = answer
-            if self._batch is None:
+            if not self.returned:
                 self._reconcile()
                 self._poll()
 
@@ -398,7 +323,7 @@ class Consumer(Life):
 
     def _overslept_poll(self, polls: int) -> None:
         """Leave when ``max.poll.interval.ms`` is over; the next poll joins again."""
-        if self.ended is None and polls == self.polls and self._batch is not None:
+        if self.ended is None and polls == self.polls and self.returned:
             self._overslept = True
             self._fall_out()
 
@@ -425,7 +350,7 @@ class Consumer(Life):
 
     def _end(self, how: str) -> None:
         super()._end(how)
-        self._batch = None
+        self.returned = ()
 
     # ---- fetching ----
 
@@ -498,7 +423,7 @@ class Consumer(Life):
 
     def _fetched(self) -> None:
         """Records came: who waits in a poll gets them."""
-        if self._batch is None and not self._is_stopped(self._fetched):
+        if not self.returned and not self._is_stopped(self._fetched):
             self._poll()
 
     def _reset(self, place: int) -> None:
@@ -514,7 +439,7 @@ class Consumer(Life):
     # ---- polling ----
 
     def _poll(self) -> None:
-        if self.ended is not None or self._batch is not None:
+        if self.ended is not None or self.returned:
             return
         if self._leaving:
             self._close()
@@ -529,22 +454,18 @@ class Consumer(Life):
         if returned:
             self._work_on(returned)
 
-    def _work_on(self, returned: list[Returned]) -> None:
-        self.polls += 1
-        world, member = self._world, self.member
-        limits = world.scenario.settings.limits
-        attempts = self._settings.attempts or limits.delivery_count_limit
-        work = self.work.__getitem__
-        batch = self._batch = process(returned, member.behaviour, attempts, work, world.outcomes)
-        batch.duration += round(member.service.poll_ms * MS)
-        for partition, first, last in returned:
-            counts = self._counts(partition.place)
-            retries = batch.retries.get(partition.place, 0)
+    def _work_on(self, returned: Sequence[Returned]) -> None:
+        self.polls, self.returned = self.polls + 1, returned
+        batch = Batch(round(self.member.service.poll_ms * MS))
+        for one in returned:
+            partition, first, last = one
+            retries = 0 if batch.crashes else self._process(one, batch)
             again = max(min(last + 1, partition.delivered) - first, 0)
+            counts = self._counts(partition.place)
             counts[_DELIVERIES] += last - first + 1 + retries
             counts[_REDELIVERIES] += again + retries
             counts[_RELEASED] += retries
-            world.tally.given_back += retries
+            self._world.tally.given_back += retries
             partition.delivered = max(partition.delivered, last + 1)
         self._draw_accidents(batch.duration)
         longest = self._settings.max_poll_interval_ms * MS
@@ -553,6 +474,51 @@ class Consumer(Life):
         self._busy_since = self._clock.now
         self._clock.after(batch.duration, self._work_done, batch)
 
+    def _process(self, returned: Returned, batch: Batch) -> int:
+        """Foresee how long the records of a partition take, and what becomes of them.
+
+        A record that the behaviour releases is tried again at once, up to as many times in all its
+        deliveries as the settings say, and then given up, as a rejected one; a silent one counts as
+        done, since nobody says that it is not. One that is held keeps all that follow waiting.
+
+        Returns
+        -------
+        int
+            How often one was tried again.
+        """
+        partition, first, last = returned
+        place, end, retries = partition.place, last, 0
+        work, outcomes, tries = self.work[place], self._world.outcomes[place], partition.tries
+        idle, fresh = partition.idle(first, last), max(first, partition.delivered)
+
+        def answers(first: int, last: int, attempt: int) -> list[int]:
+            found = outcomes.of(first, last, attempt, self.member.behaviour)
+            return [ACCEPT] if found is None else found.tolist()
+
+        odd = set(range(first, min(fresh, last + 1)))
+        for offset in odd:
+            tries[offset] = tries.get(offset, 1) + 1
+        of_fresh = answers(fresh, last, 1) if fresh <= last else ()
+        odd.update(fresh + at for at, answer in enumerate(of_fresh) if answer != ACCEPT)
+        for offset in sorted(odd - idle):
+            attempt = tries.get(offset, 1)
+            while (answer := answers(offset, offset, attempt)[0]) == RELEASE and (
+                attempt < self._attempts
+            ):
+                tries[offset] = attempt = attempt + 1
+                retries += 1
+                batch.duration += work.total(offset, offset)
+            if answer == HOLD:
+                batch.duration += outcomes.poison[offset][2]
+            if answer == CRASH:
+                end, batch.crashes = offset, True
+                break
+            if answer in (REJECT, RELEASE):
+                batch.archived.setdefault(place, []).append(offset)
+        batch.duration += work.total(first, end)
+        batch.duration -= sum(work.total(one, one) for one in idle if one <= end)
+        return retries
+
     def _work_done(self, batch: Batch) -> None:
         if self._is_stopped(self._work_done, batch):
             return
@@ -560,14 +526,14 @@ class Consumer(Life):
         if batch.crashes:
             self.crash()
             return
-        self._batch = None
-        for partition, first, last in batch.returned:
+        for partition, first, last in self.returned:
             archived = batch.archived.get(partition.place, ())
             first_time = partition.finish(last, archived, self._clock.now, self._world.tally)
             counts = self._counts(partition.place)
             counts[_ACKNOWLEDGED] += first_time
             counts[_REJECTED] += sum(offset >= first for offset in archived)
             counts[_REFUSED] += last - first + 1 - first_time - len(archived)
+        self.returned = ()
         self._world.note_drained()
         if self._overslept:
             self._overslept = False
@@ -576,7 +542,7 @@ class Consumer(Life):
 
     def _commit(self, places: Sequence[int]) -> None:
         committed = {place: self._positions[place] for place in places if place in self._positions}
-        for partition, first, _ in self._batch.returned if self._batch else ():
+        for partition, first, _ in self.returned:
             if partition.place in committed:
                 committed[partition.place] = first
         if committed and self._known:
@@ -594,10 +560,6 @@ class Consumer(Life):
 # ---- the simulation ----
 
 
-#: What the summary has for an assignor.
-ASSIGNOR = "consumer-group (uniform)"
-
-
 class ConsumerGroupSimulation(Loop[Consumer]):
     """One simulation of a consumer group."""
 
@@ -605,17 +567,15 @@ class ConsumerGroupSimulation(Loop[Consumer]):
 
     def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
         super().__init__(scenario, seed)
-        self.assignor, self.settings = ASSIGNOR, settings
+        self.assignor, self.settings = "consumer-group (uniform)", settings
         self.earliest = scenario.settings.auto_offset_reset == "earliest"
         starts = scenario.starts.values()
         self.partitions = [
-            start_partition(place, log, start, self.earliest)
+            Partition(place, log, start, self.earliest)
             for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))
         ]
         self._begins = sum(start.end_offset for start in starts)
-        # Committed offsets when an autoscaler last looked, which partitions stood since, and when.
-        self._stood: list[int | None] = [None] * len(starts)
-        self._persists, self._looked_at = [False] * len(starts), -1
+        self._looked_at = -1  # when an autoscaler did
         self.coordinator = Coordinator(self.clock, len(self.names), settings)
         # The partitions of each topic, and from when on they are there.
         self.topics = {
@@ -660,23 +620,20 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         A partition is stuck when its committed offset has not moved since the look before, as
         ``excludePersistentLag`` has it.
         """
-        now = self.clock.now
-        committed = [one.committed for one in self.partitions]
-        lags = [
-            None if at is None else max(one.log.end(now) - at, 0)
-            for one, at in zip(self.partitions, committed, strict=True)
-        ]
-        if now > self._looked_at:
-            stood = zip(self._stood, committed, strict=True)
-            self._persists = [at is not None and at == before for before, at in stood]
-            self._stood, self._looked_at = committed, now
-        if without_stuck:
-            persists = zip(lags, self._persists, strict=True)
-            lags = [0 if is_stuck else lag for lag, is_stuck in persists]
+        now, lags = self.clock.now, list[int | None]()
+        for one in self.partitions:
+            at = one.committed
+            if now > self._looked_at:
+                one.is_stuck, one.seen = at is not None and at == one.seen, at
+            lag = None if at is None else max(one.log.end(now) - at, 0)
+            lags.append(0 if without_stuck and one.is_stuck else lag)
+        self._looked_at = now
         oldest = max(one.age_ms(now) for one in self.partitions)
         ends = sum(one.log.known_end for one in self.partitions)
         finished = sum(last - first + 1 for _, first, last, _ in self.tally.finished)
         return Observed(lags, oldest, ends - self._begins, finished)
 
     def _held(self) -> int:
-        return sum(life.held for life in self.lives)
+        """Records that members work on."""
+        returned = (one for life in self.lives for one in life.returned)
+        return sum(last - first + 1 for _, first, last in returned)

@@ -94,11 +94,8 @@ class ConsumerSettings:
     attempts: int | None = None
 
     def __post_init__(self) -> None:
-        whole = (
-            *(self.auto_commit_interval_ms, self.max_poll_interval_ms, self.heartbeat_interval_ms),
-            *(self.session_timeout_ms, self.max_partition_fetch_bytes),
-        )
-        if min(whole) < 1:
+        others = ("attempts", "assignment_interval_ms")
+        if min(getattr(self, one.name) for one in fields(self) if one.name not in others) < 1:
             raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
         if self.attempts is not None and self.attempts < 1:
             raise InputError(f"a record is tried {self.attempts} times: give at least 1, or None")
@@ -121,10 +118,12 @@ def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
 
     Others are ignored.
     """
-    values = {KAFKA_NAMES[name]: value for name, value in given if name in KAFKA_NAMES}
+    values = {
+        KAFKA_NAMES[name]: one for name, one in given if name in KAFKA_NAMES and one is not None
+    }
     if values.get("auto_offset_reset") not in ("latest", "earliest"):
         values.pop("auto_offset_reset", None)
-    return with_values(Settings(), {name: one for name, one in values.items() if one is not None})
+    return with_values(Settings(), values)
 
 
 def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
@@ -171,16 +170,8 @@ class Service:
     def __post_init__(self) -> None:
         if self.kind == "measured" and not self.samples_ms:
             raise InputError("a measured service has no samples: give samples_ms, or another kind")
-        if not all(
-            value >= 0
-            for value in (
-                self.mean_ms,
-                self.sigma,
-                self.poll_ms,
-                self.slow_factor,
-                *self.samples_ms,
-            )
-        ):
+        times = (self.mean_ms, self.sigma, self.poll_ms, self.slow_factor, *self.samples_ms)
+        if not all(value >= 0 for value in times):
             raise InputError("a service time is below 0: give times and factors of at least 0")
 
 
@@ -223,9 +214,8 @@ class Behaviour:
 
     def __post_init__(self) -> None:
         shares = (self.accept, self.release, self.reject, self.silent)
-        if not all(
-            0 <= share <= 1 for share in (*shares, self.crash, self.hang)
-        ) or not math.isclose(sum(shares), 1):
+        chances = (*shares, self.crash, self.hang)
+        if not all(0 <= one <= 1 for one in chances) or not math.isclose(sum(shares), 1):
             raise InputError(
                 f"accept, release, reject and silent are {shares}: give shares that sum up to 1"
             )
@@ -276,9 +266,7 @@ class Member:
 
     def __post_init__(self) -> None:
         if self.count < 0 or self.max_poll_records < 1:
-            raise InputError(
-                f"member {self.name!r}: give a count of at least 0, "
-                f"and max_poll_records of at least 1"
-            )
+            least = "a count of at least 0, and max_poll_records of at least 1"
+            raise InputError(f"member {self.name!r}: give {least}")
         if self.count > MOST_MEMBERS:
             require_members(self.count)

@@ -75,18 +75,10 @@ DESIGNS = (
 
 
 def design_costs(records: schemas.Arrow) -> pa.Table:
-    """Count records and bytes that a history would have in each design.
+    """Count records and bytes that a history would have in each design, as `DESIGN_COSTS`.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS` of whole share partitions, in any order.
-
-    Returns
-    -------
-    pyarrow.Table
-        `DESIGN_COSTS`, seven rows per share partition. Bytes are those of Kafka's encoding, without
-        the overhead of record batches, which is the same in all.
+    ``records`` are `sharelag.schemas.RECORDS` of whole share partitions, in any order. Bytes are
+    those of Kafka's encoding, without the overhead of record batches, which is the same in all.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -151,7 +143,7 @@ def _costs(design: _Design, written: _Written) -> pa.Table:
     scanned = written.window_end[first]
     unknown = (scanned < 0) | written.gone[first] if design.in_user_topic else scanned < np.inf
     total = np.diff(written.bounds)
-    none = np.zeros(len(total), np.int64)
+    none = np.zeros_like(total)
     columns = {
         "design": pa.repeat(design.name, len(total)),
         "user_topic_records": total if design.in_user_topic else none,
@@ -180,21 +172,13 @@ class _Size(NamedTuple):
 @cache
 def _sizes(kind: RecordKind) -> _Size:
     """Measure what the encoder writes; a control record's key is without the topic's id."""
-    plain, one, named, counted = (
-        encode_record(kind, _sample(*given))
+    (key, value), (_, batch), (group_in_key, group_in_value), (_, completed) = (
+        [len(part or b"") for part in encode_record(kind, _sample(*given))]
         for given in (("", 0, None), ("", 1, None), ("g", 0, None), ("", 0, 1))
     )
-    names = [field.column for field in kind.key]
-    key = len(plain[0]) - (16 if "control_type" in names else 0)
-    value = len(plain[1] or b"")
-    return _Size(
-        key,
-        value,
-        len(one[1] or b"") - value,
-        len(named[0]) - len(plain[0]),
-        len(named[1] or b"") - value,
-        len(counted[1] or b"") - value,
-    )
+    of_topic = 16 if any(field.column == "control_type" for field in kind.key) else 0
+    more = (batch - value, group_in_key - key, group_in_value - value, completed - value)
+    return _Size(key - of_topic, value, *more)
 
 
 def _sample(group: str, batches: int, count: int | None) -> dict[str, Any]:

@@ -16,15 +16,8 @@ _MS = 1000
 class Assumption(str):
     """A sentence about something that was assumed, with a code for programs.
 
-    Parameters
-    ----------
-    code : str
-        What nothing is known of, so that a result depends on it: ``service``, ``members`` or
-        ``arrivals``.
-    what : str
-        What is assumed.
-    why : str
-        The reason, if there is one to give.
+    The code is what nothing is known of, so that a result depends on it: ``service``, ``members``
+    or ``arrivals``.
     """
 
     code: str
@@ -88,11 +81,8 @@ def service(
         assumed.append(Assumption("service", "1 ms of work for each record", why))
         return Service(1.0, "exponential")
     mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
-    share = (
-        "all the time (they are behind)"
-        if behind
-        else f"{percent(_BUSY)} of the time (they keep up)"
-    )
+    keep_up = f"{percent(_BUSY)} of the time (they keep up)"
+    share = "all the time (they are behind)" if behind else keep_up
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
         f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
@@ -106,10 +96,9 @@ def polled(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
 
     Of a lock of ``lock_ms``, ``longest_ms`` go to a record that takes so long.
     """
-    left = (lock_ms - longest_ms) / 2
-    return (
-        min(_MOST_POLLED, max(int(left / service.mean_ms), 1)) if service.mean_ms else _MOST_POLLED
-    )
+    if not service.mean_ms:
+        return _MOST_POLLED
+    return min(_MOST_POLLED, max(int((lock_ms - longest_ms) / 2 / service.mean_ms), 1))
 
 
 def behaviour(
@@ -155,13 +144,8 @@ def producers(
         ]
         unknown = sum(rate is None for rate in known)
         if unknown:
-            assumed.append(
-                Assumption(
-                    "arrivals",
-                    f"nothing arrives in {unknown} partitions of {topic.name}",
-                    "their rates are not known",
-                )
-            )
+            nothing = f"nothing arrives in {unknown} partitions of {topic.name}"
+            assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
         rates = [max(rate or 0.0, 0.0) for rate in known]
         if sum(rates):
             assumed.append(

@@ -8,7 +8,7 @@ print(*scenario.assumed, sep="\\n")
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates
 from sharelag.whatif.consumers import KAFKA_NAMES
-from sharelag.whatif.estimates import Place, before_departure
+from sharelag.whatif.estimates import Place
 from sharelag.whatif.scenario import (
     Behaviour,
     Member,
@@ -40,15 +40,6 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.stuck_records import poison_of
 
 _MS = 1000
-
-
-class _Known(NamedTuple):
-    """What the group's own records say of a member."""
-
-    name: str
-    topics: tuple[str, ...] = ()
-    rack: str | None = None
-    assigned: tuple[tuple[str, int], ...] = ()
 
 
 def scenario_from(
@@ -112,15 +103,14 @@ def scenario_from(
         rows = _of_group(evidence.members, name)
         holders = [_held(row) for row in rows] or [set()] * len(members)
         blocked = _blocked(evidence, lag, settings)
-        before = None
+        known, left = (lag, progress), ""
         for row in _of_group(evidence.groups, name):
-            before = before_departure(row, settings.session_timeout_ms, lag, progress, observed)
-        if before is None:
-            service = estimates.service(lag, progress, holders, blocked, assumed)
-        else:  # it has no members now: the processing time is that until they left
-            left = f" until they left, {moment(before.until)}"
-            nobody: list[set[tuple[str, int]]] = [set()] * before.members
-            service = estimates.service(before.lag, before.progress, nobody, blocked, assumed, left)
+            timeout_ms = settings.session_timeout_ms
+            before = estimates.before_departure(row, timeout_ms, lag, progress, observed)
+            if before is not None:  # no members now: the processing time is that until they left
+                known, holders = (before.lag, before.progress), [set()] * before.members
+                left = f" until they left, {moment(before.until)}"
+        service = estimates.service(*known, holders, blocked, assumed, left)
     poison = poison_of(
         topics, observed, limits.lock_duration_ms, limits.delivery_count_limit, assumed
     )
@@ -146,14 +136,11 @@ def scenario_from(
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
     return Scenario(
         topics=tuple(topics),
+        # Where no member is there, added ones shall be like this.
         members=tuple(
-            Member(
-                one.name, 1, one.topics, one.rack, service, behaviour, polled, assigned=one.assigned
-            )
-            for one in members
-        )
-        # No member is there, but added ones shall be like this.
-        or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
+            replace(one, service=service, behaviour=behaviour, max_poll_records=polled)
+            for one in members or [Member("member", 0)]
+        ),
         producers=tuple(estimates.producers(topics, progress, batch_records, assumed)),
         settings=settings,
         poison=poison,
@@ -267,7 +254,7 @@ def _topics(
 
 def _members(
     evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]
-) -> list[_Known]:
+) -> list[Member]:
     known = {topic.name for topic in topics}
     places = {
         (topic.id, number): (topic.name, number)
@@ -282,14 +269,13 @@ def _members(
                 "members", f"{count} members", "the members of the group are not known"
             )
         )
-        return [_Known(f"member-{number}") for number in range(count)]
+        return [Member(f"member-{number}") for number in range(count)]
     return [
-        _Known(
+        Member(
             row["member_id"],
-            tuple(sorted(known & set(row["subscribed_topic_names"] or known)))
-            or tuple(sorted(known)),
-            row["rack_id"],
-            tuple(places[held] for held in sorted(_held(row)) if held in places),
+            topics=tuple(sorted(known & set(row["subscribed_topic_names"] or ()) or known)),
+            rack=row["rack_id"],
+            assigned=tuple(places[held] for held in sorted(_held(row)) if held in places),
         )
         for row in sorted(rows, key=lambda row: row["member_id"])
     ]

@@ -97,11 +97,6 @@ def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[s
     """Each variant with each autoscaler, by names such as ``8 members · keda:threshold=100``.
 
     Texts are as `autoscaler_of` reads them; none of them leaves the variants as they are.
-
-    Raises
-    ------
-    InputError
-        One cannot be read, or comes twice.
     """
     autoscalers = {text: autoscaler_of(text) for text in texts}
     if len(autoscalers) < len(texts):
@@ -132,10 +127,6 @@ def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Sett
             )
         values[KAFKA_NAMES[name]] = typed
     return with_values(settings, values)
-
-
-#: The variant to which distances are measured.
-_OPTIMAL = "optimal"
 
 
 #: Called with the number of runs done, and of all runs.
@@ -183,17 +174,8 @@ class Grid(NamedTuple):
 def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: bool = False) -> Grid:
     """Lay out the runs of variants and seeds.
 
-    Parameters
-    ----------
-    variants : mapping of str to Scenario
-    seeds : iterable of int
-    optimal : bool
-        With the same scenarios under the assignor ``optimal``, to measure the distance to it.
-
-    Raises
-    ------
-    InputError
-        No variant or no seed is given, or a seed twice.
+    If wanted with those of the same scenarios under the assignor ``optimal``, to measure the
+    distance to it.
     """
     if not isinstance(variants, Mapping):
         raise InputError(
@@ -215,7 +197,7 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
 
     cells: list[Cell] = []
     for name, scenario in variants.items():
-        best = plan(replace(scenario, assignor=_OPTIMAL)) if optimal else [None] * len(seeds)
+        best = plan(replace(scenario, assignor="optimal")) if optimal else [None] * len(seeds)
         cells += (Cell(name, *runs) for runs in zip(plan(scenario), best, strict=True))
     return Grid(tuple(cells))
 

@@ -116,10 +116,8 @@ class Edge:
         good, bad = (self.good, self.next) if missed else (self.next, self.bad)
         cliff = f"{bad}: {', '.join(missed)}" if missed else self.cliff
         middle = knob.at((knob.share_of(good) + knob.share_of(bad or good)) / 2)
-        between = (
-            int(middle) if min(good, bad or good) < int(middle) < max(good, bad or 0) else good
-        )
-        return Edge(good, between, bad, cliff)
+        is_between = min(good, bad or good) < int(middle) < max(good, bad or 0)
+        return Edge(good, int(middle) if is_between else good, bad, cliff)
 
 
 def knobs(
@@ -210,19 +208,19 @@ def _narrowed(knob: Knob, given: Any, greatest: int) -> Knob:
 def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None]:
     """Return the values that a scenario has; None where its members differ."""
     limits, members = scenario.settings.limits, scenario.each_member() or scenario.members
-    of_members: dict[str, set[Value]] = {
+    seen: dict[str, set[Value]] = {
+        MEMBERS: {len(scenario.each_member())},
         POLL: {one.max_poll_records for one in members},
         MODE: {one.acquire_mode for one in members},
         RENEW: {one.behaviour.renew_ms is not None for one in members},
     }
-    found: dict[str, Value | None] = {MEMBERS: len(scenario.each_member())}
     for knob in each:
-        if knob.name in of_members:
-            values = of_members[knob.name]
-            found[knob.name] = next(iter(values)) if len(values) == 1 else None
-        elif knob.name != MEMBERS:
-            found[knob.name] = getattr(limits, KAFKA_NAMES[knob.name])
-    return {knob.name: found[knob.name] for knob in each}
+        if knob.name not in seen:
+            seen[knob.name] = {getattr(limits, KAFKA_NAMES[knob.name])}
+    one_of = {
+        name: next(iter(values)) if len(values) == 1 else None for name, values in seen.items()
+    }
+    return {knob.name: one_of[knob.name] for knob in each}
 
 
 def turn(scenario: Scenario, values: Turned) -> Scenario:

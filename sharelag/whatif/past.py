@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -510,6 +511,7 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
         )
         return replace(scenario, members=members)
 
+    @cache  # the search asks for both ends again
     def off(log_factor: float) -> float:
         some = with_factor(float(np.exp(log_factor)))
         return float(np.mean([_lag_at(some, seed, times) for seed in range(_SEEDS)]) - lag.mean())

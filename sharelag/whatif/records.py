@@ -9,7 +9,7 @@ cluster's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -56,15 +56,9 @@ class Write(NamedTuple):
     def batches(self) -> list[StateBatch]:
         """The state batches exactly as Kafka lists them: split batches offset by offset."""
         batches: list[StateBatch] = []
-        for run in self.runs:
-            if run.per_offset:
-                offsets = range(run.first_offset, run.last_offset + 1)
-                batches += [
-                    StateBatch(offset, offset, run.delivery_state, run.delivery_count)
-                    for offset in offsets
-                ]
-            else:
-                batches.append(StateBatch(*run[:4]))
+        for first, last, state, count, per_offset in self.runs:
+            ends = [(one, one) for one in range(first, last + 1)] if per_offset else [(first, last)]
+            batches += (StateBatch(*end, state, count) for end in ends)
         return batches
 
     @property
@@ -160,19 +154,13 @@ class StateTopic:
             shards.setdefault(state_partition(key, self._partitions), []).append(key)
         for keys in shards.values():
             windows = {key: self._known[key].window for key in keys}
-            if all(
-                window.create_timestamp != window.write_timestamp for window in windows.values()
-            ):
+            if all(one.create_timestamp != one.write_timestamp for one in windows.values()):
                 continue
             for key, window in windows.items():
                 if now - window.write_timestamp >= self._cold_ms:
-                    self._snapshot(
-                        key,
-                        replace(
-                            window, snapshot_epoch=window.snapshot_epoch + 1, write_timestamp=now
-                        ),
-                        now,
-                    )
+                    epoch = window.snapshot_epoch + 1
+                    cold = replace(window, snapshot_epoch=epoch, write_timestamp=now)
+                    self._snapshot(key, cold, now)
 
     def window(self, key: SharePartition) -> Window | None:
         """The state as the coordinator has it now; None when there is none."""
@@ -180,13 +168,7 @@ class StateTopic:
         return known.window if known else None
 
     def records(self) -> pa.RecordBatch:
-        """All records so far, in the order of writing.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            `sharelag.schemas.RAW`.
-        """
+        """All records so far, in the order of writing, as `sharelag.schemas.RAW`."""
         keys, values, partitions, offsets, times = (
             zip(*self._rows, strict=True) if self._rows else ((),) * 5
         )
@@ -222,12 +204,8 @@ class StateTopic:
         if (known.updates or 0) >= self._limit:
             batches = write.batches if write else ()
             merged = tuple(combine(known.window.batches, batches, start))
-            epoch = window.snapshot_epoch + 1
-            self._snapshot(
-                key,
-                Window(epoch, window.state_epoch, leader_epoch, start, count, now, now, merged),
-                now,
-            )
+            epochs = (window.snapshot_epoch + 1, window.state_epoch, leader_epoch)
+            self._snapshot(key, Window(*epochs, start, count, now, now, merged), now)
             return
         # Without older batches among them, offsets and runs of them combine to the same; runs do so
         # faster.
@@ -262,17 +240,12 @@ class StateTopic:
         self._rows.append((*encode_record(kind, key._asdict() | row), partition, offset, now))
 
 
+_OF_WINDOW = tuple(one.name for one in fields(Window) if one.name != "batches")
+
+
 def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
-    return {
-        "snapshot_epoch": window.snapshot_epoch,
-        "state_epoch": window.state_epoch,
-        "leader_epoch": window.leader_epoch,
-        "start_offset": window.start_offset,
-        "create_timestamp": window.create_timestamp,
-        "write_timestamp": window.write_timestamp,
-        "state_batches": [batch._asdict() for batch in batches],
-        "delivery_complete_count": window.delivery_complete_count,
-    }
+    own = {name: getattr(window, name) for name in _OF_WINDOW}
+    return own | {"state_batches": [batch._asdict() for batch in batches]}
 
 
 def _combined(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from itertools import count as count_from
 from numbers import Integral
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from sharelag.whatif.consumers import (
     require_members,
     settings_named,
 )
-from sharelag.whatif.presented import differing, pairs, presented
+from sharelag.whatif.presented import pairs, presented
 
 #: 2026-01-01T00:00:00Z, when simulations begin unless stated otherwise.
 BEGINS_MS = 1_767_225_600_000
@@ -132,16 +132,11 @@ class Topic:
         if not self.id:  # always the same one, so that runs can be repeated
             object.__setattr__(self, "id", topic_id_text(uuid5(NAMESPACE_OID, self.name).bytes))
         if not self.starts:
-            counts = (
-                self.backlog
-                if isinstance(self.backlog, tuple)
-                else (self.backlog,) * self.partitions
-            )
-            there = self.partitions - len(self.added_ms)
-            starts = tuple(_backlog(count, self.batch_records) for count in counts[:there])
-            object.__setattr__(
-                self, "starts", starts + tuple(PartitionStart() for _ in counts[there:])
-            )
+            backlog, there = self.backlog, self.partitions - len(self.added_ms)
+            counts = backlog if isinstance(backlog, tuple) else (backlog,) * self.partitions
+            starts = [_backlog(count, self.batch_records) for count in counts[:there]]
+            starts += [PartitionStart() for _ in counts[there:]]
+            object.__setattr__(self, "starts", tuple(starts))
         if self.partitions < 1 or len(self.starts) != self.partitions:
             raise InputError(
                 f"topic {self.name!r} has {self.partitions} partitions "
@@ -165,9 +160,8 @@ class Topic:
 
 
 def _backlog(count: int, batch_records: int) -> PartitionStart:
-    return PartitionStart(
-        count, window=Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS), batch_records=batch_records
-    )
+    window = Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS)
+    return PartitionStart(count, window=window, batch_records=batch_records)
 
 
 @dataclass(frozen=True)
@@ -387,10 +381,14 @@ class Scenario(Displayable):
     def presented(self) -> Presentation:
         """Return the table that people are shown of it."""
         members = self.each_member()
-        given = [*differing(self.settings), *differing(self.settings.limits)]
+        given = [
+            f"{one.name} {getattr(mine, one.name)}"
+            for mine, usual in ((self.settings, Settings()), (self.settings.limits, Limits()))
+            for one in fields(mine)
+            if one.name != "limits" and getattr(mine, one.name) != getattr(usual, one.name)
+        ]
         kinds = Counter(fault.kind.replace("_", " ") for fault in self.faults)
         producers = (f"{one.topic}: {one.rate:,.3g}/s" for one in self.producers)
-        scaler = "none" if self.autoscaler is None else type(self.autoscaler).__name__
         values = {
             "group": self.group_id,
             "topics": ", ".join(f"{one.name} ({one.partitions})" for one in self.topics),
@@ -400,11 +398,11 @@ class Scenario(Displayable):
             "settings that differ from Kafka's": ", ".join(given) or "none",
             "poison records": f"{len(self.poison):,}",
             "faults": ", ".join(f"{kind} ({count})" for kind, count in kinds.items()) or "none",
-            "autoscaler": scaler,
+            "autoscaler": type(self.autoscaler).__name__ if self.autoscaler else "none",
             "lasts": duration(self.duration_ms),
         }
-        notes: tuple[str, ...] = (self.about,) if self.about else ()
-        notes += tuple(f"assumed: {one}" for one in self.assumed)
+        assumed = (f"assumed: {one}" for one in self.assumed)
+        notes = tuple(filter(None, (self.about, *assumed)))
         title = f"Scenario {self.name}" if self.name else f"Scenario of {self.group_id}"
         return presented(title, pairs(values), views.SCENARIO, notes)
 
@@ -436,9 +434,8 @@ class Scenario(Displayable):
                 )
             if fault.kind == "broker_down":
                 self._require_broker(fault)
-        if self.autoscaler is not None and any(
-            one.join_ms or one.leave_ms is not None for one in self.members
-        ):
+        come_and_go = (one.join_ms or one.leave_ms is not None for one in self.members)
+        if self.autoscaler is not None and any(come_and_go):
             raise InputError(
                 "with an autoscaler members come and go by it alone: "
                 "give them no join_ms and no leave_ms"
@@ -525,18 +522,17 @@ class Scenario(Displayable):
         there = self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
         names = [member.name for member in there[:count]]
-        fresh = (
-            name for number in count_from(len(names)) if (name := f"member-{number}") not in names
-        )
+        fresh = (f"member-{number}" for number in count_from(len(names)))
+        names += islice((name for name in fresh if name not in names), count - len(names))
         like = [
             replace(
                 each[number % len(each)],
-                name=names[number] if number < len(names) else next(fresh),
+                name=name,
                 assigned=each[number].assigned if number < len(each) else (),
                 join_ms=0,
                 leave_ms=None,
             )
-            for number in range(count)
+            for number, name in enumerate(names)
         ]
         kept = [fault for fault in self.faults if not fault.member]
         return replace(self, members=tuple(like), faults=tuple(kept))

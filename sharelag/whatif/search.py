@@ -40,7 +40,7 @@ from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 
 _KNOWN = tuple(name for name in MEASURED if name in RUNS.names)
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_UNITS = {"h": 3_600_000, "m": 60_000, "s": 1000}
 _GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*%?)\s*")
 
 
@@ -120,15 +120,11 @@ class Goal:
             return f"{100 * self.limit:.12g}%"
         if not self.measure.endswith("_ms"):
             return f"{self.limit:.12g}"
-        written = (
-            (f"{self.limit / size:.12g}", size, unit) for unit, size in reversed(_UNITS.items())
-        )
-        fits = (
-            f"{number}{unit}"
-            for number, size, unit in written
-            if float(number) * size == self.limit >= size
-        )
-        return next(fits, f"{self.limit:.12g}ms")
+        for unit, size in _UNITS.items():
+            number = f"{self.limit / size:.12g}"
+            if float(number) * size == self.limit >= size:
+                return f"{number}{unit}"
+        return f"{self.limit:.12g}ms"
 
 
 def _invalid(goal: str, fix: str) -> InputError:
@@ -190,12 +186,9 @@ class Found(Displayable):
 
     def __str__(self) -> str:
         tried = self.probes.column("members").to_pylist()
-        if self.members is None:
-            said = (
-                f"no number of members tried, from {min(tried)} to {max(tried)}, "
-                f"reliably keeps {self.goal}"
-            )
-        else:
+        said = f"no number of members tried, from {min(tried)} to {max(tried)}, reliably keeps "
+        said += str(self.goal)
+        if self.members is not None:
             said = f"{counted(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
             said += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
@@ -256,8 +249,7 @@ def fewest_members(
             "one run cannot show whether a difference is chance: give at least two seeds"
         )
     require_seen(goal, scenario)
-    tried: dict[int, dict[str, Any]] = {}
-    runs: dict[int, pa.Table] = {}
+    tried, runs = dict[int, dict[str, Any]](), dict[int, pa.Table]()
 
     def meets(count: int) -> bool:
         if count not in tried:
@@ -279,13 +271,7 @@ def fewest_members(
 
 
 def require_seen(goal: Goal, scenario: Scenario) -> None:
-    """Refuse a goal that lies beyond the end of the scenario.
-
-    Raises
-    ------
-    InputError
-        With what makes it seen.
-    """
+    """Refuse a goal that lies beyond the end of the scenario."""
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
             f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
@@ -320,6 +306,6 @@ def is_met(found: Interval, goal: Goal) -> bool | None:
             return None  # all runs are the same, but too few to rule out luck
         # What never happened has no mean: it is beyond every limit.
         return goal.above if MEASURED[goal.measure].censored else None
-    if goal.above:
-        return True if low >= goal.limit else (False if high < goal.limit else None)
-    return True if high <= goal.limit else (False if low > goal.limit else None)
+    sure, not_at_all = (low, high) if goal.above else (-high, -low)
+    limit = goal.limit if goal.above else -goal.limit
+    return True if sure >= limit else False if not_at_all < limit else None

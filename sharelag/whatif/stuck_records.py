@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from sharelag.durations import duration
 from sharelag.metrics.observed import BINS
@@ -23,12 +23,7 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
     """Return the scenario with the record archived that pins each start offset.
 
     A record pins the start offset of a share partition when records after it are finished and it
-    is not.
-
-    Returns
-    -------
-    Scenario or None
-        None: no record pins anything.
+    is not. None: no record pins anything.
     """
     known = scenario.starts
     heads = {
@@ -79,12 +74,8 @@ def poison_of(
     Most of what its share partition has given back since is that record itself: of a storm of
     redeliveries, the first record is not special. ``observed`` are rows of
     `sharelag.schemas.OBSERVED` by topic id and partition; ``assumed`` gets a sentence for each.
-
-    Returns
-    -------
-    tuple of Poison
-        ``work_ms`` is the median time between two releases; as long as a lock or longer, nobody
-        gave the record back, and its lock expired.
+    ``work_ms`` is the median time between two releases; as long as a lock or longer, nobody gave
+    the record back, and its lock expired.
     """
     found = []
     for topic in topics:
@@ -97,15 +88,9 @@ def poison_of(
             if deliveries < _DELIVERIES or not _is_special(row, deliveries, every or 0):
                 continue
             expires = every is not None and every >= lock_ms
-            found.append(
-                Poison(
-                    topic.name,
-                    partition,
-                    head,
-                    "silent" if expires else "release",
-                    work_ms=None if expires else every,
-                )
-            )
+            how: Literal["silent", "release"] = "silent" if expires else "release"
+            work_ms = None if expires else every
+            found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
             pace = "" if every is None else f", each attempt taking {duration(every)}"
             assumed.append(
                 f"offset {head} of {topic.name}:{partition} fails again as in its {deliveries} "

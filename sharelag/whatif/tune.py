@@ -85,8 +85,7 @@ class Tuned(Displayable):
     @property
     def kept(self) -> bool:
         """Whether the runs show that all goals are kept as recommended."""
-        met = [row["met"] for row in self._rows(RECOMMENDED)]
-        return all(one is True for one in met)
+        return all(row["met"] is True for row in self._rows(RECOMMENDED))
 
     def _rows(self, variant: str) -> list[dict[str, Any]]:
         return [row for row in self.front.to_pylist() if row["variant"] == variant]
@@ -113,32 +112,29 @@ class Tuned(Displayable):
 
     def gains(self) -> list[str]:
         """Return what the recommendation gains over the group as it is, by goal and in cost."""
-        measures = dict.fromkeys([*(goal.measure for goal in self.goals), HOURS])
-        means = {
-            (row["variant"], row["measure"]): row["mean"]
-            for row in self.comparison.measures.to_pylist()
-        }
-        said = []
-        for row in self.comparison.differences.to_pylist():
-            if row["measure"] not in measures:
+        measures, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
+        said, whose = [], "recommended" if self.kept else "there"
+        for (variant, name), cell in cells.items():
+            if variant != RECOMMENDED or name not in measures:
                 continue
-            name = row["measure"]
-            now, then = (amount_of(name, means[who, name]) for who in (AS_IT_IS, RECOMMENDED))
+            now, then = (
+                amount_of(name, cells[AS_IT_IS, name]["mean"]),
+                amount_of(name, cell["mean"]),
+            )
             span = "not known"
-            if row["low"] is not None:
-                low, high = (amount_of(name, row[end]) for end in ("low", "high"))
+            if cell["difference_low"] is not None:
+                low, high = (amount_of(name, cell[f"difference_{end}"]) for end in ("low", "high"))
                 span = f"difference {low} to {high}"
-            whose = "recommended" if self.kept else "there"
             said.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
         return said
 
     def conditions(self) -> str:
         """Say by which runs it was found, and what to know when reading it."""
-        seeds = len(set(self.comparison.runs.column("seed").to_pylist()))
+        found = self.comparison
         return (
-            f"differences are means over {counted(seeds, 'seed')} that the tuner did not see, with "
-            f"{100 * self.comparison.confidence:g} % confidence; safe ranges change one setting "
-            "at a time"
+            f"differences are means over {counted(found.seeds, 'seed')} that the tuner did not "
+            f"see, with {100 * found.confidence:g} % confidence; safe ranges change one setting at "
+            "a time"
         )
 
     def sentences(self) -> list[str]:
@@ -156,34 +152,27 @@ class Tuned(Displayable):
         met = {True: "yes", False: "no", None: "not decided"}
         names = ("mean", "low", "high", "difference_from", "difference_to")
         return [
-            {
-                **row,
-                **{name: amount_of(row["goal"], row[name]) for name in names},
-                "met": met[row["met"]],
-            }
+            row
+            | {name: amount_of(row["goal"], row[name]) for name in names}
+            | {"met": met[row["met"]]}
             for row in self.front.to_pylist()
         ]
 
 
 def answers(comparison: Comparison, goals: Iterable[Goal]) -> list[dict[str, Any]]:
     """Return the rows of `TRADED` of the group as it is and as recommended."""
-    runs = comparison.runs
-    spans = {
-        (row["variant"], row["measure"]): (row["low"], row["high"])
-        for row in comparison.differences.to_pylist()
-    }
-    rows = []
+    runs, rows = comparison.runs, []
     for name, scenario in comparison.scenarios.items():
         hours = list(by_variant_and_seed(runs, HOURS)[name].values())
         for goal in goals:
             values = np.array(list(by_variant_and_seed(runs, goal.measure)[name].values()))
-            low, high = spans.get((name, goal.measure), (None, None))
+            cell = comparison.cells[name, goal.measure]
             about = {
                 "variant": name,
                 "members": len(scenario.each_member()),
                 HOURS: float(np.mean(hours)) if hours else None,
-                "difference_from": low,
-                "difference_to": high,
+                "difference_from": cell["difference_low"],
+                "difference_to": cell["difference_high"],
             }
             rows.append(about | judge(goal, values))
     return rows
@@ -196,8 +185,7 @@ def text_of(value: Value | None) -> str:
 
 def amount_of(goal: str, value: float | None) -> str:
     """Return a value of a measure, or of a goal's, in words."""
-    written = goal.split()[0]
-    measure = written if written in MEASURED else f"{written}_ms"
+    measure = words.measure_of(goal)
     if value is not None and measure.endswith("_share"):
         return f"{100 * value:.3g} %"
     return words.amount(measure, value) or "not known"
@@ -305,11 +293,7 @@ def tune(
     foreseen = trials * len(_SEARCH) + 60 * len(_CHECK) + 2 * seeds
     tuner = _Tuner(scenario, each, wanted, runs, seed * _APART, progress, foreseen)
     best = tuner.best(trials, seed)
-    changed = {
-        knob.name: value
-        for knob, value, now in zip(each, best, tuner.now, strict=True)
-        if value is not None and value != now
-    }
+    changed = tuner.changed(best)
     both = {AS_IT_IS: scenario, RECOMMENDED: turn(scenario, changed)}
     fresh = tuner.make(both, range(_FRESH, _FRESH + seeds))
     comparison = compared(fresh, AS_IT_IS, confidence, both)
@@ -321,6 +305,10 @@ def tune(
         changed,
         tuple(to_set(scenario, each, changed, settings, kafka_version, server, command_config)),
     )
+
+
+def _with(point: Point, place: int, value: Value | None) -> Point:
+    return (*point[:place], value, *point[place + 1 :])
 
 
 class _Tuner:
@@ -337,7 +325,7 @@ class _Tuner:
         foreseen: int,
     ) -> None:
         self._scenario, self._each, self._goals, self._runs = scenario, each, goals, runs
-        self._first_seed = first_seed
+        self._names, self._first_seed = [knob.name for knob in each], first_seed
         self._progress, self._foreseen, self._done = progress, foreseen, 0
         self.now: Point = tuple(as_it_is(scenario, each).values())
         self._known: dict[tuple[Point, range], Values] = {}
@@ -358,7 +346,10 @@ class _Tuner:
         points = list(points)
         fresh = [one for one in dict.fromkeys(points) if (one, seeds) not in self._known]
         if fresh:
-            variants = {self.label(point): self._scenario_at(point) for point in fresh}
+            variants = {
+                self.label(one): turn(self._scenario, dict(zip(self._names, one, strict=True)))
+                for one in fresh
+            }
             made = self.make(variants, seeds)
             by_measure = {name: by_variant_and_seed(made, name) for name in self._measures}
             for label, point in zip(variants, fresh, strict=True):
@@ -370,21 +361,18 @@ class _Tuner:
                 self._known[point, seeds] = values
         return [self._known[one, seeds] for one in points]
 
-    def _scenario_at(self, point: Point) -> Scenario:
-        return turn(self._scenario, dict(zip(self._names, point, strict=True)))
-
-    @property
-    def _names(self) -> list[str]:
-        return [knob.name for knob in self._each]
-
     def label(self, point: Point) -> str:
         """Return the settings that a point has otherwise than the group as it is."""
-        differing = [
-            f"{name}={text_of(value)}"
+        changed = self.changed(point).items()
+        return ", ".join(f"{name}={text_of(value)}" for name, value in changed) or AS_IT_IS
+
+    def changed(self, point: Point) -> dict[str, Value]:
+        """Return what a point has otherwise than the group as it is."""
+        return {
+            name: value
             for name, value, now in zip(self._names, point, self.now, strict=True)
             if value is not None and value != now
-        ]
-        return ", ".join(differing) or AS_IT_IS
+        }
 
     # ---- judging ----
 
@@ -500,7 +488,7 @@ class _Tuner:
         while enough is not None and int(enough) - too_few > 1:
             # One fewer first: the search mostly ends near the least.
             count = int(enough) - 1 if enough == most else (too_few + int(enough)) // 2
-            tried = (*point[:place], count, *point[place + 1 :])
+            tried = _with(point, place, count)
             if self._keeps(self._measure([tried], _CHECK)[0]):
                 enough, point = count, tried
             else:
@@ -510,7 +498,7 @@ class _Tuner:
             may_be = now is None or knob.at(knob.share_of(now)) == now
             if knob.name == MEMBERS or not may_be or point[place] == now:
                 continue
-            tried = (*point[:place], now, *point[place + 1 :])
+            tried = _with(point, place, now)
             (values,) = self._measure([tried], _CHECK)
             if self._keeps(values) and values[HOURS].mean() <= cost * _MORE:
                 point = tried
@@ -523,7 +511,7 @@ class _Tuner:
         is_kept = margins and not self._broken(self._measure([best], _CHECK)[0], _CHECK)
         edges = self._edges(best) if is_kept else {}
         others = [
-            (place, (*best[:place], choice, *best[place + 1 :]))
+            (place, _with(best, place, choice))
             for place, knob in enumerate(self._each)
             for choice in knob.choices
             if is_kept and len(knob.choices) > 1 and choice != best[place]
@@ -561,12 +549,10 @@ class _Tuner:
         }
         for _ in range(1 + _HALVED):
             asked = {where: one for where, one in edges.items() if one.next != one.good}
-            points = [
-                (*best[:place], one.next, *best[place + 1 :]) for (place, _), one in asked.items()
-            ]
-            for (where, one), values in zip(
-                asked.items(), self._measure(points, _CHECK), strict=True
-            ):
+            measured = self._measure(
+                [_with(best, place, one.next) for (place, _), one in asked.items()], _CHECK
+            )
+            for (where, one), values in zip(asked.items(), measured, strict=True):
                 missed = list(self._broken(values, _CHECK))
                 edges[where] = one.told(missed, self._each[where[0]])
         return edges
@@ -599,10 +585,5 @@ class _Tuner:
         return rows
 
     def _costs(self, values: Values) -> list[float]:
-        signs = [-1.0 if goal.above else 1.0 for goal in self._goals]
-        measured = [values[goal.measure].mean() for goal in self._goals]
-        found = [
-            values[HOURS].mean(),
-            *(sign * one for sign, one in zip(signs, measured, strict=True)),
-        ]
-        return [float(one) if not np.isnan(one) else np.inf for one in found]
+        means = [values[goal.measure].mean() * (-1 if goal.above else 1) for goal in self._goals]
+        return [np.inf if np.isnan(one) else float(one) for one in (values[HOURS].mean(), *means)]

@@ -54,17 +54,9 @@ class Printed(NamedTuple):
 def read_consumed(
     lines: pa.Array, positions: pa.Array, source: str = "", separator: str = "\t"
 ) -> Printed:
-    """Read lines that consumers printed.
+    """Read lines that consumers printed, each with the byte at which it begins in the file.
 
-    Parameters
-    ----------
-    lines : pyarrow.StringArray
-    positions : pyarrow.Int64Array
-        The byte of the file at which each begins.
-    source : str
-        What the file is called in the tables.
-    separator : str
-        The formatter's ``key.separator``.
+    ``source`` is what tables call the file, ``separator`` the formatter's ``key.separator``.
     """
     names = pc.struct_field(pc.extract_regex(lines, _EVENT), "name")
     is_event = names.is_valid()

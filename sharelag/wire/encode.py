@@ -90,26 +90,10 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
 
 
 def encode_values(kind: RecordKind, rows: pa.StructArray, named: _Name = _COLUMN) -> pa.BinaryArray:
-    """Encode the values of records of one kind.
+    """Encode the values of records of one kind of today's format.
 
-    Parameters
-    ----------
-    kind : RecordKind
-        Of today's format.
-    rows : pyarrow.StructArray
-        A row a record, without null rows. A null field is written as the number that means unknown.
-    named : callable
-        What the struct calls a field.
-
-    Returns
-    -------
-    pyarrow.BinaryArray
-        Of the same length.
-
-    Raises
-    ------
-    ValueError
-        When a field is null that has no number for unknown.
+    ``rows`` has no null rows. A null field is written as the number that means unknown, and is a
+    ValueError where there is none. ``named`` is what the struct calls a field.
     """
     version = VALUE_VERSION.to_bytes(2, "big")
     return _joined(_same(version, len(rows)), *_struct(kind.value, rows, named))
@@ -258,10 +242,7 @@ def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
 def encode_older(row: Row) -> tuple[bytes, bytes | None]:
     """Encode a record of the older generation that its column ``generation`` names.
 
-    Raises
-    ------
-    ValueError
-        When there is no such record, or it does not have a field that it needs.
+    It is a ValueError when there is no such record, or it lacks a field that it needs.
     """
     layout = layout_of(row["generation"], row["record_type"])
     own = {"control_type": layout.control, "end_offset": _end_offset(row)}

@@ -33,16 +33,8 @@ _BYTES, _ROWS = 16 << 20, 32_768
 def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
     """Yield the records of a decoded table in the shape of Kafka's formatters.
 
-    Parameters
-    ----------
-    decoded : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS` or `GROUP_RECORDS`.
-
-    Yields
-    ------
-    dict
-        ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition",
-        "offset"}``; the key of an older generation's record has ``"generation"``, too.
+    That is ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition",
+    "offset"}``; the key of an older generation's record has ``"generation"``, too.
     """
     for texts in kafka_texts(decoded):
         yield from map(json.loads, texts.to_pylist())

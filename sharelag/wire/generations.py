@@ -56,13 +56,7 @@ SNAPSHOT, _UPDATE = SHARE_SNAPSHOT.type, SHARE_UPDATE.type
 
 
 def require_generation(generation: object) -> None:
-    """Refuse what is neither None nor the number of a generation.
-
-    Raises
-    ------
-    InputError
-        With those that there are.
-    """
+    """Refuse what is neither None nor the number of a generation, with those that there are."""
     if generation is not None and (type(generation) is not int or generation not in NAMES):
         known = ", ".join(map(str, NAMES))
         raise InputError(
@@ -161,13 +155,7 @@ LAYOUTS = (
 
 
 def layout_of(generation: int, record_type: int) -> Layout:
-    """Return the layout in which a record of a generation is written.
-
-    Raises
-    ------
-    ValueError
-        When that generation is not an older one, or has no such record.
-    """
+    """Return the layout in which a record of an older generation is written; else a ValueError."""
     for layout in LAYOUTS:
         if (layout.generation, layout.record_type) == (generation, record_type):
             return layout
@@ -235,23 +223,10 @@ def read_older(
     today: NDArray[np.int64],
     generation: int | None = None,
 ) -> Older | None:
-    """Decode those of some raw records that are of an older generation.
+    """Decode those of some raw records that are of an older generation; None when there is none.
 
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RAW`.
-    candidates : int64[rows]
-        Which rows to try: what today's format does not read to its last byte, and control records.
-    today : int64[rows]
-        Which rows have values that today's format reads to their last byte.
-    generation : int, optional
-        Try this one only.
-
-    Returns
-    -------
-    Older or None
-        None when there is none.
+    ``candidates`` are the rows to try: what today's format does not read to its last byte, and
+    control records. ``today`` are the rows whose values it does read so.
     """
     if not len(candidates):
         return None
@@ -364,12 +339,7 @@ _VARINT = np.array([2**7, 2**14, 2**21, 2**28])
 def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether each good row has numbers that are written, and no bytes that are not.
 
-    Parameters
-    ----------
-    layout : Layout
-    rows : Rows
-    counts : int64[good rows]
-        How many state batches each has; 0 where the value is null.
+    ``counts`` says how many state batches each has; 0 where the value is null.
     """
     every = slice(0, int(counts.sum()))
     first, last, state, count = (
@@ -443,18 +413,9 @@ def supported(
     before it: a cluster that was upgraded does not go back. Deltas with and without back offsets
     are not in one log.
 
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RAW`.
-    candidates : int64[rows]
-        Places in the batch.
-    generation : int64[rows]
-        Of each candidate; -1: none, or a control record that is the same in several.
-    sure : bool[rows]
-        Which of them are unmistakable.
-    today : int64[rows]
-        Places of today's records in the batch.
+    The generation of a candidate is -1 where it has none, or is a control record that is the same
+    in several; ``sure`` says which are unmistakable, ``today`` where today's records are in the
+    batch.
     """
     topics = flat(batch.column("topic")).cast(pa.string()).dictionary_encode()
     partition = flat(batch.column("partition")).fill_null(-1).cast(pa.int64()).to_numpy()

@@ -33,18 +33,10 @@ _LONGEST, _LONGEST_NAME = max(map(len, _TYPES)), 2**15 - 1
 
 
 def group_types(batch: Arrow) -> pa.Table:
-    """Return the types of groups that ``ConsumerGroupMetadata`` records give.
+    """Return the types of groups that ``ConsumerGroupMetadata`` records give, as `GROUP_TYPES`.
 
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RAW`, of any topics.
-
-    Returns
-    -------
-    pyarrow.Table
-        `GROUP_TYPES`, one row a record, in their order. Without a type, as in version 0, a group is
-        a consumer group; a type that the draft does not have is null, as is what cannot be read.
+    One row is one record of the raw ones, in their order. Without a type, as in version 0, a group
+    is a consumer group; a type that the draft does not have is null, as is what cannot be read.
     """
     mine = of_topic(batch, GROUP_TOPIC)
     keys = flat(mine.column("key")).cast(pa.binary())

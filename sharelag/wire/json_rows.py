@@ -17,16 +17,10 @@ _OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 def json_rows(
     objects: pa.Array, schema: pa.Schema, is_good: Callable[[pa.Table], bool] = lambda _: True
 ) -> tuple[pa.Table, pa.Array]:
-    """Return the rows that can be read, and which of the objects they are.
+    """Return the rows of the objects that can be read, and which of them these are.
 
-    Parameters
-    ----------
-    objects : pyarrow.StringArray
-        Of one line each.
-    schema : pyarrow.Schema
-        Fields that it does not have are left out.
-    is_good : callable
-        Whether all rows of a table are what they should be.
+    Fields that the schema does not have are left out; ``is_good`` says whether all rows of a table
+    are what they should be.
     """
     good = np.ones(len(objects), dtype=bool)
     tables = [schema.empty_table()]

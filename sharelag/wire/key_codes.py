@@ -213,15 +213,7 @@ ID = 24
 def write_ids(arena: Any, ends: Any, first: int, pairs: Any, ids: Any) -> bool:
     """Write the topic ids of keys from ``first`` on in base64; return if all groups are ASCII.
 
-    Parameters
-    ----------
-    arena, ends
-        Of the keys, as for `key_codes`.
-    first : int
-    pairs : uint16[4096]
-        The two characters of each number of twelve bits.
-    ids : uint16[keys, ID / 2]
-        The result.
+    ``pairs`` has the two characters of each number of twelve bits.
     """
     seen = arena[0] & 0
     for known in range(first, ends.size - 1):
@@ -252,17 +244,8 @@ def write_texts(
 ) -> None:
     """Write the names of each record's group and topic.
 
-    Parameters
-    ----------
-    code : int32[records]
-    arena, ends
-        Of the keys, as for `key_codes`.
-    ids : uint8[ID * keys]
-    group_at : int32[records + 1]
-        Where the names of groups go.
-    groups, topics : uint8[...]
-        The results, with room for 16 bytes more: whole words are written, and the next text is
-        written over what is too much. A name in ``arena`` is followed by as many bytes.
+    ``groups`` and ``topics`` have room for 16 bytes more: whole words are written, and the next
+    text is written over what is too much. A name in ``arena`` is followed by as many bytes.
     """
     for i in range(code.size):
         known = u(code[i])

@@ -52,16 +52,10 @@ class ShareKeys:
         return self._count
 
     def codes(self, raw: Arrow) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int32]]:
-        """Number the keys of raw records of the state topic.
+        """Number the keys of raw state records; return code, record type and partition.
 
-        Returns
-        -------
-        code : int32[records]
-            -1: not a key of a state record, or one without a place in the topic; its type and
-            partition have no meaning.
-        record_type : int16[records]
-        partition : int32[records]
-            Of the share partition.
+        The code is -1 where a key is not that of a state record, or its record has no place in the
+        topic: its type and partition have no meaning.
         """
         from sharelag.wire.key_codes import AHEAD, key_codes
 
@@ -86,11 +80,8 @@ class ShareKeys:
     def table(self) -> pa.RecordBatch:
         """Return the share partitions in the order of their codes: ``group_id topic_id partition``.
 
-        Returns
-        -------
-        pyarrow.RecordBatch
-            Invalid UTF-8 has become U+FFFD, as in Java; of keys that only differ in that, the
-            codes of all but the first are not in use.
+        Invalid UTF-8 has become U+FFFD, as in Java; of keys that only differ in that, the codes of
+        all but the first are not in use.
         """
         return pa.RecordBatch.from_arrays(
             [*self.names(np.arange(self._count, dtype=np.int32)), self._partitions()],

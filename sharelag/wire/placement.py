@@ -21,8 +21,6 @@ from sharelag.tables.arrow import as_table, flat, keys
 from sharelag.tables.words import counted, in_runs
 from sharelag.wire.fields import STATE_TOPIC
 
-#: Columns of where share partitions are stored, among those of `sharelag.schemas.WINDOWS`.
-PLACES = [*SHARE_PARTITION, "record_topic", "record_partition"]
 #: Kafka's default of ``share.coordinator.state.topic.num.partitions``.
 USUAL = 50
 #: What is as unlikely as this did not happen by chance.
@@ -100,19 +98,17 @@ class Missing(NamedTuple):
 def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missing | None:
     """Return which state partitions are missing, where the keys of the others leave no doubt.
 
+    None: nothing is missing, or that cannot be known. A share partition in a state partition where
+    Kafka would not put it leaves everything unknown.
+
     Parameters
     ----------
     states : pyarrow.RecordBatch or pyarrow.Table
-        `PLACES` of share partitions, each once or more often.
+        Share partitions and where they are stored, as in `sharelag.schemas.WINDOWS`, each once or
+        more often.
     folders : set of int, optional
         The state partitions that are there, also those without records. Without it any that has no
         share partition is missing, or has none: the latter only where it would be a rare chance.
-
-    Returns
-    -------
-    Missing or None
-        None: nothing is missing, or that cannot be known. A share partition in a state partition
-        where Kafka would not put it leaves everything unknown.
     """
     table = as_table(states)
     table = table.filter(pc.equal(table.column("record_topic"), STATE_TOPIC))

@@ -64,13 +64,7 @@ class Program:
 
 @cache
 def program_for(topic: str) -> Program:
-    """Return the program for a topic's records.
-
-    Parameters
-    ----------
-    topic : str
-        `sharelag.wire.fields.STATE_TOPIC` or `GROUP_TOPIC`.
-    """
+    """Return the program for a topic's records."""
     return program_of(kinds_of(topic))
 
 

@@ -69,8 +69,7 @@ class Workbench(Opened):
         by : {"group", "topic"}, optional
             Sums by group, or by group and topic.
         brief : bool
-            Only what Kafka computes lag from, which takes a fraction of the time where records are
-            many: they are scanned for where share partitions stand.
+            Only what Kafka computes lag from.
 
         Returns
         -------

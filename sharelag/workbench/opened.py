@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading, engines
 from sharelag.engine.once import Once
-from sharelag.engine.values import Brief, Counted
+from sharelag.engine.values import Counted
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
@@ -144,22 +144,15 @@ class Opened:
             reading.read_ahead()  # on Spark one pass finds what later questions need, too
         return reading
 
-    def base(self, read: Reading, brief: Brief | None = None) -> Result:
-        """Return what an answer from a reading says of where it comes from, and of what is missing.
-
-        ``brief`` has where share partitions stand, if their windows were not replayed.
-        """
-        rows = read.table("lag") if brief is None else brief.table
-        notes = () if len(rows) else self._without_records()
-        lacks = self._lacks() if brief is None else engines.lacks_of(read, brief)
-        base = self._told(read, brief or read.counted, lacks, notes)
-        at = read.now if brief is None else pc.max(rows.column("as_of")).as_py()
-        return replace(base, as_of=at)
+    def base(self, read: Reading) -> Result:
+        """Return where an answer from a reading comes from, and what is missing in it."""
+        notes = () if len(read.table("lag")) else self._without_records()
+        return replace(self._told(read, read.counted, self._lacks(), notes), as_of=read.now)
 
     def _told(
         self,
         read: Reading,
-        counted: Counted | Brief | Evidence,
+        counted: Counted | Evidence,
         lacks: tuple[str, ...],
         notes: tuple[str, ...],
     ) -> Result:

@@ -192,7 +192,7 @@ def _names(
     choice = Choice(groups=frozenset(groups))
     try:
         with engines.reading(source, "local", None, choice, history=False) as begun:
-            lag = begun.brief.table
+            lag = begun.brief
     except (AuthorizationError, TopicMissingError):
         return (groups, topics), (_NO_NAMES,)
     seen = pc.unique(lag.column("topic")).drop_null().to_pylist()

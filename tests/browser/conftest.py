@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.support.browser.chromium import pages_end, running_browser
+from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.browser.jupyter import Lab, jupyter_lab
 
 
@@ -33,3 +36,17 @@ def _pages_end(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with pages_end(request.getfixturevalue("browser")):
         yield
+
+
+@pytest.fixture
+def open_desk(browser: Browser, tmp_path: Path) -> Iterator[OpenDesk]:
+    """Open views in plain pages, from which nothing leaves the machine and nothing complains."""
+    opened: list[Desk] = []
+
+    def open_one(*views: Any, **settings: Any) -> Desk:
+        opened.append(Desk(browser, tmp_path, *views, **settings))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.assert_quiet()

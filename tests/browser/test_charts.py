@@ -21,7 +21,6 @@ from tests.support.charts import (
     LONG,
     records,
     renamed,
-    timeline,
 )
 
 Opened = Callable[..., OfflinePage]
@@ -169,7 +168,7 @@ def test_every_name_is_text(drawn: Drawn) -> None:
     is_text(drawn.seen, NAME)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # one of markup and length in each run: `test_every_name_is_text`
 @pytest.mark.parametrize("name", [HOSTILE, ARABIC, LONG, "👩‍👩‍👧‍👦 orders"])
 def test_any_other_name_is_text(name: str, opened: Opened) -> None:
     is_text(opened(figures_of("hot_partition", "light", name), title=name), name)
@@ -195,33 +194,3 @@ def is_text(seen: OfflinePage, name: str) -> None:
         "\u2069", ""
     )
     assert seen.complaints == []
-
-
-@pytest.mark.exhaustive  # its figures: `tests/unit/workbench/test_charts_over_time.py`
-def test_what_is_not_known_has_no_point_and_is_hatched_or_said(opened: Opened) -> None:
-    lags = charts.lag_over_time_records(timeline("hot_partition"))
-    tables = records("chapters")
-    figures = [
-        charts.lag_over_time_figure(lags),
-        charts.window_heat_figure(tables["window_heat"]),
-        charts.decomposition_figure(tables["decomposition"]),
-    ]
-    page = opened(figures).page
-    known = [[sum(value is not None for value in trace.y)] for trace in figures[0].data]
-    drawn = page.eval_on_selector_all(
-        "#chart-0 .scatterlayer .trace",
-        "traces => traces.map(trace => trace.querySelectorAll('.points path').length)",
-    )
-    assert sum(drawn) == sum(count for (count,) in known)
-    assert len(lags) * 2 > sum(drawn)
-    hatched = page.eval_on_selector_all(
-        "#chart-1 .barlayer .point path",
-        "bars => bars.map(bar => getComputedStyle(bar).fill.startsWith('url('))",
-    )
-    assert len(hatched) == len(figures[1].data[1].y)
-    assert all(hatched)
-    parts = page.locator("#chart-2")
-    # Hovering explains in Kafka's terms.
-    told = parts.evaluate(HOVERED)
-    assert any("unread" in one and "beyond the window: never delivered" in one for one in told)
-    assert any("? no record was fetched yet" in one for one in parts.evaluate(TEXT))

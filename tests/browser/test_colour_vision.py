@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import io
 from itertools import combinations
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
-from playwright.sync_api import Browser
 
 from sharelag_widgets import PartitionGrid, WindowStrip
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.widgets.samples import lag, moving, run, window, windows
 
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
@@ -92,10 +90,8 @@ def alike(one: Seen, other: Seen) -> bool:
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
-def test_no_two_colours_of_a_legend_look_the_same(
-    theme: str, browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, *views(), paper=PAPERS[theme])
+def test_no_two_colours_of_a_legend_look_the_same(theme: str, open_desk: OpenDesk) -> None:
+    desk = open_desk(*views(), paper=PAPERS[theme])
     for deficiency in DEFICIENCIES:
         legends = seen(desk, deficiency)
         assert [len(legend) for legend in legends] == [11, 6, 8, 3]
@@ -108,4 +104,3 @@ def test_no_two_colours_of_a_legend_look_the_same(
         if deficiency != "achromatopsia":  # these differ by colour alone
             states = combinations([legends[0][name] for name in DELIVERY_STATES], 2)
             assert min(difference(one, other) for one, other in states) >= APART
-    desk.assert_quiet()

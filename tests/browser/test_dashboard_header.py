@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from sharelag_widgets.dashboards.pieces import Header
-from tests.support.browser.desk import ROOT, Desk, axe_violations
+from tests.support.browser.desk import ROOT, Desk, OpenDesk, axe_violations
 from tests.support.widgets.samples import HOSTILE
 
 PAPERS = [
@@ -49,9 +48,9 @@ def set_time(desk: Desk, moment: datetime) -> None:
     desk.page.evaluate("now => { Date.now = () => now; }", moment.timestamp() * 1000)
 
 
-def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:
+def test_it_turns_stale_before_ones_eyes(open_desk: OpenDesk) -> None:
     view, requests = header(paused=True, stale_after=120.0)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     badge = desk.page.locator(".sl-badge")
     expect(badge).to_be_hidden()
     set_time(desk, after(view, minutes=10, seconds=5))
@@ -61,14 +60,11 @@ def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> No
     view.as_of = after(view, minutes=10, seconds=5).timestamp() * 1000
     desk.settle()
     expect(badge).to_be_hidden()
-    desk.assert_quiet()
 
 
-def test_it_asks_again_while_it_is_looked_at_and_not_paused(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_it_asks_again_while_it_is_looked_at_and_not_paused(open_desk: OpenDesk) -> None:
     view, requests = header()
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     # The next is due by when the page was opened, which may be a while after `as_of`.
     set_time(desk, datetime.now(UTC) + timedelta(seconds=31))
     expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r", (\d0 s|\dm) ago"))
@@ -87,11 +83,10 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(
     desk.settle()
     assert not view.paused
     assert len(requests) >= 2
-    desk.assert_quiet()
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_path: Path) -> None:
+def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> None:
     view, _ = header(
         title=HOSTILE,
         unknown=[HOSTILE],
@@ -99,7 +94,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
         failure=f"no state of {HOSTILE}",
         source=HOSTILE,
     )
-    desk = Desk(browser, tmp_path, view, paper=paper)
+    desk = open_desk(view, paper=paper)
     desk.page.get_by_role("button", name="What does").press("Enter")
     desk.page.get_by_role("button", name="1 thing not known").press("Enter")
     desk.settle()
@@ -109,19 +104,17 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
     assert axe_violations(desk.page) == []
     assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 4.5] == []
     assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
-def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # as of a strip: `test_widgets_strip.py`, two views
+def test_a_header_that_is_gone_asks_for_nothing(open_desk: OpenDesk) -> None:
     view, requests = header()
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     desk.page.evaluate("() => window.stops.forEach(stop => stop())")
     set_time(desk, after(view, minutes=5, seconds=5))
     desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
     assert requests == []
     assert desk.page.locator(".sl").count() == 0
-    desk.assert_quiet()
 
 
 # From here on every change of the header's elements, texts and attributes is noted.
@@ -133,11 +126,11 @@ WATCH = """() => { window.changes = [];
 
 
 @pytest.mark.exhaustive
-def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: Path) -> None:
+def test_it_is_touched_only_where_something_is_new(open_desk: OpenDesk) -> None:
     view, _ = header(
         paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0
     )
-    desk = Desk(browser, tmp_path, view, alone=True)
+    desk = open_desk(view, alone=True)
     now = after(view)
     page, when = desk.page, desk.page.locator(".sl-when")
     page.clock.install(time=now)
@@ -185,12 +178,11 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
     desk.settle()
     expect(chip).to_be_hidden()
     expect(when).not_to_contain_text("unknown")
-    desk.assert_quiet()
 
 
-def test_what_failed_is_reported_until_it_can_be_shown(browser: Browser, tmp_path: Path) -> None:
+def test_what_failed_is_reported_until_it_can_be_shown(open_desk: OpenDesk) -> None:
     view, _ = header(paused=True)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     model, alert = "Object.values(window.models)[0]", desk.page.get_by_role("alert")
     desk.page.evaluate(f"() => {model}.set('facts', null)")
     set_time(desk, datetime.now(UTC) + timedelta(minutes=1))
@@ -212,7 +204,6 @@ def test_what_failed_is_reported_until_it_can_be_shown(browser: Browser, tmp_pat
     desk.page.evaluate(WATCH)
     desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
     assert desk.page.evaluate("changes") == []
-    desk.assert_quiet()
 
 
 # As JupyterLab's models do once the kernel has restarted.
@@ -221,11 +212,9 @@ ENDED = """() => { window.sends = 0;
 ENDED_SAID = "The kernel of this dashboard has ended: run the cell again"
 
 
-def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(open_desk: OpenDesk) -> None:
     view, requests = header(every=2.0)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     page, when = desk.page, desk.page.locator(".sl-when")
     expect(when).to_contain_text("refreshes every 2 s")
     page.evaluate(ENDED)
@@ -247,15 +236,12 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
     page.get_by_role("button", name="Refresh").click()
     desk.settle()
     assert len(requests) > before
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(open_desk: OpenDesk) -> None:
     view, requests = header(busy=True)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     page, badge = desk.page, desk.page.locator(".sl-badge")
     refresh = page.get_by_role("button", name="Refresh")
     set_time(desk, datetime.now(UTC) + timedelta(seconds=10))
@@ -269,7 +255,6 @@ def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
     expect(refresh).to_be_enabled()
     expect(desk.root()).to_have_attribute("aria-busy", "false")
     assert requests == []
-    desk.assert_quiet()
 
 
 # As a dashboard has them: the header in a separate element, controls of ipywidgets beside it.
@@ -285,27 +270,22 @@ LOOKS = """() => [...document.querySelectorAll('.widget-dropdown > select, input
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_the_browsers_own_controls_have_the_theme_too(
-    paper: str, browser: Browser, tmp_path: Path
-) -> None:
+def test_the_browsers_own_controls_have_the_theme_too(paper: str, open_desk: OpenDesk) -> None:
     view, _ = header()
-    desk = Desk(browser, tmp_path, view, paper=paper)
+    desk = open_desk(view, paper=paper)
     desk.page.evaluate(CONTROLS)
     scheme = "light" if "fff" in paper else "dark"
     assert desk.page.evaluate(LOOKS) == [[scheme, "auto", "none"], [scheme, "auto", "none"]]
     desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     desk.page.wait_for_function(f"({LOOKS})().every(([scheme]) => scheme === 'dark')")
-    desk.assert_quiet()
 
 
-def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(open_desk: OpenDesk) -> None:
     at = datetime(2026, 11, 21, 8, 22, 50, tzinfo=UTC).timestamp() * 1000
     main, _ = header(live=False, as_of=at, unknown=["in 'Windows': the age of 3 offsets"])
     part = Header(title="Windows", as_of=at, above=at, unknown=["the age of 3 offsets"])
     earlier = Header(title="Records", as_of=at - 9000, above=at, units="lag in offsets")
-    desk = Desk(browser, tmp_path, main, part, earlier)
+    desk = open_desk(main, part, earlier)
     page = desk.page
     assert page.inner_text("main").count("As of 2026-11-21 08:22:50.000 UTC") == 1
     desk.root(0).locator(".sl-chip").press("Enter")
@@ -318,16 +298,15 @@ def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(
     part.above = at + 5000
     desk.settle()
     expect(desk.root(1).locator(".sl-when")).to_contain_text("As of 2026-11-21 08:22:50.000 UTC")
-    desk.assert_quiet()
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
-    there: bool, browser: Browser, tmp_path: Path
+    there: bool, open_desk: OpenDesk
 ) -> None:
     """Voila has commands, too, but none that adds a cell."""
     view, _ = header()
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     has = str(there).lower()
     desk.page.evaluate(f"window.jupyterapp = {{ commands: {{ hasCommand: () => {has} }} }}")
     view.code = "Selection([('billing', 'A', 0)])"
@@ -338,4 +317,3 @@ def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
     ).to_be_visible()
     into = desk.page.get_by_role("button", name="Python into a new cell")
     expect(into).to_have_count(int(there))
-    desk.assert_quiet()

@@ -169,53 +169,6 @@ def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive  # `tests/widgets/test_what_if.py` shows it without a browser
-def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Watched) -> None:
-    page, board = opened.page, cell(opened.page, LAB)
-    board.get_by_role("button", name="Run", exact=True).click()
-    expect(board).to_contain_text("Done")
-    expect(board.locator(".sl-verdict")).to_contain_text("the group as it is:")
-    expect(board.locator(".sharelag-result:visible")).to_have_count(1)  # what decides
-    measures = board.locator(".sl-table").last
-    board.get_by_role("button", name="Advanced").click()
-    expect(measures).to_contain_text("not clear")
-    expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
-    said = board.inner_text()
-    assert "Seeds 0 to 1. Baseline: the group as it is, simulated with the same seeds." in said
-    assert "As it is: assignor simple, 3 members, locks of" in said
-    assert "of work for each record, exponentially distributed" in said
-    rows = measures.locator("tbody").inner_text()
-    assert "lag-aware-sticky" in rows
-    # Many long runs: while they go on, nothing can be changed; cancelled, the old result stays.
-    for words, number in (("Runs (0: enough)", "200"), ("Simulated time, s", "3600")):
-        enter(board, words, number)
-    page.wait_for_function(IDLE)
-    board.get_by_role("button", name="Run", exact=True).click()
-    expect(head(page, LAB)).to_have_attribute("aria-busy", "true")
-    expect(board.get_by_role("button", name="Cancel", exact=True)).to_be_enabled()
-    controls = board.locator(".sharelag-dashboard > .widget-hbox").locator("select, input, button")
-    settings = board.locator(".sl-field").locator("input, button")
-    assert (controls.count(), settings.count()) == (21, 20)
-    for some, still in ((controls, ["Cancel"]), (settings, [])):
-        enabled = "all => all.filter(one => !one.disabled).map(one => one.innerText)"
-        assert some.evaluate_all(enabled) == still
-    board.get_by_role("button", name="Cancel", exact=True).click()
-    expect(board).to_contain_text("Cancelled; the previous run is shown")
-    expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
-    expect(board.get_by_role("button", name="Run", exact=True)).to_be_enabled()
-    assert measures.locator("tbody").inner_text() == rows
-    enter(board, "Members", "none")
-    page.wait_for_function(IDLE)
-    board.get_by_role("button", name="Run", exact=True).click()
-    field = board.get_by_label("Members", exact=True)
-    expect(field).to_have_attribute("aria-invalid", "true")
-    expect(field).to_have_accessible_description(
-        "'none' cannot be read as members: type numbers above 0, such as 8, 16"
-    )
-    expect(head(page, LAB).locator(".sl-failure")).to_be_hidden()
-    opened.assert_quiet()
-
-
 def test_failures_are_sentences_with_what_to_do(opened: Watched) -> None:
     page = opened.page
     said = head(page, UNKNOWN).locator(".sl-failure").inner_text()
@@ -267,12 +220,6 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
         assert (sum(ink) > 384) == dark
         assert [one for one in page.evaluate(CONTRAST) if one[0] < 4.5] == []
     opened.assert_quiet()
-
-
-def enter(board: Locator, label: str, value: str) -> None:
-    field = board.get_by_label(label, exact=True)
-    field.fill(value)
-    field.press("Tab")
 
 
 def ask(page: Page, code: str) -> str:

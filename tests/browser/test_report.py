@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import nbformat
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from sharelag.reports import blocks, cells, report
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
@@ -24,8 +23,8 @@ from sharelag.reports.figures import draw
 from sharelag.reports.page import mail, page
 from sharelag.reports.store import write_index
 from sharelag.version import __version__
-from tests.support.browser.chromium import open_page
 from tests.support.browser.desk import ROOT, axe_violations
+from tests.support.browser.offline import OfflinePage
 from tests.support.chapters import CAPTURE
 from tests.support.nightly import without_kernel
 
@@ -48,22 +47,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return found
 
 
-class Opened:
-    """A page from disk with the network off, that notes every request and every complaint."""
+class Opened(OfflinePage):
+    """A report from disk, whose scripts have run."""
 
     def __init__(
         self, browser: Browser, path: Path, scripted: bool = True, **settings: Any
     ) -> None:
-        self.page: Page = open_page(
-            browser, offline=True, viewport={"width": 1200, "height": 900}, **settings
+        super().__init__(
+            browser, path.resolve(), viewport={"width": 1200, "height": 900}, **settings
         )
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda said: self.complaints.append(said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.resolve().as_uri())
         if scripted:
             self.page.wait_for_selector("html[data-ready]", timeout=60_000)
         self.address = path.resolve().as_uri()
@@ -524,33 +516,6 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
     assert "could not be made" in (failed.folder / "mail.html").read_text()
     assert seen.contrast() == []
     assert axe_violations(seen.page) == []
-    seen.assert_quiet()
-
-
-@pytest.mark.exhaustive
-def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
-    """A gap in the state topic is no failure: the newest records count, and it is reported."""
-    capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
-    for path in (capture / "records").glob("*.parquet"):
-        records = pq.read_table(path)
-        offsets = records.column("offset")
-        last = pc.max(offsets).as_py()
-        pq.write_table(
-            records.filter(pc.or_(pc.less(offsets, last // 3), pc.greater(offsets, last // 2))),
-            path,
-        )
-    found = report(
-        "daily", {"capture": str(capture), "engine": "local"}, tmp_path / "out", figures=False
-    )
-    assert found.run.error is None
-    seen = Opened(browser, found.html)
-    result = re.search(
-        r"What happened in (\d+) places? of the state topic, whose records are missing",
-        seen.page.inner_text("main"),
-    )
-    assert result
-    assert int(result[1]) > 0
-    assert result[0] in (found.folder / "mail.html").read_text()
     seen.assert_quiet()
 
 

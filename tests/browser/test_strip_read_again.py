@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import OpenDesk
 from tests.support.widgets.samples import BEGIN, lag, moving
 
 PICTURE = ".sl-strip canvas[role=slider]"
 
 
-def test_what_is_looked_at_stays_while_more_is_read(browser: Browser, tmp_path: Path) -> None:
+def test_what_is_looked_at_stays_while_more_is_read(open_desk: OpenDesk) -> None:
     more = moving(60, 2)
     rows = pa.concat_tables([more.slice(0, 40), more.slice(60, 40)])
     strip = WindowStrip.of(rows)
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.locator(".sl-strip select").first.select_option(index=1)
     desk.settle()
     desk.page.focus(".sl-strip input[type=range]")
@@ -35,13 +33,12 @@ def test_what_is_looked_at_stays_while_more_is_read(browser: Browser, tmp_path: 
     assert (desk.data("moment"), desk.data("span"), desk.data("counts")) == (34, span, counts)
     assert desk.page.inner_text(".sl-spot") == spot
     assert desk.page.evaluate("document.activeElement.getAttribute('role')") == "slider"
-    desk.assert_quiet()
 
 
-def test_playing_goes_on_while_more_is_read(browser: Browser, tmp_path: Path) -> None:
+def test_playing_goes_on_while_more_is_read(open_desk: OpenDesk) -> None:
     more = moving(400, 1)
     strip = WindowStrip.of(more.slice(0, 200))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.get_by_role("button", name="Play").click()
     desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.moment === '2'")
     strip.rows = more
@@ -52,10 +49,9 @@ def test_playing_goes_on_while_more_is_read(browser: Browser, tmp_path: Path) ->
         f"Number(document.querySelector('.sl-strip').dataset.moment) > {at}"
     )
     desk.page.get_by_role("button", name="Pause").click()
-    desk.assert_quiet()
 
 
-def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) -> None:
+def test_the_log_end_stands_at_its_own_time(open_desk: OpenDesk) -> None:
     rows = moving(3, 1).drop_columns(["end_offset"])
     ends = lag().slice(0, 1)
     place = ends.schema.get_field_index("as_of")
@@ -64,7 +60,7 @@ def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) ->
         ends.schema.field(place),
         pa.array([BEGIN.replace(minute=9)], ends.column("as_of").type),
     )
-    desk = Desk(browser, tmp_path, WindowStrip.of(rows, ends=ends))
+    desk = open_desk(WindowStrip.of(rows, ends=ends))
     desk.settle()
     end = ends.column("end_offset")[0].as_py()
     result = desk.page.inner_text(".sl-told")
@@ -75,4 +71,3 @@ def test_the_log_end_stands_at_its_own_time(browser: Browser, tmp_path: Path) ->
     result = desk.page.inner_text(".sl-told")
     assert result.startswith("2026-11-21 03:00:14.000 UTC: ")
     assert str(end) not in result
-    desk.assert_quiet()

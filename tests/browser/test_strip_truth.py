@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser
 
 from sharelag.charts.palette import KINDS as LOOKS
 from sharelag.charts.palette import LAST, Theme
 from sharelag.model import DeliveryState
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.widgets.samples import run, window, windows
 
 SAMPLES = 20
@@ -131,13 +129,11 @@ def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random
 
 @pytest.mark.parametrize("scale", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_the_picture_has_each_offset_in_the_colour_of_its_state(
-    scale: int,
-    browser: Browser,
-    tmp_path: Path,
+    scale: int, open_desk: OpenDesk
 ) -> None:
     rows, random = every_state(60), Random(11)
     strip = WindowStrip.of(windows(*rows))
-    desk = Desk(browser, tmp_path, strip, device_scale_factor=scale)
+    desk = open_desk(strip, device_scale_factor=scale)
     desk.page.set_viewport_size({"width": 1300, "height": 700})
     wide = desk.page.eval_on_selector(
         ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
@@ -164,7 +160,6 @@ def test_the_picture_has_each_offset_in_the_colour_of_its_state(
         result = desk.page.inner_text(".sl-told")
         assert f"SPSO {start}, SPEO {window_end}, log end {end}." in result
     assert seen == {*KINDS} - {"other", "window"}
-    desk.assert_quiet()
 
 
 def is_last(row: dict[str, Any], offset: int, limit: int) -> bool:
@@ -179,12 +174,12 @@ def is_last(row: dict[str, Any], offset: int, limit: int) -> bool:
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
-    theme: Theme, browser: Browser, tmp_path: Path
+    theme: Theme, open_desk: OpenDesk
 ) -> None:
     rows, limit = every_state(3), 5
     strip = WindowStrip.of(windows(*rows), limit=limit)
     paper = "background: #fff" if theme == "light" else "background: #111; color: #eee"
-    desk = Desk(browser, tmp_path, strip, paper=paper)
+    desk = open_desk(strip, paper=paper)
     colour = tuple(bytes.fromhex(LAST.fill[theme][1:]))
     wide = desk.page.eval_on_selector(
         ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
@@ -211,16 +206,13 @@ def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
     strip.limit = None
     desk.settle()
     assert entry.count() == 0
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_one_of_thousands_on_its_last_delivery_is_still_marked(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_one_of_thousands_on_its_last_delivery_is_still_marked(open_desk: OpenDesk) -> None:
     runs = [run(103, 20_000, 2), run(20_001, 20_001, 0, 4), run(20_002, 39_999, 2)]
     row = window(runs=runs, window_end_offset=40_000, end_offset=40_000)
-    desk = Desk(browser, tmp_path, WindowStrip.of(windows(row), limit=5))
+    desk = open_desk(WindowStrip.of(windows(row), limit=5))
     colour = tuple(bytes.fromhex(LAST.fill["light"][1:]))
     wide = desk.page.eval_on_selector(
         ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
@@ -232,12 +224,11 @@ def test_one_of_thousands_on_its_last_delivery_is_still_marked(
     )
     assert colour in {tuple(pixel[:3]) for pixel in near}
     assert colour not in {tuple(pixel[:3]) for pixel in far}
-    desk.assert_quiet()
 
 
 @pytest.mark.parametrize("done", [pytest.param(600, marks=pytest.mark.exhaustive), 6_000])
 def test_a_lone_offset_that_holds_lag_is_seen_among_thousands(
-    done: int, browser: Browser, tmp_path: Path
+    done: int, open_desk: OpenDesk
 ) -> None:
     """One record given back, all after it finished: less than a pixel would be its true width."""
     runs = [run(100, 100, 0, 3), run(101, 100 + done, 2, 1)]
@@ -248,7 +239,7 @@ def test_a_lone_offset_that_holds_lag_is_seen_among_thousands(
         "runs": runs,
     }
     strip = WindowStrip.of(windows(window(**row, end_offset=101 + done)))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.set_viewport_size({"width": 700, "height": 700})
     head, rest = desk.page.evaluate(
         COLOURS, [(1, STATES[0] + 2, 3.5, STATES[1] - 2), (8, STATES[0] + 2, 60, STATES[1] - 2)]

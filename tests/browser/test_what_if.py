@@ -15,7 +15,7 @@ from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import go_to
 
-#: A run and its cancellation are in `test_dashboards.py`, what is found in tests/widgets.
+#: What is found, a run and its cancellation: `tests/widgets/test_what_if.py`.
 pytestmark = pytest.mark.exhaustive
 CELL = """import sharelag
 from sharelag_widgets.dashboards import WhatIfLab

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
-from playwright.sync_api import Browser
 
 from sharelag.schemas import AMOUNT
 from sharelag_widgets import LagTable
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import OpenDesk
 
 ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[data-place="0"] td')].map((cell, n) => {
     const text = document.createRange();
@@ -20,7 +17,7 @@ ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[d
     return [head.innerText.trim(), [getComputedStyle(head).textAlign, side]]; }))"""
 
 
-def test_amounts_stand_at_the_right(browser: Browser, tmp_path: Path) -> None:
+def test_amounts_stand_at_the_right(open_desk: OpenDesk) -> None:
     fields = [pa.field(name, pa.string()) for name in ("measure", "variant")]
     schema = pa.schema(
         [*fields, pa.field("tried", pa.string(), metadata=AMOUNT), pa.field("n", pa.int64())]
@@ -34,13 +31,10 @@ def test_amounts_stand_at_the_right(browser: Browser, tmp_path: Path) -> None:
             "n": 12_345_678,
         },
     ]
-    desk = Desk(
-        browser, tmp_path, LagTable.of(pa.Table.from_pylist(rows, schema), keys=["measure"])
-    )
+    desk = open_desk(LagTable.of(pa.Table.from_pylist(rows, schema), keys=["measure"]))
     sides = {name: sides for name, sides in desk.page.evaluate(ENDS).items() if name != "Variant"}
     assert sides == {
         "Measure": ["left", "left"],
         "Tried": ["right", "right"],
         "N": ["right", "right"],
     }
-    desk.assert_quiet()

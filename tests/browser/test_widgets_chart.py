@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-import pyarrow as pa
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 import sharelag
-from sharelag import charts, schemas
 from sharelag_widgets import LagTable, PlotView, Selection
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
 
 KEYS = [("payments", TOPIC_ID, partition) for partition in range(3)]
@@ -40,9 +36,9 @@ def drawn(desk: Desk, number: int = 0) -> None:
     desk.settle()
 
 
-def test_what_our_charts_say_wraps_on_a_narrow_page(browser: Browser, tmp_path: Path) -> None:
+def test_what_our_charts_say_wraps_on_a_narrow_page(open_desk: OpenDesk) -> None:
     view = PlotView.of(sharelag.open("demo", engine="local").lag(), "decomposition")
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     desk.page.set_viewport_size({"width": 480, "height": 800})
     drawn(desk)
     said = desk.page.locator(".sl-words p")
@@ -56,15 +52,14 @@ def test_what_our_charts_say_wraps_on_a_narrow_page(browser: Browser, tmp_path: 
     assert chart
     assert first["height"] > 30
     assert first["y"] + first["height"] <= chart["y"]
-    desk.assert_quiet()
 
 
-def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_text_in_a_chart(open_desk: OpenDesk) -> None:
     figure = over_time()
     figure.add_scatter(
         x=["<b>a</b>"], y=[1], name="<b>age</b> &amp;", xaxis="x2"
     )  # plotly takes some tags for its own
-    desk = Desk(browser, tmp_path, PlotView(figure))
+    desk = open_desk(PlotView(figure))
     drawn(desk)
     shown = desk.page.eval_on_selector_all(
         ".legendtext", "texts => texts.map(text => text.textContent)"
@@ -79,12 +74,11 @@ def test_names_are_text_in_a_chart(browser: Browser, tmp_path: Path) -> None:
         ".sl-chart tbody td:first-child", "cells => cells.map(one => one.innerText)"
     )
     assert (len(cells), cells[59], cells[60]) == (61, HOSTILE, "<b>age</b> &amp;")
-    desk.assert_quiet()
 
 
-def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path) -> None:
+def test_the_keyboard_goes_from_point_to_point(open_desk: OpenDesk) -> None:
     chart = PlotView(over_time(), times=True)
-    desk = Desk(browser, tmp_path, chart)
+    desk = open_desk(chart)
     drawn(desk)
     desk.page.focus(".sl-stage")
     assert desk.page.get_attribute(".sl-stage", "aria-label") == f"{chart.alt}: 60 points"
@@ -98,60 +92,6 @@ def test_the_keyboard_goes_from_point_to_point(browser: Browser, tmp_path: Path)
     assert desk.data("active") == 30
     desk.press("End", "Escape")
     assert chart.selection.moment is None
-    desk.assert_quiet()
-
-
-@pytest.mark.exhaustive  # its words: `tests/unit/workbench/test_charts.py`
-def test_a_point_of_our_charts_says_what_it_is(browser: Browser, tmp_path: Path) -> None:
-    """Rows are at numbers, the third is unknown, and plotly's tags must not show."""
-    parts = dict.fromkeys(schemas.LAG.names) | {
-        "group_id": HOSTILE,
-        "topic": "a<b>",
-        "topic_id": TOPIC_ID,
-        "notes": [],
-    }
-    parts |= {"partition": 0, "lag": 7, "unread": 7, "as_of": BEGIN}
-    lags = pa.Table.from_pylist([parts, parts | {"partition": 1, "lag": None}], schema=schemas.LAG)
-    who: dict[str, Any] = {"group_id": HOSTILE, "member_id": "m-1", "client_id": "<i>c</i> &amp;"}
-    who |= {"assigned_partitions": [{"topic_id": TOPIC_ID, "partitions": [0, 1]}]}
-    members = pa.Table.from_pylist(
-        [dict.fromkeys(schemas.MEMBERS.names) | who], schema=schemas.MEMBERS
-    )
-    bars = charts.decomposition_figure(charts.decomposition_records(lags))
-    matrix = charts.assigned_figure(charts.assigned_records(members, lags))
-    desk = Desk(browser, tmp_path, PlotView(bars), PlotView(matrix))
-    said = []
-    for number in range(2):
-        drawn(desk, number)
-        desk.root(number).locator(".sl-stage").focus()
-        desk.press("Home")
-        said.append(desk.root(number).locator(".sl-spot").inner_text())
-        desk.root(number).get_by_role("button", name="Show as table").click()
-        desk.root(number).locator("tbody tr").first.wait_for()
-    assert said[0].startswith("a<b>-0, unread 7 offsets: ")
-    assert said[1].startswith("a<b>-0, member m-1, client <i>c</i> &amp; ")
-    assert all(one.endswith("lag 7 offsets") for one in said)
-    bar, cell = (
-        desk.root(number).locator("tbody tr").first.locator("td").all_inner_texts()
-        for number in range(2)
-    )
-    assert bar[:3] == ["Unread", "7", "a<b>-0"]
-    assert cell[1:4] == ["a<b>-0", "<i>c</i> &amp; m-1", "7"]
-    assert desk.root(1).locator("th").all_inner_texts() == [
-        "Trace",
-        "share partition",
-        "of",
-        "lag (offsets)",
-        "In words",
-    ]
-    unknown = desk.root(1).locator("tbody tr").last.locator("td").all_inner_texts()
-    assert unknown[:3] == ["assigned, lag not known", "a<b>-1", "<i>c</i> &amp; m-1"]
-    desk.root(0).locator(".sl-stage").focus()
-    desk.press("Home")
-    shown = desk.root(0).locator(".hovertext").first.text_content() or ""
-    assert shown.startswith("a<b>-0unread 7 offsets")  # line breaks are no text
-    assert desk.page.locator(".sl img:not(.sl-drawing)").count() == 0
-    desk.assert_quiet()
 
 
 def click_bar(desk: Desk, number: int, *, drawn_with: int) -> None:
@@ -176,10 +116,10 @@ def click_bar(desk: Desk, number: int, *, drawn_with: int) -> None:
     desk.page.mouse.up()
 
 
-def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: Path) -> None:
+def test_a_point_picks_the_share_partition_it_is_of(open_desk: OpenDesk) -> None:
     selection = Selection()
     chart, table = PlotView(bars(), selection=selection), LagTable.of(lag(), selection=selection)
-    desk = Desk(browser, tmp_path, chart, table)
+    desk = open_desk(chart, table)
     drawn(desk)
     desk.page.focus(".sl-stage")
     desk.press("ArrowRight", "ArrowRight", "Enter")
@@ -199,13 +139,12 @@ def test_a_point_picks_the_share_partition_it_is_of(browser: Browser, tmp_path: 
     desk.page.wait_for_function(
         "document.querySelector('.js-plotly-plot').data[0].selectedpoints?.[0] === 0"
     )
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
-def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # in Python: `tests/widgets/test_plot_view.py`
+def test_another_figure_takes_the_place_of_the_first(open_desk: OpenDesk) -> None:
     chart = PlotView(over_time())
-    desk = Desk(browser, tmp_path, chart)
+    desk = open_desk(chart)
     drawn(desk)
     chart.figure = bars()
     desk.settle()
@@ -214,15 +153,12 @@ def test_another_figure_takes_the_place_of_the_first(browser: Browser, tmp_path:
     chart.figure = go.Figure()
     desk.settle()
     desk.page.get_by_text("There is nothing to draw: the figure has no traces.").wait_for()
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(open_desk: OpenDesk) -> None:
     chart = PlotView(over_time())
-    desk = Desk(browser, tmp_path, chart)
+    desk = open_desk(chart)
     drawn(desk)
     page, alert = desk.page, desk.page.get_by_role("alert")
     page.evaluate(
@@ -239,12 +175,11 @@ def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(
     expect(alert).to_have_count(0)
     expect(page.locator(".sl-stage")).to_be_visible()
     assert page.locator(".bars path").count() == 3
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive  # its words: `tests/unit/workbench/test_charts.py`
-def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
+@pytest.mark.exhaustive  # the texts: "numbers, times and durations" of `shared.test.js`
+def test_thousands_are_apart_on_axes_and_in_the_table(open_desk: OpenDesk) -> None:
+    desk = open_desk(PlotView(go.Figure(go.Bar(x=["a", "b"], y=[15_250, 4_000]))))
     drawn(desk)
     ticks = desk.page.eval_on_selector_all(
         ".ytick text", "texts => texts.map(text => text.textContent)"
@@ -256,4 +191,3 @@ def test_thousands_are_apart_on_axes_and_in_the_table(browser: Browser, tmp_path
         ".sl-chart td.sl-number", "cells => cells.map(one => one.innerText)"
     )
     assert cells == ["15,250", "4,000"]
-    desk.assert_quiet()

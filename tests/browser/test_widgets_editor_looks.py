@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Browser
 
 from sharelag_widgets import AssignmentEditor
-from tests.support.browser.desk import Desk, axe_violations
+from tests.support.browser.desk import Desk, OpenDesk, axe_violations
 from tests.support.browser.editor_page import (
     ALONE,
     CONTRAST,
@@ -37,12 +34,10 @@ def everything(desk: Desk, view: AssignmentEditor, gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
-def test_axe_finds_nothing_and_text_has_contrast(
-    theme: str, browser: Browser, tmp_path: Path
-) -> None:
+def test_axe_finds_nothing_and_text_has_contrast(theme: str, open_desk: OpenDesk) -> None:
     gate = Gate()
     view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view, paper=PAPERS[theme])
+    desk = open_desk(view, paper=PAPERS[theme])
     everything(desk, view, gate)
     view.failure = "It failed"
     desk.settle()
@@ -56,14 +51,13 @@ def test_axe_finds_nothing_and_text_has_contrast(
     desk.page.wait_for_function("document.querySelector('.sl').dataset.contrast === 'more'")
     desk.settle()
     assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 7] == []
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
-def test_it_fits_any_width(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # at one width: `test_names_are_text_everywhere`
+def test_it_fits_any_width(open_desk: OpenDesk) -> None:
     gate = Gate()
     view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     everything(desk, view, gate)
     beyond = """list => [...list.querySelectorAll('.sl-chip')]
         .filter(one => one.getBoundingClientRect().right > list.getBoundingClientRect().right).length"""
@@ -75,7 +69,7 @@ def test_it_fits_any_width(browser: Browser, tmp_path: Path) -> None:
     assert axe_violations(desk.page) == []  # where it is narrowest
 
 
-def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_text_everywhere(open_desk: OpenDesk) -> None:
     gate = Gate()
     names = {HOSTILE: {HOSTILE: [0, 1]}, "b": {}}
     view = editor(
@@ -85,7 +79,7 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
         title=HOSTILE,
         choices=[HOSTILE],
     )
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     assert desk.page.locator(".sl-editor h3").inner_text() == HOSTILE
     desk.page.focus(LIST)
     desk.press("ArrowDown", "ArrowRight", "Enter", "ArrowDown", "Enter")
@@ -98,14 +92,13 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     assert desk.page.locator(".sl-found li").last.inner_text() == f"of {HOSTILE}: nothing"
     assert desk.page.locator(".sl img, .sl b").count() == 0
     assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:
+def test_forced_colours_and_paper(open_desk: OpenDesk) -> None:
     gate = Gate()
     view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view, forced_colors="active")
+    desk = open_desk(view, forced_colors="active")
     everything(desk, view, gate)
     assert desk.root().get_attribute("data-theme") == "forced"
     chosen = chip(desk, "member-1", "orders-3")
@@ -116,15 +109,14 @@ def test_forced_colours_and_paper(browser: Browser, tmp_path: Path) -> None:
     }"""
     assert chosen.evaluate(edge) != other.evaluate(edge)
     assert [row[-1] for row in results(desk)][:3] == ["✔ better", "✔ better", "? unclear"]
-    paper = Desk(browser, tmp_path, editor(), paper=PAPERS["dark"])
+    paper = open_desk(editor(), paper=PAPERS["dark"])
     paper.page.emulate_media(media="print")
     paper.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
     assert paper.page.locator(".sl button:visible").count() == 0
-    desk.assert_quiet()
 
 
-def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, editor())
+def test_what_a_screen_reader_gets(open_desk: OpenDesk) -> None:
+    desk = open_desk(editor())
     tree = desk.root().aria_snapshot()
     assert 'grid "Members and their partitions"' in tree
     assert 'rowheader "member-1: 3 partitions, lag 9,500"' in tree
@@ -135,4 +127,3 @@ def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
     shown = twin(desk)
     assert shown["member-0"] == ["4", "orders: 0-2; refunds: 0", "-", "-"]
     assert shown[ALONE] == ["3", "orders: 4; refunds: 3-4", "-", "-"]
-    desk.assert_quiet()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from playwright.sync_api import Browser
-
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import OpenDesk
 from tests.support.browser.editor_page import (
     ALONE,
     announced,
@@ -22,12 +18,11 @@ from tests.support.widgets.editors import BASE, Gate, editor
 
 
 def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_there(
-    browser: Browser,
-    tmp_path: Path,
+    open_desk: OpenDesk,
 ) -> None:
     gate = Gate()
     view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     root, go = desk.root(), desk.page.get_by_role("button", name="Run the what-if")
     assert (root.get_attribute("aria-busy"), status(desk)) == ("false", "Not run yet.")
     go.click()
@@ -83,15 +78,12 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
     assert "4.2 ms of work for each record" in outcome
     assert desk.page.locator(".sl-found img").count() == 0
     assert go.is_enabled()
-    desk.assert_quiet()
 
 
-def test_another_assignment_has_another_result_and_the_baseline_stays(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_another_assignment_has_another_result_and_the_baseline_stays(open_desk: OpenDesk) -> None:
     gate = Gate()
     view = editor(on_run=gate)
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     run_through(desk, view, gate)
     first, text = results(desk), desk.page.inner_text(".sl-found")
     run_through(desk, view, gate)
@@ -108,14 +100,11 @@ def test_another_assignment_has_another_result_and_the_baseline_stays(
     assert "of another one. Run it again." in status(desk)
     view.redo()
     assert status(desk) == "Done."
-    desk.assert_quiet()
 
 
-def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(open_desk: OpenDesk) -> None:
     view = editor(on_run=Gate())
-    desk = Desk(browser, tmp_path, view)
+    desk = open_desk(view)
     desk.silence()
     drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"))
     assert chip(desk, "member-3", "orders-1").count() == 1
@@ -130,4 +119,3 @@ def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(
     desk.settle()
     assert chip(desk, "member-0", "orders-1").count() == 1
     assert (view.edits, view.state) == ([], "idle")
-    desk.assert_quiet()

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator
 
-from tests.support.browser.desk import Watched, axe_violations
-from tests.support.browser.jupyter import IDLE, Lab, change_theme
+from tests.support.browser.desk import Watched
+from tests.support.browser.jupyter import IDLE, Lab
 from tests.support.cases import Cases
-from tests.support.kafka.workload import wait_until
 
 #: Views in a lab are also those of `test_now.py` and `test_dashboards.py`, in each run.
 pytestmark = pytest.mark.exhaustive
@@ -57,37 +56,11 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     watched.page.close()
 
 
-def ask(page: Page, code: str) -> str:
-    """What the notebook's own kernel answers, in a new cell at its end."""
-    page.evaluate(
-        """async code => { const app = window.jupyterapp, panel = app.shell.currentWidget, notebook = panel.content;
-        notebook.activeCellIndex = notebook.widgets.length - 1;
-        await app.commands.execute('notebook:insert-cell-below');
-        notebook.activeCell.model.sharedModel.setSource(code);
-        await app.commands.execute('notebook:run-cell'); }""",
-        code,
-    )
-    page.wait_for_function(IDLE)
-    output = page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-OutputArea-output")
-    output.first.wait_for()
-    return output.first.inner_text().strip()
-
-
 def moment(strip: Locator) -> int:
     strip.page.evaluate(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
     )
     return int(strip.get_attribute("data-moment") or -1)
-
-
-def test_every_view_is_there_and_nothing_leaves_the_machine(opened: Watched) -> None:
-    page = opened.page
-    assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
-    for box in [view.bounding_box() for view in page.locator(".sl").all()]:
-        assert box
-        assert box["height"] > 150
-    assert axe_violations(page, ".sl") == []
-    opened.assert_quiet()
 
 
 def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) -> None:
@@ -119,92 +92,6 @@ def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) ->
         CELLS
     )
     page.wait_for_function(IDLE)
-    opened.assert_quiet()
-
-
-def test_what_is_picked_by_hand_is_read_by_code(opened: Watched) -> None:
-    page = opened.page
-    page.locator(".sl-grid canvas[role=slider]").focus()
-    page.keyboard.press("Home")
-    page.wait_for_function("""() => { const grid = document.querySelector('.sl-grid');
-        return grid.dataset.active && grid.querySelector('[role=slider]').ariaValueNow === '0'; }""")
-    row = page.locator(".sl-grid").get_attribute("data-active")
-    for key in ("Escape", "Enter"):
-        page.keyboard.press(key)
-    # The share partition that was picked in the strip is one row, too.
-    page.wait_for_function(
-        """row => document.querySelector('.sl-grid').dataset.picked === `[${row}]`
-        && document.querySelector('.sl-table').dataset.rows === '1'""",
-        arg=row,
-    )
-    # A view waits with what was picked while an earlier pick is on its way.
-    picked = "print(len(selection.keys), grid.picked_rows.column('partition').to_pylist())"
-    wait_until(lambda: ask(page, picked) == f"1 [{row}]", "what was picked is in the kernel")
-    code = "found = eval(table.to_code('rows').split('\\n', 2)[2]); print(found.equals(grid.picked_rows), len(found))"
-    assert ask(page, code) == "True 1"
-    opened.assert_quiet()
-
-
-def test_the_theme_of_the_lab_is_followed(opened: Watched) -> None:
-    page = opened.page
-    shown = """wanted => [...document.querySelectorAll('.sl')].every(view =>
-        view.dataset.theme === wanted[0] && view.dataset.contrast === wanted[1])"""
-    for theme, wanted in (
-        ("JupyterLab Dark", ["dark", "normal"]),
-        ("JupyterLab Dark High Contrast", ["dark", "more"]),
-        ("JupyterLab Light", ["light", "normal"]),
-    ):
-        change_theme(page, theme, shown, wanted)
-    opened.assert_quiet()
-
-
-def test_a_new_view_of_an_output_is_in_step_with_the_first(opened: Watched) -> None:
-    page = opened.page
-    page.evaluate("""async () => { const app = window.jupyterapp; app.shell.currentWidget.content.activeCellIndex = 0;
-        await app.commands.execute('notebook:create-output-view'); }""")
-    page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
-    first = page.locator(".jp-Notebook .sl-strip")
-    second = page.locator(".jp-LinkedOutputView .sl-strip")
-    second.locator("input[type=range]").focus()
-    for key in ("End", *["ArrowLeft"] * 3):
-        page.keyboard.press(key)
-    assert moment(first) == moment(second) == 36
-    first.locator("canvas[role=slider]").focus()
-    for key in ("Home", "Shift+ArrowRight", "["):
-        page.keyboard.press(key)
-    assert moment(first) == moment(second) == 35
-    for part in (".sl-spot", ".sl-told"):
-        assert first.locator(part).inner_text() == second.locator(part).inner_text()
-    assert "picked" in second.locator(".sl-spot").inner_text()
-    assert first.get_attribute("data-counts") == second.get_attribute("data-counts")
-    page.evaluate("""() => [...window.jupyterapp.shell.widgets('main')]
-        .find(one => one.node.querySelector('.jp-LinkedOutputView')).close()""")
-    page.wait_for_function("document.querySelectorAll('.sl-strip').length === 1")
-    first.locator("input[type=range]").focus()
-    page.keyboard.press("ArrowLeft")
-    assert moment(first) == 34
-    page.wait_for_function(IDLE)
-    opened.assert_quiet()
-
-
-def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
-    page = opened.page
-    for _ in range(3):
-        page.evaluate("""async () => { const app = window.jupyterapp, notebook = app.shell.currentWidget.content;
-            document.querySelector('.sl-grid').dataset.old = ''; notebook.activeCellIndex = 1;
-            await app.commands.execute('notebook:run-cell'); }""")
-        page.wait_for_function(IDLE)
-        page.wait_for_function(
-            "document.querySelectorAll('.sl-grid[data-cells]:not([data-old])').length === 1"
-        )
-        assert page.locator(".sl-grid").count() == 1
-    assert ask(page, "display(strip)") is not None
-    page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
-    first, second = page.locator(".sl-strip").nth(0), page.locator(".sl-strip").nth(1)
-    second.locator("input[type=range]").focus()
-    page.keyboard.press("Home")
-    assert (moment(first), moment(second)) == (0, 0)
-    opened.forget_of_the_lab()
     opened.assert_quiet()
 
 
@@ -279,21 +166,3 @@ def test_a_saved_notebook_is_light_with_all_that_its_views_hold(opened: Watched,
     names = {state["state"].get("_anywidget_id", "") for state in states["state"].values()}
     assert "sharelag_widgets.plot_view.PlotView" in names
     assert path.stat().st_size < 1_000_000
-
-
-def test_time_travel_goes_on_when_the_kernel_is_dead(opened: Watched) -> None:
-    page, strip = opened.page, opened.page.locator(".sl-strip").first
-    page.wait_for_function(IDLE)
-    page.evaluate(
-        "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
-    )
-    strip.locator("input[type=range]").focus()
-    before = moment(strip)
-    counts = strip.get_attribute("data-counts")
-    for _ in range(7):
-        page.keyboard.press("ArrowRight")
-    assert moment(strip) == before + 7
-    assert strip.get_attribute("data-counts") != counts
-    strip.locator(".sl-kernel").wait_for()
-    assert "Python does not answer" in strip.locator(".sl-kernel").inner_text()
-    assert opened.outside == []

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import OpenDesk
 from tests.support.widgets.samples import BEGIN, TOPIC_ID, lag, moving
 
 ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
@@ -29,9 +27,9 @@ def linked_views(selection: Selection) -> list[WindowStrip | PartitionGrid | Lag
 
 
 @pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
-def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path: Path) -> None:
+def test_a_cell_changes_strip_and_table(kernel: bool, open_desk: OpenDesk) -> None:
     selection = Selection()
-    desk = Desk(browser, tmp_path, *linked_views(selection))
+    desk = open_desk(*linked_views(selection))
     if not kernel:
         desk.silence()
     shown = desk.data("counts", STRIP)
@@ -51,13 +49,12 @@ def test_a_cell_changes_strip_and_table(kernel: bool, browser: Browser, tmp_path
     desk.page.get_by_label("Only what is picked elsewhere").uncheck()
     assert desk.data("rows", TABLE) == 400
     assert "400 rows, 1 picked." in desk.root(TABLE).inner_text()
-    desk.assert_quiet()
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(True, marks=pytest.mark.exhaustive), False])
-def test_a_moment_goes_both_ways(kernel: bool, browser: Browser, tmp_path: Path) -> None:
+def test_a_moment_goes_both_ways(kernel: bool, open_desk: OpenDesk) -> None:
     selection = Selection()
-    desk = Desk(browser, tmp_path, *linked_views(selection))
+    desk = open_desk(*linked_views(selection))
     desk.page.locator(".sl-chart[data-drawn]").wait_for()
     if not kernel:
         desk.silence()
@@ -69,12 +66,11 @@ def test_a_moment_goes_both_ways(kernel: bool, browser: Browser, tmp_path: Path)
     desk.page.focus(".sl-stage")
     desk.press("Home", *["ArrowRight"] * 5, "Enter")
     assert desk.data("moment", STRIP) == 5
-    desk.assert_quiet()
 
 
-def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) -> None:
+def test_python_picks_and_every_view_shows_it(open_desk: OpenDesk) -> None:
     selection = Selection()
-    desk = Desk(browser, tmp_path, *linked_views(selection))
+    desk = open_desk(*linked_views(selection))
     selection.keys, selection.offsets = (OTHER,), (2_000_050, 2_000_060)
     selection.moment = BEGIN
     desk.settle()
@@ -87,15 +83,13 @@ def test_python_picks_and_every_view_shows_it(browser: Browser, tmp_path: Path) 
     selection.clear()
     desk.settle()
     assert (desk.data("picked", GRID), desk.data("rows", TABLE)) == ([], 400)
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
-def test_views_of_other_selections_stay_as_they_are(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # joining and leaving: `tests/widgets/test_selection.py`
+def test_views_of_other_selections_stay_as_they_are(open_desk: OpenDesk) -> None:
     grid, table = PartitionGrid.of(lag()), LagTable.of(lag())
-    desk = Desk(browser, tmp_path, grid, table)
+    desk = open_desk(grid, table)
     desk.page.focus(".sl-grid canvas[role=slider]")
     desk.press("ArrowRight", "Enter")
     assert desk.data("picked", 0)
     assert (desk.data("rows", 1), table.selection.keys) == (400, ())
-    desk.assert_quiet()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,10 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, WindowStrip
-from tests.support.browser.desk import ROOT, Desk, axe_violations
+from tests.support.browser.desk import ROOT, Desk, OpenDesk, axe_violations
 from tests.support.widgets.samples import HOSTILE, lag, window, windows
 
-NAMES = ["strip", "grid", "table", "chart"]
 DARK = "background: #111; color: #eee"
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
@@ -30,9 +29,9 @@ def everything(name: str = "payments") -> list[Any]:
     ]
 
 
-def ready(browser: Browser, folder: Path, name: str = "payments", **settings: Any) -> Desk:
+def ready(open_desk: OpenDesk, name: str = "payments", **settings: Any) -> Desk:
     """One view of each kind in a page, drawn."""
-    desk = Desk(browser, folder, *everything(name), **settings)
+    desk = open_desk(*everything(name), **settings)
     desk.page.locator(".sl-chart[data-drawn]").wait_for()
     desk.settle()
     return desk
@@ -41,7 +40,7 @@ def ready(browser: Browser, folder: Path, name: str = "payments", **settings: An
 @pytest.fixture(scope="module")
 def light(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A light page for all that begins there; each test leaves it light."""
-    desk = ready(browser, tmp_path_factory.mktemp("light"))
+    desk = ready(partial(Desk, browser, tmp_path_factory.mktemp("light")))
     yield desk
     desk.page.close()
 
@@ -84,7 +83,7 @@ def test_axe_finds_nothing_and_text_has_contrast(light: Desk) -> None:
     light.assert_quiet()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # a change to dark in each run: `test_now.py`
 def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
     page, before = light.page, light.page.evaluate(SWATCHES)
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
@@ -133,20 +132,20 @@ def test_hidden_for_a_moment_it_is_painted_again(light: Desk) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: Path) -> None:
+def test_the_system_decides_where_the_page_lets_it(open_desk: OpenDesk) -> None:
     paper = "} :root { color-scheme: light dark"
-    desk = ready(browser, tmp_path, paper=paper, color_scheme="dark")
+    desk = ready(open_desk, paper=paper, color_scheme="dark")
     assert themes(desk.page) == ["dark"] * 4
     desk.page.emulate_media(color_scheme="light")
     desk.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
     # A page that is light whatever the system is stays so, and so do its views.
-    fixed = Desk(browser, tmp_path, *everything(), color_scheme="dark")
+    fixed = open_desk(*everything(), color_scheme="dark")
     assert set(themes(fixed.page)) == {"light"}
 
 
 @pytest.mark.exhaustive
-def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: Path) -> None:
-    desk = ready(browser, tmp_path, paper=DARK)
+def test_on_paper_it_is_light_and_without_controls(open_desk: OpenDesk) -> None:
+    desk = ready(open_desk, paper=DARK)
     assert themes(desk.page) == ["dark"] * 4
     desk.page.emulate_media(media="print")
     desk.page.wait_for_function(
@@ -154,7 +153,6 @@ def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: P
     )
     assert desk.page.locator(".sl button:visible").count() == 0
     assert len(desk.page.pdf()) > 10_000
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
@@ -176,10 +174,8 @@ def test_forced_colours_leave_patterns(light: Desk) -> None:
     light.assert_quiet()
 
 
-def test_names_are_text_everywhere_and_magnified_twice_nothing_is_lost(
-    browser: Browser, tmp_path: Path
-) -> None:
-    desk = ready(browser, tmp_path, HOSTILE, device_scale_factor=2)
+def test_names_are_text_everywhere_and_magnified_twice_nothing_is_lost(open_desk: OpenDesk) -> None:
+    desk = ready(open_desk, HOSTILE, device_scale_factor=2)
     for picture in (".sl-strip canvas[role=slider]", ".sl-grid canvas[role=slider]"):
         assert desk.page.eval_on_selector(
             picture, "one => Math.abs(one.width - 2 * one.clientWidth) <= 2"
@@ -200,4 +196,3 @@ def test_names_are_text_everywhere_and_magnified_twice_nothing_is_lost(
     assert desk.page.locator(".sl-grid tbody td").first.inner_text() == HOSTILE
     assert desk.page.locator(".sl img:not(.sl-drawing)").count() == 0
     assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    desk.assert_quiet()

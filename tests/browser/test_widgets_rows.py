@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from playwright.sync_api import Browser, expect
 import sharelag
 from sharelag_widgets import LagTable, PartitionGrid
 from tests.support.browser.chromium import open_page
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.widgets.samples import TOPIC_ID, lag
 
 CELLS = ".sl-grid canvas[role=slider]"
@@ -33,11 +32,9 @@ def body(desk: Desk) -> list[list[str]]:
     return [[cell.replace(",", "") for cell in row] for row in rows]
 
 
-def test_every_share_partition_is_a_cell_of_the_right_step(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_every_share_partition_is_a_cell_of_the_right_step(open_desk: OpenDesk) -> None:
     rows = lag(2000)
-    desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
+    desk = open_desk(PartitionGrid.of(rows))
     known = rows.column("lag").drop_null().to_numpy()
     assert desk.data("cells") == 2000
     items = desk.page.eval_on_selector_all(
@@ -49,13 +46,12 @@ def test_every_share_partition_is_a_cell_of_the_right_step(
     assert counts["0"] == int((known == 0).sum())
     assert sum(counts.values()) == 2000
     assert desk.data("steps") == {step: count for step, count in counts.items() if count}
-    desk.assert_quiet()
 
 
-def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:
+def test_filters_and_order(open_desk: OpenDesk) -> None:
     rows = lag()
     grid = PartitionGrid.of(rows)
-    desk = Desk(browser, tmp_path, grid)
+    desk = open_desk(grid)
     desk.page.get_by_label("Filter").fill("GROUP-2")
     assert desk.data("cells") == pc.sum(pc.equal(rows.column("group_id"), "group-2")).as_py() == 80
     assert grid.filter == "GROUP-2"
@@ -78,12 +74,11 @@ def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:
     expect(desk.page.get_by_label("At least")).to_be_hidden()
     verdicts = pc.value_counts(rows.column("verdict")).to_pylist()
     assert sorted(desk.data("steps").values()) == sorted(row["counts"] for row in verdicts)
-    desk.assert_quiet()
 
 
-def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:
+def test_cells_are_picked_by_keys(open_desk: OpenDesk) -> None:
     grid = PartitionGrid.of(lag(), band=None)
-    desk = Desk(browser, tmp_path, grid)
+    desk = open_desk(grid)
     desk.page.focus(CELLS)
     desk.press("ArrowRight", "ArrowRight", "Enter")
     first = picked(grid)
@@ -103,32 +98,11 @@ def test_cells_are_picked_by_keys(browser: Browser, tmp_path: Path) -> None:
     end = desk.data("active")
     desk.press("Home", "ArrowLeft")
     assert desk.data("active") != end
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive  # `grid_math.test.js`
-def test_cells_are_picked_with_a_rectangle(browser: Browser, tmp_path: Path) -> None:
-    grid = PartitionGrid.of(lag(), band=None)
-    desk = Desk(browser, tmp_path, grid)
-    box, pitch = desk.page.locator(CELLS).bounding_box(), desk.data("pitch")
-    assert box
-    desk.page.mouse.move(box["x"] + 0.5 * pitch, box["y"] + 0.5 * pitch)
-    desk.page.mouse.down()
-    desk.page.mouse.move(box["x"] + 3.5 * pitch, box["y"] + 1.5 * pitch, steps=5)
-    desk.page.mouse.up()
-    desk.settle()
-    assert len(picked(grid)) == 8
-    assert len(grid.picked_rows) == 8
-    desk.page.keyboard.down("Control")
-    desk.page.mouse.click(box["x"] + 0.5 * pitch, box["y"] + 0.5 * pitch)
-    desk.page.keyboard.up("Control")
-    desk.settle()
-    assert len(picked(grid)) == 7
-
-
-def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:
+def test_the_grid_as_a_table(open_desk: OpenDesk) -> None:
     rows = lag(30, 2)
-    desk = Desk(browser, tmp_path, PartitionGrid.of(rows))
+    desk = open_desk(PartitionGrid.of(rows))
     desk.page.get_by_label("Order").select_option("most")
     desk.page.get_by_role("button", name="Show as table").click()
     desk.settle()
@@ -144,30 +118,10 @@ def test_the_grid_as_a_table(browser: Browser, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.exhaustive  # `rows.test.js`
-def test_a_long_table_has_few_rows_in_the_page(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(
-        browser, tmp_path, LagTable.of(lag(10_000, 50), columns=["group_id", "partition", "lag"])
-    )
-    assert desk.data("rows") == 10_000
-    assert desk.data("made") < 40
-    desk.page.focus(".sl-table table")
-    desk.press("End")
-    assert desk.data("active") == 9999
-    last = desk.page.locator(".sl-table tr[data-place]").last
-    assert last.get_attribute("aria-rowindex") == "10001"
-    assert last.is_visible()
-    active = desk.page.get_attribute(".sl-table table", "aria-activedescendant")
-    assert desk.page.locator(f"#{active}").count() == 1
-    desk.press("Home", "PageDown", "ArrowUp")
-    assert 0 < desk.data("active") < 20
-    desk.assert_quiet()
-
-
-def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> None:
+def test_rows_are_picked_and_copied_as_csv(browser: Browser, open_desk: OpenDesk) -> None:
     rows = lag(20, 2)
     table = LagTable.of(rows, columns=["group_id", "topic", "partition", "lag", "as_of"])
-    desk = Desk(browser, tmp_path, table)
+    desk = open_desk(table)
     desk.page.evaluate(
         "() => { navigator.clipboard.writeText = async text => { window.copied = text; }; }"
     )
@@ -197,26 +151,13 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, tmp_path: Path) -> 
     desk.settle()
     assert len(picked(table)) == 1
     assert table.selection.keys[0][1] == TOPIC_ID
-    desk.assert_quiet()
-
-
-@pytest.mark.exhaustive
-def test_they_fit_any_width(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, PartitionGrid.of(lag()), LagTable.of(lag()))
-    for width in (1600, 320):
-        desk.page.set_viewport_size({"width": width, "height": 800})
-        desk.settle()
-        assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-        assert desk.data("cells", 0) == 400
 
 
 @pytest.mark.exhaustive  # `rows.test.js`
-def test_headings_take_more_lines_before_a_column_is_out_of_sight(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_headings_take_more_lines_before_a_column_is_out_of_sight(open_desk: OpenDesk) -> None:
     rows = sharelag.open("demo", engine="local").lag()
     columns = [name for name in rows.columns.values() if name != "leader_epoch"]
-    desk = Desk(browser, tmp_path, LagTable.of(rows.table, columns=columns))
+    desk = open_desk(LagTable.of(rows.table, columns=columns))
     scroll = desk.page.locator(".sl-table .sl-scroll")
     cut = """table => [...table.querySelectorAll('td, th button')].filter(
         one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
@@ -236,14 +177,13 @@ def test_headings_take_more_lines_before_a_column_is_out_of_sight(
     assert tall[900] > tall[1600] + 5
     # Times stand at the left, and so do their headings.
     times = LagTable.of(rows.table.select(["group_id", "as_of", "lag"]))
-    desk = Desk(browser, tmp_path, times)
+    desk = open_desk(times)
     aligned = "one => getComputedStyle(one).textAlign"
     place = times.names.index("as_of")
     for one in ("th button", "td"):
         cells = desk.page.locator(f".sl-table tr:has({one}) {one}")
         assert cells.nth(place).evaluate(aligned) == "left"
         assert cells.nth(times.names.index("lag")).evaluate(aligned) == "right"
-    desk.assert_quiet()
 
 
 @pytest.mark.parametrize("width", [1000, 1600])
@@ -263,26 +203,23 @@ def test_a_result_wraps_its_sentences_and_nothing_else(width: int, browser: Brow
     assert any(height > line for _, height in sentences) == (width == 1000)
 
 
-def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:
+def test_empty_tables_are_words(open_desk: OpenDesk) -> None:
     none = lag().slice(0, 0)
     grid = PartitionGrid.of(none, measures=["lag"])
-    desk = Desk(browser, tmp_path, grid, LagTable.of(none))
+    desk = open_desk(grid, LagTable.of(none))
     assert "There is no share partition to show" in desk.root(0).inner_text()
     assert "There are no rows to show." in desk.root(1).inner_text()
     grid.rows = lag()
     desk.settle()
     desk.page.wait_for_function("document.querySelector('.sl-grid').dataset.cells === '400'")
-    desk.assert_quiet()
 
 
-def test_folded_rows_come_when_they_are_asked_for_searched_or_picked(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_folded_rows_come_when_they_are_asked_for_searched_or_picked(open_desk: OpenDesk) -> None:
     rows = pa.table({"name": ["a", "b", "c", "d"], "level": ["critical", "ok", "note", "ok"]})
     table = LagTable.of(rows, keys=["name"])
     table.folded = {"column": "level", "value": "ok", "words": "healthy"}
     table.narrows = False
-    desk = Desk(browser, tmp_path, table)
+    desk = open_desk(table)
 
     def names() -> list[str]:
         desk.settle()
@@ -302,4 +239,3 @@ def test_folded_rows_come_when_they_are_asked_for_searched_or_picked(
     table.rows = rows.filter(pc.equal(rows.column("level"), "ok"))
     assert names() == ["b", "d"]
     expect(more).to_be_hidden()
-    desk.assert_quiet()

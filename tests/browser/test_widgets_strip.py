@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import Desk
-from tests.support.browser.strip_page import PICTURE, counted, legend, table
+from tests.support.browser.desk import OpenDesk
+from tests.support.browser.strip_page import PICTURE, counted, go_to, legend
 from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
 
 
-def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
+def test_every_moment_shows_what_was(open_desk: OpenDesk) -> None:
     rows = moving(40, 1)
     strip = WindowStrip.of(rows)
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     for moment in (39, 0, 17, 5, 33):
         strip.moment = moment
         desk.settle()
@@ -31,32 +30,11 @@ def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
             in result
         )
         assert result.startswith(f"{row['record_timestamp']:%Y-%m-%d %H:%M:%S}.000 UTC")
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive  # its numbers: `strip_math.test.js`
-def test_the_table_has_the_same_numbers_as_the_picture(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(windows(window())))
-    desk.page.get_by_role("button", name="Show as table").click()
-    desk.settle()
-    assert table(desk) == [
-        ["100", "102", "3", "Finished", "-"],
-        ["103", "104", "2", "Available", "3"],
-        ["105", "106", "2", "No state persisted", "-"],
-        ["107", "112", "6", "Acknowledged", "1"],
-        ["113", "113", "1", "Archived", "5"],
-        ["114", "117", "4", "No state persisted", "-"],
-        ["118", "119", "2", "Available", "1"],
-        ["120", "1119", "1000", "Unread", "-"],
-    ]
-    desk.assert_quiet()
-
-
-def test_the_keyboard_reaches_everything_and_is_let_go_again(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_keyboard_reaches_everything_and_is_let_go_again(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(40, 1))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     first = strip.rows.column("start_offset")[39].as_py()
     desk.page.focus(PICTURE)
     outline = desk.page.eval_on_selector(
@@ -87,17 +65,20 @@ def test_the_keyboard_reaches_everything_and_is_let_go_again(
         )
     assert "Moment" in seen
     assert "BODY" in seen  # no trap
-    desk.assert_quiet()
 
 
-def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(moving(3, 1)))
-    desk.page.evaluate(
-        "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
-    )
+def test_keys_that_are_not_ours_go_on(open_desk: OpenDesk) -> None:
+    strip = WindowStrip.of(moving(3, 1))
+    desk = open_desk(strip)
+    desk.page.evaluate("""window.seen = [];
+        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
     desk.page.focus(PICTURE)
     desk.press("ArrowRight", "[", "q", "Escape", "F2")
-    assert desk.page.evaluate("seen") == ["q", "F2"]
+    # The browser's own stay the browser's.
+    desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
+    seen = [key for key in desk.page.evaluate("seen") if key != "Control"]
+    assert seen == ["q", "F2", "p", "g", "+", "0"]
+    assert strip.fit == "window"
     unprotected = desk.page.eval_on_selector_all(
         ".sl button, .sl input, .sl select, .sl [tabindex]",
         "found => found.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => one.outerHTML)",
@@ -105,9 +86,9 @@ def test_keys_that_are_not_ours_go_on(browser: Browser, tmp_path: Path) -> None:
     assert unprotected == []
 
 
-def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: Path) -> None:
+def test_picks_by_key_and_mouse_come_back_to_python(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window(end_offset=120)))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.focus(PICTURE)
     desk.press("ArrowRight", *["ArrowRight"] * 8, "Enter")
     assert strip.cursor == 108
@@ -136,14 +117,11 @@ def test_picks_by_key_and_mouse_come_back_to_python(browser: Browser, tmp_path: 
     desk.settle()
     assert strip.selection.offsets == (103, 109)
     assert "offsets=(103, 109)" in strip.to_code()
-    desk.assert_quiet()
 
 
-def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(40, 1))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.focus(".sl-strip input[type=range]")
     desk.press("ArrowLeft")
     assert strip.moment == 38
@@ -161,11 +139,10 @@ def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(
     desk.press("ArrowLeft")
     desk.page.locator(".sl-kernel").wait_for(state="hidden")
     assert strip.moment == 27
-    desk.assert_quiet()
 
 
-def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(moving(40, 1)))
+def test_a_scrub_is_announced_once(open_desk: OpenDesk) -> None:
+    desk = open_desk(WindowStrip.of(moving(40, 1)))
     result = desk.page.locator(".sl-strip [aria-live]")
     desk.page.wait_for_function(
         "document.querySelector('.sl-strip [aria-live]').dataset.told === '1'"
@@ -178,20 +155,18 @@ def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     assert "03:02:48.000 UTC: Available" in result.inner_text()
 
 
-@pytest.mark.exhaustive
-def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # playing: `test_strip_read_again.py`
+def test_playing_goes_to_the_end_and_stops(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(5, 1))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.get_by_role("button", name="Play").click()
     desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.moment === '4'")
     desk.page.get_by_role("button", name="Play").wait_for()
     assert strip.moment == 4
 
 
-def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(
-    browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
+def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(open_desk: OpenDesk) -> None:
+    desk = open_desk(WindowStrip.of(moving(10, 1)))
     listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
         .reduce((sum, set) => sum + set.size, 0)"""
     alone = desk.page.evaluate(listeners)
@@ -210,41 +185,33 @@ def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(
             again + " await window.show(window.sent[0], el); window.stops.at(-1)(); el.remove(); }"
         )
     assert desk.page.evaluate(listeners) == alone
-    desk.assert_quiet()
 
 
-def test_a_view_that_was_hidden_paints_when_it_is_seen(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 1)))
-    desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
-        window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
-    desk.settle()
-    desk.page.evaluate("window.kept.style.display = ''")
-    desk.page.wait_for_function(f"document.querySelector('{PICTURE}').width > 500")
-    assert counted(desk)
-    desk.assert_quiet()
-
-
-def test_empty_and_unknown_are_words(browser: Browser, tmp_path: Path) -> None:
+def test_empty_and_unknown_are_words(open_desk: OpenDesk) -> None:
     unset: dict[str, Any] = {
         "start_offset": None,
         "effective_start_offset": None,
         "window_end_offset": 0,
         "runs": [],
     }
-    desk = Desk(
-        browser, tmp_path, WindowStrip.of(windows()), WindowStrip.of(windows(window(**unset)))
+    empty = open_desk(WindowStrip.of(windows()))
+    assert "the table has no rows" in empty.root().inner_text()
+    assert empty.root().locator("canvas:visible").count() == 0
+    unknown = WindowStrip.of(windows(window(**unset)))
+    desk = open_desk(unknown)
+    said = "The start offset is not known yet: the group has not fetched"
+    assert said in desk.root().inner_text()
+    expect(go_to(desk, "5")).to_have_text(
+        "The start offset is not known yet, so there is no offset to go to."
     )
-    assert "the table has no rows" in desk.root(0).inner_text()
-    assert desk.root(0).locator("canvas:visible").count() == 0
-    assert (
-        "The start offset is not known yet: the group has not fetched" in desk.root(1).inner_text()
-    )
-    desk.assert_quiet()
+    assert unknown.cursor is None
+    desk.page.emulate_media(media="print")
+    expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
 
 
-def test_what_is_picked_is_said_with_and_without_a_cursor(browser: Browser, tmp_path: Path) -> None:
+def test_what_is_picked_is_said_with_and_without_a_cursor(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window()))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     spot = desk.page.locator(".sl-spot")
     expect(spot).to_have_text("No offset chosen: use the arrow keys, or point at one.")
     for offsets, words in (((104, 104), "You picked 104."), ((104, 109), "You picked 104 to 109.")):
@@ -257,12 +224,11 @@ def test_what_is_picked_is_said_with_and_without_a_cursor(browser: Browser, tmp_
     expect(spot).to_have_text(
         "Offset 113: Archived, delivery count 5; run 113 to 113 \u2014 picked 104"
     )
-    desk.assert_quiet()
 
 
-def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path: Path) -> None:
+def test_after_a_failure_the_next_good_data_is_shown(open_desk: OpenDesk) -> None:
     strip, other = WindowStrip.of(moving(3, 1)), WindowStrip.of(windows(window()))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     strip.data = b"not ours, whatever it is"
     desk.settle()
     words = "of another version of sharelag: restart the kernel and run the cell again"
@@ -276,15 +242,12 @@ def test_after_a_failure_the_next_good_data_is_shown(browser: Browser, tmp_path:
     expect(desk.page.get_by_role("alert")).to_have_count(0)
     expect(desk.page.locator(PICTURE)).to_be_visible()
     assert (counted(desk), desk.root().get_attribute("data-failed")) == (other.counts(), None)
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
-def test_after_a_message_that_cannot_be_painted_the_next_is(
-    browser: Browser, tmp_path: Path
-) -> None:
+@pytest.mark.exhaustive  # in each run: `test_after_a_failure_the_next_good_data_is_shown`
+def test_after_a_message_that_cannot_be_painted_the_next_is(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(3, 1))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     broken = (
         "value => { const model = Object.values(window.models)[0]; model.set('offsets', value); }"
     )
@@ -305,24 +268,29 @@ def test_after_a_message_that_cannot_be_painted_the_next_is(
     expect(alert).to_have_count(0)
     assert counted(desk) == strip.counts()
     assert 300 < desk.page.eval_on_selector(PICTURE, "picture => picture.clientWidth") < 800
-    desk.assert_quiet()
 
 
-def test_a_history_is_numbers(browser: Browser, tmp_path: Path) -> None:
+def test_a_history_is_numbers(open_desk: OpenDesk) -> None:
     rows = (
         moving(2, 1)
         .drop_columns(["runs"])
         .to_pandas()
         .assign(window_available=5, window_complete=9)
     )
-    desk = Desk(browser, tmp_path, WindowStrip.of(rows))
+    desk = open_desk(WindowStrip.of(rows))
     assert "In the window: available 5, complete 9" in desk.page.inner_text(".sl-told")
     assert "window" in counted(desk)
     assert json.dumps(desk.data("counts"))
 
 
-def test_it_fits_any_width(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(moving(10, 2)))
+def test_it_paints_when_it_is_seen_and_fits_any_width(open_desk: OpenDesk) -> None:
+    desk = open_desk(WindowStrip.of(moving(10, 2)))
+    desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
+        window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
+    desk.settle()
+    desk.page.evaluate("window.kept.style.display = ''")
+    desk.page.wait_for_function(f"document.querySelector('{PICTURE}').width > 500")
+    assert counted(desk)
     for width in (1600, 700, 320):
         desk.page.set_viewport_size({"width": width, "height": 800})
         desk.settle()

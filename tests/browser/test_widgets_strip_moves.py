@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import OpenDesk
 from tests.support.browser.strip_page import PICTURE
 from tests.support.cases import few_of
 from tests.support.widgets.samples import moving, window, windows
 
 
 @pytest.mark.parametrize("button", few_of(["left", "middle"], ["left"]))
-def test_zoomed_in_the_mouse_moves_the_picture_along(
-    button: str, browser: Browser, tmp_path: Path
-) -> None:
+def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     box = desk.page.locator(PICTURE).bounding_box()
     assert box
 
@@ -56,14 +53,11 @@ def test_zoomed_in_the_mouse_moves_the_picture_along(
         picked = (100 + int(400 * each), 100 + int(500 * each))
         assert strip.selection.offsets == picked
         assert strip.span == pytest.approx([100, 2_600])
-    desk.assert_quiet()
 
 
-def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window()))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     box = desk.page.locator(PICTURE).bounding_box()
     assert box
     assert desk.data("tail") == 1000
@@ -78,13 +72,12 @@ def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(
     assert (strip.fit, desk.data("tail")) == ("fixed", 0)
     low, high = strip.span
     assert low + (at - 300) / box["width"] * (high - low) == pytest.approx(110)
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:
+def test_playing_has_a_speed(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(200, 1))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     page, model = desk.page, "Object.values(window.models)[0]"
     speeds = page.get_by_role("group", name="Speed of playing").get_by_role("button")
     assert speeds.all_inner_texts() == [f"{times}\u00d7" for times in (1, 2, 5, 10)]
@@ -115,15 +108,3 @@ def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:
     desk.settle()
     assert strip.speed == 2
     expect(speeds.nth(1)).to_have_attribute("aria-pressed", "true")
-    desk.assert_quiet()
-
-
-def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Path) -> None:
-    strip = WindowStrip.of(moving(3, 1))
-    desk = Desk(browser, tmp_path, strip)
-    desk.page.evaluate("""window.seen = [];
-        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
-    desk.page.focus(PICTURE)
-    desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
-    assert [key for key in desk.page.evaluate("seen") if key != "Control"] == ["p", "g", "+", "0"]
-    assert strip.fit == "window"

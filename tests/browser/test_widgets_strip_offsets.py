@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import Desk, axe_violations
+from tests.support.browser.desk import OpenDesk, axe_violations
 from tests.support.browser.strip_page import NOWHERE, PICTURE, go_to, looked_at
 from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
 
 
-def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) -> None:
+def test_an_offset_that_is_typed_is_gone_to(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(40, 2))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     end = strip.rows.column("end_offset")[39].as_py()
     desk.page.evaluate(
         "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
@@ -50,31 +47,12 @@ def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) ->
     expect(why).to_have_text("")
     expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_value("")
     assert not {"g", "+", "Enter", "Escape"} & set(desk.page.evaluate("seen"))
-    desk.assert_quiet()
 
 
-def test_without_a_known_offset_there_is_nowhere_to_go(browser: Browser, tmp_path: Path) -> None:
-    unset: dict[str, Any] = {
-        "start_offset": None,
-        "effective_start_offset": None,
-        "window_end_offset": 0,
-        "runs": [],
-    }
-    strip = WindowStrip.of(windows(window(**unset)))
-    desk = Desk(browser, tmp_path, strip)
-    expect(go_to(desk, "5")).to_have_text(
-        "The start offset is not known yet, so there is no offset to go to."
-    )
-    assert strip.cursor is None
-    desk.page.emulate_media(media="print")
-    expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
-    desk.assert_quiet()
-
-
-@pytest.mark.exhaustive
-def test_the_key_that_led_to_the_field_leads_back(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # the key: `test_an_offset_that_is_typed_is_gone_to`
+def test_the_key_that_led_to_the_field_leads_back(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window()))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     focused = "() => document.activeElement.getAttribute('role') ?? document.activeElement.type"
     desk.page.focus(PICTURE)
     seen = []
@@ -89,12 +67,11 @@ def test_the_key_that_led_to_the_field_leads_back(browser: Browser, tmp_path: Pa
     assert desk.page.evaluate(focused) == "slider"
     go_to(desk, "113")  # come to by itself
     assert (desk.page.evaluate(focused), strip.cursor) == ("text", 113)
-    desk.assert_quiet()
 
 
-def test_of_another_share_partition_nothing_is_kept(browser: Browser, tmp_path: Path) -> None:
+def test_of_another_share_partition_nothing_is_kept(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(5, 2))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     keys = [("payments", TOPIC_ID, partition) for partition in (0, 1)]
     desk.page.focus(PICTURE)
     desk.press("Home", "ArrowRight")
@@ -118,15 +95,14 @@ def test_of_another_share_partition_nothing_is_kept(browser: Browser, tmp_path: 
     strip.selection.keys = (keys[0],)
     desk.settle()
     assert looked_at(desk) == (NOWHERE, "", "", True)
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # with a kernel: the test before
 def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
-    browser: Browser, tmp_path: Path
+    open_desk: OpenDesk,
 ) -> None:
     strip = WindowStrip.of(moving(5, 2))
-    desk = Desk(browser, tmp_path, strip, WindowStrip.of(moving(5, 2), selection=strip.selection))
+    desk = open_desk(strip, WindowStrip.of(moving(5, 2), selection=strip.selection))
     desk.silence()
     desk.root(0).locator("canvas[role=slider]").focus()
     desk.press("Home", "ArrowRight", "g")
@@ -140,13 +116,12 @@ def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
         1,
     ]
     assert looked_at(desk) == looked_at(desk, 1) == (NOWHERE, "", "", True)
-    desk.assert_quiet()
 
 
-@pytest.mark.exhaustive
-def test_at_another_moment_only_the_complaint_goes(browser: Browser, tmp_path: Path) -> None:
+@pytest.mark.exhaustive  # its words: `strip_math.test.js`
+def test_at_another_moment_only_the_complaint_goes(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(40, 1))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     last = strip.rows.column("end_offset")[39].as_py() - 1
     go_to(desk, str(last), "7")
     strip.moment = 0  # its log ended before
@@ -156,16 +131,13 @@ def test_at_another_moment_only_the_complaint_goes(browser: Browser, tmp_path: P
     expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_attribute(
         "aria-invalid", "false"
     )
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_what_is_typed_stays_while_another_order_is_on_its_way(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_what_is_typed_stays_while_another_order_is_on_its_way(open_desk: OpenDesk) -> None:
     both = moving(80, 2)
     strip = WindowStrip.of(both.slice(80))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     desk.page.focus(PICTURE)
     desk.press("Home", "ArrowRight")
     cursor = strip.cursor
@@ -193,13 +165,12 @@ def test_what_is_typed_stays_while_another_order_is_on_its_way(
         "2000",
         cursor,
     )
-    desk.assert_quiet()
 
 
 @pytest.mark.exhaustive
-def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: Path) -> None:
+def test_a_pick_that_the_system_takes_away_was_none(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window()))
-    desk = Desk(browser, tmp_path, strip)
+    desk = open_desk(strip)
     strip.selection.offsets = (104, 104)
     desk.settle()
     box = desk.page.locator(PICTURE).bounding_box()
@@ -232,4 +203,3 @@ def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: 
     desk.page.mouse.up()
     desk.settle()
     assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 102 to 104")
-    desk.assert_quiet()

@@ -36,9 +36,8 @@ from sharelag.replay.moment import Choice
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support import readings
 from tests.support.cases import Cases
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
 from tests.support.descriptions import describe
-from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -333,7 +332,7 @@ def test_it_is_neither_overwritten_nor_mixed(
         assert (done.returncode, said in done.stderr) == (code, True)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # in part: `test_lag_of_the_archive_is_that_of_the_cluster`
 def test_state_and_members_as_they_are_and_lag_of_the_past(
     broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:

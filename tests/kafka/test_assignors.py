@@ -56,7 +56,7 @@ def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
     assert sum(life.failed for life in seen) > len(seen) / 100
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # newer versions: `test_simple_answers_what_kafka_answers`
 def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any) -> None:
     seen = [
         live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(60, 3000))

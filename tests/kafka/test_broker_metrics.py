@@ -11,8 +11,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 import sharelag as package
-from tests.support.command import sharelag
-from tests.support.kafka.ask import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import (
@@ -129,7 +128,7 @@ def test_each_broker_counts_what_the_consumer_did_where_it_leads(
     }
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # what each broker counts: the test before
 def test_what_is_held_is_told_from_what_was_never_delivered(
     cluster: KafkaCluster, readings: Readings
 ) -> None:

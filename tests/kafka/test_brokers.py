@@ -18,8 +18,8 @@ import sharelag
 from sharelag.model import SharePartition
 from sharelag.wire import state_partition
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.command import ask
 from tests.support.command import sharelag as command_line
-from tests.support.kafka.ask import ask
 from tests.support.kafka.cluster import RACKS, KafkaCluster
 from tests.support.kafka.workload import (
     Delivery,

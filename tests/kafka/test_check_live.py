@@ -138,7 +138,7 @@ def secrets_given(broker: KafkaBroker, folder: Path) -> list[str]:
     return ["--command-config", config, *more]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # what commands print: `test_secured.py`
 def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> None:
     given = secrets_given(secured, tmp_path)
     rules = rule_file(tmp_path, "version: 1\nrules: [{name: r, measure: lag, warn: 100}]")

@@ -10,7 +10,7 @@ import pytest
 from sharelag.cli.doctor import checks
 from sharelag.inputs.kafka.config import client_config
 from sharelag.model.defects import DEFECTS
-from tests.support.kafka.ask import ask
+from tests.support.command import ask
 from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker
 from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle, coordinator

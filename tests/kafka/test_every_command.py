@@ -21,8 +21,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 from sharelag.cli import cli
-from tests.support.command import sharelag
-from tests.support.kafka.ask import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.bystanders import Exporter
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.describe import (

@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 
 from sharelag.inputs.files import views
 from sharelag.tables.lines import plain_rows
-from tests.support.command import sharelag
-from tests.support.kafka.ask import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander
 from tests.support.kafka.followed import caught_up, compared, in_archive, in_topic

@@ -177,7 +177,7 @@ def health_of(broker: KafkaBroker) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # `test_needed_from_is_what_kafkas_coordinator_counts`
 def test_the_log_start_after_pruning_is_where_we_say_it_is_needed_from(pruned: KafkaBroker) -> None:
     def start() -> dict[int, int]:
         found = log_start_offsets(pruned.bootstrap_servers, [STATE_TOPIC])

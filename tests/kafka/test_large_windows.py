@@ -12,8 +12,7 @@ import pytest
 
 from sharelag.model import StateBatch
 from sharelag.replay import replay
-from tests.support.command import sharelag
-from tests.support.kafka.ask import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_members
 from tests.support.kafka.oracles import Oracle, hexed

@@ -18,7 +18,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
-from tests.support.kafka.ask import ask
+from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS

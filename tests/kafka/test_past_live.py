@@ -22,7 +22,7 @@ from sharelag.replay.moment import Choice
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.questions.timeline import lags_at
 from tests.support import readings
-from tests.support.kafka.ask import ask
+from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (

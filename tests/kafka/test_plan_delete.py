@@ -122,7 +122,7 @@ def test_a_deleted_group_begins_at_the_end(first: KafkaBroker, group: str) -> No
     assert all(one.offset >= starts[one.topic, one.partition] for one in seen)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the two before run the commands of plans, too
 @pytest.mark.parametrize("group", ["by_duration:PT1H"], indirect=True)
 def test_kafka_refuses_while_the_group_has_members(first: KafkaBroker, group: str) -> None:
     servers, topics = first.bootstrap_servers, topics_of(group)

@@ -21,8 +21,8 @@ from sharelag.inputs.kafka.described import described_offsets
 from sharelag.model import milliseconds
 from sharelag.model.versions import has_reached
 from tests.support.cases import Cases, few_of
+from tests.support.command import ask
 from tests.support.command import sharelag as command
-from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.since import SHARE_CONSUMERS, since

@@ -26,11 +26,11 @@ import sharelag
 from sharelag.errors import TopicMissingError
 from sharelag.metrics.dead_letters import EITHER, LIMIT, REJECTED
 from sharelag.model import DeliveryState
+from tests.support.command import ask
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED
 from tests.support.dead_letters import REJECTED as SAID_REJECTED
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
-from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import kafka_jars
@@ -188,7 +188,7 @@ def planned(story: Story, *options: str) -> list[Place]:
     return sorted(found)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # rejected alone: `dlq` of `test_every_command.py`
 def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Two fates lead to letters, and a record that fails once does not."""
     servers = cluster.bootstrap_servers

@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
 from sharelag.inputs.files import views
 from sharelag.inputs.files.archive import ArchiveInput
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.command import ask
 from tests.support.kafka.access import rule, set_rules, settings_file
-from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander, Exporter
 from tests.support.kafka.workload import wait_until

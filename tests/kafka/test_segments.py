@@ -20,8 +20,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import readings
-from tests.support.command import sharelag
-from tests.support.kafka.ask import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,

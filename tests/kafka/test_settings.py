@@ -273,7 +273,7 @@ def in_table(
     return {row["name"]: (row["value"], row["source"]) for row in rows}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # `settings` of `test_every_command.py`
 def test_a_groups_settings_are_values_with_where_they_come_from(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE)
     assert found == {
@@ -317,7 +317,7 @@ def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: Ka
     assert found["share.auto.offset.reset"] == ("by_duration:PT1H", "group")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # `settings` of `test_every_command.py`
 def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE, "broker")
     ours = catalogue(KAFKA_VERSION)
@@ -329,7 +329,7 @@ def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> Non
     assert found["share.coordinator.state.topic.num.partitions"] == ("4", "broker")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # `test_logs.py`, retention of each topic
 def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) -> None:
     table = settings(client_config(configured.bootstrap_servers), [], ["kept", "plain", "gone"])
     rows = {

@@ -20,14 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine import reading
 from sharelag.engine.local import QuickReading
 from sharelag.engine.spark import tasks
 from sharelag.engine.spark.reading import SparkReading
 from sharelag.errors import TopicMissingError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.metrics.lag import BRIEF
 from sharelag.replay.moment import Choice
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -147,7 +145,7 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     raw.unpersist()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # of files: `tests/spark/test_one_pass.py`
 @pytest.mark.usefixtures("internal_topics")
 def test_tasks_that_scan_whole_partitions_exchange_nothing(
     connector: SparkSession,
@@ -312,23 +310,6 @@ def test_lag_is_kafkas_and_no_record_is_kept(
     assert sum(lag_of or 0 for _, lag_of in told.values()) >= 11
     wanted = QuickReading(source_of(broker), choice=choice).table("windows")
     assert begun.table("windows").equals(wanted)
-
-
-@pytest.mark.parametrize("scanned", [True, False])
-def test_lag_alone_is_scanned_where_records_are_many(
-    broker: KafkaBroker,
-    group: str,
-    spark: SparkSession,
-    scanned: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reading, "SCAN_FROM_RECORDS", 0 if scanned else 1 << 40)
-    begun = SparkReading(source_of(broker), choice=Choice(frozenset({group})), spark=spark)
-    brief = begun.brief.table
-    assert (("table", "windows") in begun.once) is not scanned
-    assert brief.drop_columns("as_of").equals(
-        begun.table("lag").select(BRIEF.names).drop_columns("as_of")
-    )
 
 
 def test_all_tables_end_at_the_same_records(

@@ -153,14 +153,8 @@ def test_subscribe_pattern_is_of_the_whole_name(broker: KafkaBroker, topic: str)
     }
 
 
+# Offsets, and what wins over what: `tests/unit/inputs/test_spark_options.py`.
 _OPTIONS = [
-    ({"startingOffsets": "earliest", "endingOffsets": "latest"}, KEPT),
-    ({"startingOffsets": {"0": 90, "1": -2}}, {0: range(90, 100), 1: KEPT[1]}),
-    ({"endingOffsets": {"0": 5, "1": -1}}, {0: range(5), 1: KEPT[1]}),
-    (
-        {"startingOffsets": {"0": 20, "1": 20}, "endingOffsets": {"0": 21, "1": 20}},
-        {0: range(20, 21)},
-    ),
     (
         {"startingOffsetsByTimestamp": {"0": BEGUN + 89_001, "1": BEGUN + 1}},
         {0: range(90, 100), 1: KEPT[1]},
@@ -169,24 +163,7 @@ _OPTIONS = [
         {"endingOffsetsByTimestamp": {"0": BEGUN + 20_000, "1": BEGUN + 10**9}},
         {0: range(20), 1: KEPT[1]},
     ),
-    # Named twice, the time wins.
-    (
-        {
-            "startingOffsets": "earliest",
-            "startingOffsetsByTimestamp": {"0": BEGUN + 98_000, "1": BEGUN + 99_000},
-        },
-        {0: range(98, 100), 1: range(99, 100)},
-    ),
     ({"startingOffsets": {"0": 0, "1": 0}, "failOnDataLoss": "false"}, KEPT),
-    ({"endingOffsets": {"0": 1000, "1": 1000}, "failOnDataLoss": "false"}, KEPT),
-    (
-        {
-            "kafka.client.id": "me",
-            "kafka.fetch.max.wait.ms": "10",
-            "kafka.key.deserializer": "any.Java",
-        },
-        KEPT,
-    ),
 ]
 
 
@@ -219,34 +196,15 @@ def test_spark_passes_options_on(spark: SparkSession, broker: KafkaBroker, topic
     assert 6 <= frame.select(F.spark_partition_id()).distinct().count() <= 7
 
 
-@pytest.mark.parametrize(("at_least", "tasks"), [("1", 2), ("2", 2), ("6", 6)])
-def test_min_partitions(broker: KafkaBroker, topic: str, at_least: str, tasks: int) -> None:
-    found = _task_offsets(broker, subscribe=topic, minPartitions=at_least)
-    assert tasks <= len(found) <= tasks + 1
-    read = {p: [n for q, offsets in found if q == p for n in offsets] for p in KEPT}
-    assert read == _as_lists(KEPT)
-
-
 _REFUSED = [
-    ({}, "one of subscribe, subscribePattern and assign"),
-    ({"subscribe": "TOPIC", "assign": "{}"}, "one of subscribe, subscribePattern and assign"),
-    ({"subscribe": "TOPIC", "includeHeaders": "true"}, "includeHeaders"),
-    ({"subscribe": "TOPIC", "startingOfsets": "earliest"}, "startingofsets"),
-    ({"subscribe": "TOPIC", "startingOffsets": "latest"}, "startingOffsets cannot be latest"),
     ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":1}}'}, "lack partition 1"),
     ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":0,"1":0}}'}, "has offsets 10 to 100"),
-    (
-        {"subscribe": "TOPIC", "endingOffsets": '{"TOPIC":{"0":101,"1":100}}'},
-        "has offsets 0 to 100",
-    ),
     ({"subscribe": "TOPIC-gone"}, "the cluster has no topic"),
     ({"subscribePattern": "TOPIC-x.*"}, "no topic matches"),
-    ({"assign": '{"TOPIC":[7]}'}, "has no partition 7"),
     (
         {"subscribe": "TOPIC", "kafka.sasl.jaas.config": "hunter2"},
         "sasl.jaas.config cannot be parsed",
     ),
-    ({"subscribe": "TOPIC", "kafka.isolation.level": "read_committed"}, "read_uncommitted"),
     (
         {
             "subscribe": "TOPIC",
@@ -267,15 +225,6 @@ def test_what_cannot_be_read_says_so(
         _task_offsets(broker, **given)
     assert words in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
-
-
-def test_a_setting_that_no_client_knows_is_ignored_with_a_note(
-    broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    given = {"subscribe": topic, "kafka.no.such.setting": "hunter2"}
-    assert _task_offsets(broker, **given) == _task_offsets(broker, subscribe=topic)
-    assert "no.such.setting" in caplog.text
-    assert "hunter2" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -392,7 +341,7 @@ def test_a_stream_goes_on_where_it_was_in_pieces_of_the_requested_size(
     assert bytes(more[0]["value"]) == b"more 0"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # options: `tests/unit/inputs/test_spark_options.py`
 def test_a_stream_begins_with_what_comes(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ from sharelag.inputs.spark.data_source import register
 from sharelag.tables.lines import plain_rows
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.kafka.ask import ask
+from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker, parse_describe
 from tests.support.kafka.cluster import frozen
 from tests.support.kafka.workload import (
@@ -121,7 +121,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # of files: `tests/spark/test_stream.py`, restarted
 def test_a_query_of_our_source_goes_on_after_a_restart(
     broker: KafkaBroker, spark: SparkSession, group: str, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -83,8 +84,9 @@ def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -
     assert len(tried) == 3
     assert named[-2:] == ["make lab", "the notebooks"]
     # From the first moment on it says what it does, and otherwise only what it has read.
-    assert done.stderr.startswith("sharelag: reading the recorded cluster\n")
-    assert "sharelag: running the notebook of the report daily" in done.stderr
+    assert done.stderr.startswith("sharelag: running the notebook of the report daily\n")
+    assert done.stderr.endswith(", demo, on Spark\n")
+    assert json.loads(page.with_name("verdict.json").read_text())["engine"] == "spark"
     assert "WARNING" not in done.stderr
     for words in tried:
         assert command(*words).returncode == 0, words

@@ -211,7 +211,7 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
         sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # `test_tables_of_this_process_are_taken_like_those_of_spark`
 @pytest.mark.parametrize("kind", ["pandas", "arrow"])
 def test_functions_take_tables_of_this_process(
     kind: str, spark: SparkSession, wanted: pa.Table

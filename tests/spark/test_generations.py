@@ -52,7 +52,7 @@ def test_control_records_beside_a_state_topic(spark: SparkSession, tmp_path: Pat
     same(beside(folder, *todays), spark, generation=1)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # without Spark: `tests/unit/replay/test_generations.py`
 def test_files_with_an_older_generation_each(spark: SparkSession, tmp_path: Path) -> None:
     for generation in (2, 3):
         folder = tmp_path / f"g{generation}"

@@ -224,7 +224,7 @@ def test_one_reading_is_one_pass(
     kept.close()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # with one: `test_one_reading_is_one_pass`
 def test_without_a_cache_the_answers_are_the_same(
     raw: DataFrame,
     ends: DataFrame,

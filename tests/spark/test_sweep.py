@@ -95,7 +95,7 @@ def test_workers_use_compiled_kernels_for_many_records(spark: SparkSession, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["compiled"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # `test_what_is_done_is_not_done_again`
 def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path) -> None:
     """By a signal that nobody can catch: no run is lost, and none is made twice."""
     register("gated", gated)

@@ -28,10 +28,21 @@ def sharelag(
     return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
 
 
-def ask(*arguments: str, code: int = 0) -> list[dict[str, Any]]:
-    """Return the rows that a command prints as JSON; it has to end with this exit code."""
-    done = sharelag(*arguments, "-o", "json")
-    assert done.returncode == code, done.stderr
+def ask(command: str, *more: str, at: str = "", code: int = 0) -> list[dict[str, Any]]:
+    """Return the rows that a command prints as JSON: ``ask("lag --group billing", at=servers)``.
+
+    Parameters
+    ----------
+    command, more
+        Words separated by blanks, and further ones as they are.
+    at
+        Addresses of brokers, for ``--bootstrap-server``.
+    code
+        The exit code that it must have.
+    """
+    server = ("--bootstrap-server", at) if at else ()
+    done = sharelag(*command.split(), *more, *server, "-o", "json")
+    assert done.returncode == code, done.stdout + done.stderr
     return rows_of(done)
 
 

@@ -7,14 +7,20 @@ from random import Random
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Metric, Pods, TargetAge
-from sharelag.whatif.scenario import Fault, PartitionStart, Producer, Scenario, Topic
-from tests.support.simulation_scenarios import DURATION_MS, calm_scenario, random_scenario
+from sharelag.whatif.scenario import (
+    Costs,
+    Fault,
+    PartitionStart,
+    Producer,
+    Scenario,
+    Service,
+    Topic,
+)
+from tests.support.simulation_scenarios import DURATION_MS, random_scenario
 
 
 def drawn_scenario(random: Random) -> Scenario:
     """A scenario in which anything may happen to members, records, brokers and topics."""
-    if random.random() < 0.3:
-        return calm_scenario(random)
     scenario = random_scenario(random, plain=random.random() < 0.4)
     scenario = replace(
         scenario,
@@ -29,10 +35,46 @@ def drawn_scenario(random: Random) -> Scenario:
         faults=(*scenario.faults, *(_leader_change(random) for _ in range(random.randint(0, 2)))),
         step_ms=random.choice([500, 77]),
     )
+    if random.random() < 0.3:
+        scenario = _busier(random, scenario)
     if random.random() < 0.25:
         members = tuple(replace(one, join_ms=0, leave_ms=None) for one in scenario.members)
         scenario = replace(scenario, members=members, autoscaler=_autoscaler(random))
     return scenario
+
+
+def _busier(random: Random, scenario: Scenario) -> Scenario:
+    """The same group with more members, records and record batches, and a topic with much to do."""
+    members = tuple(
+        replace(
+            one,
+            count=random.choice([1, 1, 3]),
+            service=random.choice(
+                [one.service, Service(3), Service(2, "lognormal", poll_ms=1, slow_share=0.1)]
+            ),
+            fetch_max_wait_ms=random.choice([500, 40]),
+        )
+        for one in scenario.members
+    )
+    several = {one.name for one in members if one.count > 1}
+    return replace(
+        scenario,
+        topics=(*scenario.topics, Topic("c", 2, backlog=(0, 5000), batch_records=3)),
+        members=members,
+        producers=(
+            *scenario.producers,
+            Producer("a", random.choice([5, 700]), batch_records=random.choice([1, 30])),
+        ),
+        settings=replace(
+            scenario.settings, auto_offset_reset=random.choice(["latest", "earliest"])
+        ),
+        costs=random.choice([scenario.costs, Costs(0, 0, 0), Costs(5, 20, 400)]),
+        faults=tuple(
+            replace(one, member=f"{one.member}-1") if one.member in several else one
+            for one in scenario.faults
+        ),
+        assignor=random.choice([scenario.assignor, "simple-4.1", "lag-proportional"]),
+    )
 
 
 def _leader_change(random: Random) -> Fault:

@@ -15,6 +15,7 @@ Members = list[dict[str, Any]]
 
 
 Topics = dict[str, dict[str, Any]]
+Drawn = tuple[Members, Topics]
 
 
 def members(count: int, *topics: str) -> Members:
@@ -55,7 +56,7 @@ def slowest(numbers: Figures) -> float:
 
 
 @st.composite
-def groups(draw: st.DrawFn, alike: bool | None = None) -> tuple[Members, Topics]:
+def groups(draw: st.DrawFn, alike: bool | None = None) -> Drawn:
     topics: Topics = {}
     for name in "tuv"[: draw(st.integers(1, 3))]:
         count = draw(st.integers(1, 6))

@@ -15,8 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from sharelag.errors import InputError, ShareLagError
-from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, Window
+from sharelag.model import DeliveryState, Window
 from sharelag.model import SharePartition as SharePartitionKey
 from sharelag.whatif.compiled import (
     acquiring,
@@ -62,28 +61,20 @@ class Acknowledgement(NamedTuple):
     types: int | Sequence[int] = AcknowledgeType.ACCEPT
 
 
-class AcknowledgeError(ShareLagError):
+class AcknowledgeError(Exception):
     """Kafka refuses an acknowledgement; nothing of it takes effect for this share partition."""
-
-    code = "UNKNOWN_SERVER_ERROR"
 
 
 class InvalidRecordStateError(AcknowledgeError):
     """Some offset is not acquired by this member: its lock expired, or it never was."""
 
-    code = "INVALID_RECORD_STATE"
-
 
 class InvalidAcknowledgementError(AcknowledgeError):
-    """The acknowledgement is wrong: offsets that nobody fetched, or types that do not fit."""
-
-    code = "INVALID_REQUEST"
+    """The acknowledgement goes beyond what anybody fetched."""
 
 
 class StateNotWrittenError(AcknowledgeError):
     """The share coordinator refused the write, so the records are acquired as before."""
-
-    code = "COORDINATOR_NOT_AVAILABLE"
 
 
 #: Takes what is written, and answers whether it was accepted.
@@ -104,23 +95,44 @@ def _accept(_: Write) -> bool:
     return True
 
 
-class SharePartition:
+class Seen:
+    """What the memory of a run has of a share partition."""
+
+    def __init__(self, core: Core, p: int) -> None:
+        self._core, self._p = core, p
+
+    @property
+    def start_offset(self) -> int:
+        """SPSO: the first offset that may still be delivered."""
+        return self._core[self._p + at.START]
+
+    @property
+    def end_offset(self) -> int:
+        """Exclusive end of what was acquired so far (SPEO + 1)."""
+        return self._core[self._p + at.END] + self._core[self._p + at.IN_MEMORY]
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """Finished offsets at or after the start offset."""
+        return self._core[self._p + at.COMPLETE]
+
+    @property
+    def members(self) -> list[str]:
+        return [str(n) for n in range(len(self._core.members))]
+
+    def in_flight(self) -> list[InFlight]:
+        return run.in_flight(self._core, self._p, self.members)
+
+    def can_fetch(self) -> bool:
+        return acquiring.can_fetch(self._core, self._p)
+
+
+class SharePartition(Seen):
     """One partition of one topic, as its leader serves it to one share group.
 
     All methods that take ``now`` (ms, never going back) first let the locks expire that ended
-    until then.
-
-    Parameters
-    ----------
-    start_offset : int
-        Where delivery starts: the persisted start offset, or what ``share.auto.offset.reset`` says.
-    limits : Limits
-        May be replaced at any time (attribute ``limits``), as a group's settings may.
-    leader_epoch, state_epoch : int
-        Of the topic partition, and of the persisted state.
-    persist : callable
-        Gets each `Write` when the broker would send it, and says whether the share coordinator
-        accepts it.
+    until then. ``persist`` gets each `Write` when the broker would send it, and says whether the
+    share coordinator accepts it.
     """
 
     def __init__(
@@ -132,12 +144,12 @@ class SharePartition:
         persist: Persist = _accept,
     ) -> None:
         self._limits, self._persist, self._state_epoch = limits or Limits(), persist, state_epoch
-        self._core = _memory(self._limits)
-        (self._p,) = self._core.places
+        core = _memory(self._limits)
+        super().__init__(core, *core.places)
         self._members: dict[str, int] = {}
         self._now = 0
-        self._core.hold(self._p, start_offset, (), 0)
-        self._core[self._p + at.WRITE_EPOCH] = leader_epoch
+        core.hold(self._p, start_offset, (), 0)
+        core[self._p + at.WRITE_EPOCH] = leader_epoch
 
     @classmethod
     def load(
@@ -147,17 +159,9 @@ class SharePartition:
         limits: Limits | None = None,
         leader_epoch: int = 0,
         persist: Persist = _accept,
-        reset_to: int | None = None,
     ) -> SharePartition:
         """What a new leader makes of the persisted state (``SharePartition.maybeInitialize``)."""
-        start = (
-            reset_to if window.start_offset == UNINITIALIZED_START_OFFSET else window.start_offset
-        )
-        if start is None:
-            raise InputError(
-                "the window has no start offset yet: "
-                "give reset_to, what share.auto.offset.reset says"
-            )
+        start = window.start_offset
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)
         loaded._now = now
         loaded._core.hold(loaded._p, start, window.batches, now)
@@ -169,10 +173,6 @@ class SharePartition:
     def next_fetch_offset(self) -> int:
         """Where the next fetch of the log begins: what is to be delivered again comes first."""
         return int(acquiring.next_fetch_offset(self._core, self._p))
-
-    def can_fetch(self) -> bool:
-        """Whether a fetch may go on: there is something to deliver again, or room for new records."""
-        return acquiring.can_fetch(self._core, self._p)
 
     def acquire(
         self,
@@ -254,21 +254,6 @@ class SharePartition:
         self._core.limit(limits)
 
     @property
-    def start_offset(self) -> int:
-        """SPSO: the first offset that may still be delivered."""
-        return self._core[self._p + at.START]
-
-    @property
-    def end_offset(self) -> int:
-        """Exclusive end of what was acquired so far (SPEO + 1)."""
-        return self._core[self._p + at.END] + self._core[self._p + at.IN_MEMORY]
-
-    @property
-    def delivery_complete_count(self) -> int:
-        """Finished offsets at or after the start offset."""
-        return self._core[self._p + at.COMPLETE]
-
-    @property
     def in_flight_span(self) -> int:
         """Offsets from start to end, finished ones and holes included, as the lock limit has it."""
         return int(window.span(self._core, self._p))
@@ -279,24 +264,19 @@ class SharePartition:
         ends = int(states.next_end(self._core, self._p))
         return None if ends < 0 else ends
 
-    def in_flight(self) -> list[InFlight]:
-        """The offsets in flight from the start offset on, equal neighbours together."""
-        return run.in_flight(self._core, self._p, list(self._members))
+    @property
+    def members(self) -> list[str]:
+        return list(self._members)
 
     @property
     def batches(self) -> list[Batch]:
         """The batches in memory, those before the start offset included."""
-        return run.batches_in(self._core, self._p, list(self._members))
+        return run.batches_in(self._core, self._p, self.members)
 
     @property
     def looks_for_available(self) -> bool:
         """Whether the next fetch looks for what is to be delivered again."""
         return self._core[self._p + at.FIND] == 1
-
-    @property
-    def epochs(self) -> tuple[int, int]:
-        """The leader epoch and the state epoch."""
-        return self._core[self._p + at.WRITE_EPOCH], self._state_epoch
 
     def state_of(self, offset: int) -> DeliveryState:
         """The state of any offset: archived before the start offset, available after the end."""
@@ -323,10 +303,7 @@ class SharePartition:
 
     def _advance(self, now: int) -> None:
         """Let locks expire, whatever the share coordinator answers."""
-        if now < self._now:
-            raise InputError(
-                f"time goes from {self._now} ms back to {now} ms; pass times that ascend"
-            )
+        assert now >= self._now
         core, self._now = self._core, now
         core.grow()
         core[at.CAUSE], core[at.CAUSE_NUMBER] = at.EXPIRES, at.NOBODY
@@ -357,16 +334,12 @@ class SharePartition:
         time, start, done, epoch = (core[p + field] for field in fields)
         if not self._persist(self._made(time, start, done, epoch, runs)):
             states.undo(core, p, complete)
-            raise StateNotWrittenError(
-                f"the share coordinator refused the write at {time} ms; "
-                "acknowledge again, or load the share partition anew"
-            )
+            raise StateNotWrittenError
         states.finish(core, p)
         core.take_writes()
 
     def _ask(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> int:
         """What a member says, as a request in memory."""
-        _check(acknowledgements)
         core = self._core
         ask = int(requests.new_ask(core, self._number(member)))
         listed = [
@@ -383,26 +356,15 @@ class SharePartition:
         return ask
 
     def _error(self, trouble: int, member: str, given: Acknowledgement) -> AcknowledgeError:
-        first, last, _ = given
-        if trouble == at.NOT_IN_FLIGHT:
-            return InvalidRecordStateError(
-                f"{first}..{last} is not in flight; fetch it again before it is acknowledged"
-            )
         if trouble == at.BEYOND:
             core, p = self._core, self._p
-            before = window.slot_of(core, p, window.floor(core, p, last))
-            return InvalidAcknowledgementError(
-                f"{first}..{last} goes past {core[before + at.BATCH_LAST]}, the last acquired "
-                "offset; acknowledge what was delivered"
-            )
-        if trouble == at.NOT_RENEWED:
-            return InvalidRecordStateError(
-                "renewing locks is not enabled; set share.renew.acknowledge.enable of the group"
-            )
-        return InvalidRecordStateError(
-            f"{first}..{last} is not acquired by {member} any more; "
-            "what was not finished will be delivered again"
-        )
+            before = window.slot_of(core, p, window.floor(core, p, given.last_offset))
+            return InvalidAcknowledgementError(f"{given} goes past {core[before + at.BATCH_LAST]}")
+        why = {
+            at.NOT_IN_FLIGHT: "it is not in flight",
+            at.NOT_RENEWED: "share.renew.acknowledge.enable is not set",
+        }.get(trouble, f"it is not acquired by {member} any more")
+        return InvalidRecordStateError(f"{given}: {why}")
 
 
 def _fetched(core: Core, p: int, batches: Sequence[LogBatch], aborted: Sequence[LogBatch]) -> None:
@@ -430,26 +392,6 @@ def _memory(limits: Limits) -> Core:
     scenario = Scenario((Topic("t", 1),), (most,), settings=Settings(limits))
     log = Log(np.zeros(1, np.int64), np.zeros(0, np.int64))
     return Core(scenario, [log], requests=False, is_compiled=False)
-
-
-def _check(acknowledgements: Sequence[Acknowledgement]) -> None:
-    """Check what the broker checks first (``KafkaApis.validateAcknowledgementBatches``)."""
-    before = -1
-    for first, last, types in acknowledgements:
-        listed = (types,) if isinstance(types, int) else types
-        if first > last or first < before:
-            raise InvalidAcknowledgementError(
-                f"{first}..{last} ends before it begins, or before {before}: sort them"
-            )
-        if len(listed) != 1 and len(listed) != last - first + 1:
-            raise InvalidAcknowledgementError(
-                f"{len(listed)} types for {first}..{last}: give one, or one an offset"
-            )
-        if min(listed) < AcknowledgeType.GAP or max(listed) > AcknowledgeType.RENEW:
-            raise InvalidAcknowledgementError(
-                f"a type of {first}..{last} is not one of 0..{AcknowledgeType.RENEW:d}"
-            )
-        before = last
 
 
 def fetch_orders(partitions: int, fetches: int) -> list[list[int]]:

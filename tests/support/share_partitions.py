@@ -20,6 +20,22 @@ WALK_LOG = [
 ]
 
 
+#: Who fetches how many records, or says what, and when; None: nothing but that locks run out.
+STEPS: dict[int, list[tuple[str, int, Any]]] = {
+    1: [("c1", 0, 10)],
+    2: [("c1", 10, (100, 109, ACCEPT))],
+    3: [("c1", 1000, 3), ("c2", 2000, 6), ("c3", 3000, 1)],
+    4: [("c1", 4000, (110, 110, RELEASE))],
+    5: [("c3", 5000, (119, 119, ACCEPT))],
+    6: [("c1", 6000, 2)],
+    7: [("", 1000 + LOCK, None)],
+    8: [("c2", 31_500, (113, 118, ACCEPT))],
+    9: [("c3", 31_600, 2)],
+    10: [("c1", 31_700, (110, 110, ACCEPT))],
+    11: [("c3", 31_800, (111, 112, ACCEPT))],
+}
+
+
 def log(first: int, last: int, size: int) -> list[LogBatch]:
     return [LogBatch(base, min(base + size - 1, last)) for base in range(first, last + 1, size)]
 
@@ -41,7 +57,13 @@ class Walk:
             self.topic.read(KEY, 2, 1), 0, leader_epoch=2, persist=self.persist
         )
         for self.step in range(1, last_step + 1):
-            getattr(self, f"step_{self.step}")()
+            for member, now, what in STEPS[self.step]:
+                if what is None:
+                    self.share.expire_locks(now)
+                elif isinstance(what, int):
+                    self.fetch(member, now, what)
+                else:
+                    say(self.share, member, now, what)
 
     def persist(self, write: Write) -> bool:
         self.writes.setdefault(self.step, []).append(write)
@@ -54,38 +76,3 @@ class Walk:
         self.acquired.setdefault(self.step, []).append(
             [(run[0], run[1], run[2]) for run in acquired]
         )
-
-    def step_1(self) -> None:
-        self.fetch("c1", 0, 10)
-
-    def step_2(self) -> None:
-        say(self.share, "c1", 10, (100, 109, ACCEPT))
-
-    def step_3(self) -> None:
-        self.fetch("c1", 1000, 3)
-        self.fetch("c2", 2000, 6)
-        self.fetch("c3", 3000, 1)
-
-    def step_4(self) -> None:
-        say(self.share, "c1", 4000, (110, 110, RELEASE))
-
-    def step_5(self) -> None:
-        say(self.share, "c3", 5000, (119, 119, ACCEPT))
-
-    def step_6(self) -> None:
-        self.fetch("c1", 6000, 2)
-
-    def step_7(self) -> None:
-        self.share.expire_locks(1000 + LOCK)
-
-    def step_8(self) -> None:
-        say(self.share, "c2", 31_500, (113, 118, ACCEPT))
-
-    def step_9(self) -> None:
-        self.fetch("c3", 31_600, 2)
-
-    def step_10(self) -> None:
-        say(self.share, "c1", 31_700, (110, 110, ACCEPT))
-
-    def step_11(self) -> None:
-        say(self.share, "c3", 31_800, (111, 112, ACCEPT))

@@ -19,10 +19,9 @@ from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.requests import acknowledge, check_rows
-from sharelag.whatif.compiled.run import InFlight, in_flight
 from sharelag.whatif.scenario import Limits, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
-from tests.support.share_partition import Acknowledgement, AcknowledgeType, Acquired
+from tests.support.share_partition import Acknowledgement, AcknowledgeType, Acquired, Seen
 
 TERMINAL = (2, 4)
 
@@ -104,27 +103,13 @@ class Ledger:
         self.unwritten.clear()
 
 
-class Watched:
+class Watched(Seen):
     """A share partition whose changes are recorded. ``may_go_back``: the log start moves."""
 
     def __init__(self, core: Core, p: int, ledger: Ledger, may_go_back: bool) -> None:
-        self._core, self._p = core, p
+        super().__init__(core, p)
         self.ledger, self.may_go_back = ledger, may_go_back
         self.passed = self.start_offset
-
-    @property
-    def start_offset(self) -> int:
-        return self._core[self._p + at.START]
-
-    @property
-    def delivery_complete_count(self) -> int:
-        return self._core[self._p + at.COMPLETE]
-
-    def in_flight(self) -> list[InFlight]:
-        return in_flight(self._core, self._p, [str(n) for n in range(len(self._core.members))])
-
-    def can_fetch(self) -> bool:
-        return acquiring.can_fetch(self._core, self._p)
 
     def acquired_for_nobody(self) -> list[Acquired]:
         """Find what a fetch that failed acquired: it stays so until its lock ends."""
@@ -154,7 +139,7 @@ class Watched:
             }
             assert held == {offset: member for offset, (member, _, _) in self.ledger.held.items()}
             # What is left of what was there: neither finished nor passed.
-            end = self._core[self._p + at.END] + self._core[self._p + at.IN_MEMORY]
+            end = self.end_offset
             left = end - self.start_offset - self.delivery_complete_count
             unfinished = sum(n not in self.ledger.finished for n in range(self.start_offset, end))
             assert left == unfinished

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import Any
 
-from sharelag.model import StateBatch
 from sharelag.whatif.scenario import (
     Behaviour,
     Burst,
@@ -188,76 +185,3 @@ def _accident(random: Random, members: tuple[Member, ...]) -> Fault:
 def _poison(random: Random) -> Poison:
     how: Any = random.choice(["release", "reject", "silent", "crash"])
     return Poison("a", 0, random.randrange(90), how, random.choice([1, 3, 9]))
-
-
-def calm_scenario(random: Random) -> Scenario:
-    """A scenario of one broker that does not fail, whatever happens to members and records."""
-    scenario = random_scenario(random, plain=True)
-    members = tuple(
-        replace(
-            member,
-            count=random.choice([1, 1, 3]),
-            behaviour=replace(
-                member.behaviour,
-                renew_ms=None,
-            ),
-            service=random.choice(
-                [member.service, Service(3), Service(2, "lognormal", poll_ms=1, slow_share=0.1)]
-            ),
-            fetch_max_wait_ms=random.choice([500, 40]),
-        )
-        for member in scenario.members
-    )
-    counts = {member.name: member.count for member in members}
-    return replace(
-        scenario,
-        topics=(*map(partial(_with_state, random), scenario.topics), *_more(random)),
-        members=members,
-        producers=(
-            *(replace(one, transaction_batches=0) for one in scenario.producers),
-            Producer("a", random.choice([0, 5, 700]), batch_records=random.choice([1, 30])),
-        ),
-        settings=replace(
-            scenario.settings, auto_offset_reset=random.choice(["latest", "earliest"])
-        ),
-        costs=random.choice([scenario.costs, Costs(0, 0, 0), Costs(5, 20, 400)]),
-        poison=(*scenario.poison, *(_poison(random) for _ in range(random.choice([0, 0, 5])))),
-        faults=tuple(
-            replace(fault, member=f"{fault.member}-1") if counts[fault.member] > 1 else fault
-            for fault in scenario.faults
-            if fault.member
-        ),
-        brokers=1,
-        settled=random.random() < 0.5,
-        assignor=random.choice([scenario.assignor, "simple-4.1", "lag-proportional"]),
-        step_ms=random.choice([500, 77]),
-    )
-
-
-def _more(random: Random) -> tuple[Topic, ...]:
-    """A topic with much to do, sometimes."""
-    topic = Topic("c", 2, backlog=(0, 5000), batch_records=3)
-    return (topic,) if random.random() < 0.3 else ()
-
-
-def _with_state(random: Random, topic: Topic) -> Topic:
-    """The same topic, sometimes with records in flight, or with some that are deleted in time."""
-    if topic.name == "a" and random.random() < 0.4:
-        topic = replace(topic, starts=tuple(_in_flight(random, one) for one in topic.starts))
-    if random.random() < 0.3:
-        topic = replace(topic, retention_ms=random.choice([4000, 3_600_000]), segment_records=10)
-    return topic
-
-
-def _in_flight(random: Random, start: PartitionStart) -> PartitionStart:
-    """State batches without holes, as a leader finds them."""
-    assert start.window is not None
-    batches, begin = [], start.window.start_offset
-    while begin < start.end_offset and random.random() < 0.8:
-        last = min(begin + random.randint(0, 12), start.end_offset - 1)
-        state, count = random.choice([(0, 1), (0, 2), (2, 1), (4, 2)])
-        batches.append(StateBatch(begin, last, state, count))
-        begin = last + 1
-    done = sum(one.last_offset - one.first_offset + 1 for one in batches if one.delivery_state != 0)
-    window = replace(start.window, batches=tuple(batches), delivery_complete_count=done)
-    return replace(start, window=window)

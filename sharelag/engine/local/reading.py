@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +26,9 @@ from sharelag.engine import (
 from sharelag.engine.local.records import (
     StateTopic,
     decoded,
-    gaps_of,
     keep_records,
     read_states,
     read_whole,
-    state_records,
 )
 from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
 from sharelag.inputs import Input
@@ -44,7 +41,6 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 if TYPE_CHECKING:
     from sharelag.engine import OfQueue
     from sharelag.inputs.kafka.config import ClientConfig
-    from sharelag.replay.positions import Positions
 
 #: Up to so many records are held decoded, 200 bytes each, where earlier moments are looked at.
 KEPT = 1_000_000
@@ -82,7 +78,6 @@ class QuickReading(Reading):
         self._with_history, self._with_health, self._later = history, health, later
         self._version: Hashable = None  # of what the history was read of
         self._saw_group_records = False
-        self._scanned: pa.Table | None = None  # the gaps that a scan for positions found
 
     @property
     def counted(self) -> Counted:
@@ -187,7 +182,7 @@ class QuickReading(Reading):
         if name == "windows":
             return self._read.windows
         if name == "gaps":
-            return self._read.gaps if self._scanned is None else self._scanned
+            return self._read.gaps
         if name == "observed":
             from sharelag.metrics.observed import observe
 
@@ -215,17 +210,6 @@ class QuickReading(Reading):
                 self._read.counts, self.source.partitions(STATE_TOPIC), self._history
             )
         raise ValueError(f"unknown table {name!r}")
-
-    def _positions(self) -> Positions | None:
-        from sharelag.replay.positions import latest_positions
-
-        raw = state_records(self.source, self.choice.generation)
-        version = self.source.kafka_version
-        found = raw.apply(partial(latest_positions, kafka_version=version))
-        if found is None:
-            return None
-        self._scanned = gaps_of(raw)
-        return found._replace(repeated=raw.repeated)
 
     @property
     def _read(self) -> StateTopic:

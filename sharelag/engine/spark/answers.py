@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.engine.spark import states
@@ -24,7 +23,7 @@ from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.health import finished_counts, gather, health_arrow
 from sharelag.metrics.imbalance import OVER, imbalance_arrow
-from sharelag.metrics.lag import OFFSET_KEYS, ROLLUP_SUMS, diff_arrow, lag_arrow, rollup_keys
+from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arrow, rollup_keys
 from sharelag.metrics.load_per_item import NEEDED
 from sharelag.metrics.placement import Partitions
 from sharelag.metrics.progress import progress_of
@@ -109,20 +108,12 @@ def _unpack_ends(packed: pa.Buffer) -> pa.Table:
 
 def rollup(lag: Tabular, by: str) -> DataFrame:
     """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
-    keys = rollup_keys(by)
-    lag = as_frame(lag, schemas.LAG, "lag")
-    counted = lag.withColumn("unknown_lags", F.col("lag").isNull().cast("long"))
-    sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
-    rolled = counted.groupBy(*keys).agg(F.count("partition").alias("partitions"), *sums)
-    is_known = (F.col("lag") > 0) | (F.col("unknown_lags") == 0)
-    lags = {name: F.when(is_known, F.col(name)) for name in ("lag", "max_lag")}
-    rolled = rolled.withColumns(lags)
-    wanted = schemas.spark_schema(schemas.ROLLUP).fields
-    columns = [
-        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name)
-        for f in wanted
-    ]
-    return rolled.select(columns)
+    rollup_keys(by)  # an unknown one is refused before anything is read
+
+    def sum_up(tables: dict[str, pa.Table]) -> pa.RecordBatch:
+        return rollup_arrow(tables["lag"], by)
+
+    return meet({"lag": lag}, {"lag": schemas.LAG}, ["group_id"], sum_up, schemas.ROLLUP)
 
 
 def imbalance(

@@ -18,12 +18,7 @@ _ROWS = pa.schema([("rows", pa.binary())])
 def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     """Collect a DataFrame with one row per share partition, or a summary.
 
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-    schema : pyarrow.Schema
-        The columns and types of the result: Spark's Arrow has microseconds and other names inside
-        lists.
+    The schema is that of the result: Spark's Arrow has microseconds and other names inside lists.
     """
     java.cancel_jobs()
     with explain_failures():
@@ -31,18 +26,7 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield a DataFrame of any size, one task's rows after another.
-
-    Parameters
-    ----------
-    frame, schema
-        As for `collected`.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        In the order of the DataFrame.
-    """
+    """Yield a DataFrame of any size, one task's rows after another, in its order."""
     java.cancel_jobs()
     packed = map_in_arrow(frame.select(schema.names), _packed, _ROWS)
     with explain_failures():

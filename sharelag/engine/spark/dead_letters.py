@@ -37,20 +37,9 @@ def letters(
     groups: frozenset[str] = frozenset(),
     piece: int = PIECE,
 ) -> DataFrame:
-    """Return the letters of a queue; parameters as for `count_letters`.
+    """Return the letters of a queue, `sharelag.schemas.COUNTED_LETTERS`, as `count_letters` does.
 
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-    queue : Queue
-    names, groups
-    piece : int
-        Offsets that one task reads of a running cluster.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        `sharelag.schemas.COUNTED_LETTERS`. No payload leaves the tasks.
+    A task reads ``piece`` offsets of a running cluster; no payload leaves the tasks.
     """
     known = dict(names)
 
@@ -92,17 +81,8 @@ def ledger(
 ) -> DataFrame:
     """Compare archived offsets with letters, each share partition in one task.
 
-    Parameters
-    ----------
-    archived, found, lag : pyspark.sql.DataFrame
-        `sharelag.schemas.ARCHIVED_RUNS`, `COUNTED_LETTERS`, `sharelag.schemas.LAG`.
-    limits, now
-        As for `sharelag.metrics.dead_letters.ledger_arrow`.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        `sharelag.schemas.LEDGER`.
+    The tables are `sharelag.schemas.ARCHIVED_RUNS`, `COUNTED_LETTERS` and `LAG`; the result is
+    `LEDGER`.
     """
     tables = {"archived": archived, "letters": found, "lag": lag}
     columns = {"archived": ARCHIVED_RUNS, "letters": COUNTED_LETTERS, "lag": schemas.LAG}

@@ -197,10 +197,10 @@ class Frames:
 
     @property
     def brief_lag(self) -> DataFrame:
-        """Lag alone, scanned rather than replayed (`BRIEF`); one row is a share partition."""
+        """Lag and what Kafka computes it from (`BRIEF`); one row is a share partition."""
         if self._reading.is_stream:
             return self.lag.select(BRIEF.names)
-        return self._once("brief_lag", lambda: self._reading.brief.table)
+        return self._once("brief_lag", lambda: self._reading.brief)
 
     @property
     def progress(self) -> DataFrame:

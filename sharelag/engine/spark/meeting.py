@@ -33,17 +33,8 @@ def meet(
 ) -> DataFrame:
     """Apply a function to several tables, a few keys at a time and all rows of each.
 
-    Parameters
-    ----------
-    given : mapping of str to DataFrame of Spark or pandas, or pyarrow.Table
-    columns : mapping of str to pyarrow.Schema
-        What is read of each.
-    by : sequence of str
-        Columns that all of them have.
-    each : callable
-        Takes the tables by name; one without rows of these keys is empty.
-    schema : pyarrow.Schema
-        Of what it gives.
+    ``columns`` says what is read of each table, ``by`` which columns all of them have. ``each``
+    takes the tables by name, one without rows of these keys is empty, and gives rows of a schema.
     """
     frames = {name: as_frame(table, columns[name], name) for name, table in given.items()}
     kinds = {name: columns[name] for name in frames}  # no DataFrame may travel to a task

@@ -167,11 +167,8 @@ class Passes(OnSpark):
     def _states(self, whole: bool = False) -> Pass:
         """Return what one pass found of states.
 
-        Parameters
-        ----------
-        whole : bool
-            Also find what most answers need of the history, and the members, where that can be
-            done in the same pass.
+        With ``whole`` it also finds what most answers need of the history, and the members, where
+        that can be done in the same pass.
         """
         return self.once("states", lambda: self._find_states(whole))
 

@@ -33,7 +33,7 @@ from sharelag.engine.spark.collecting import collected, frame_of, streamed
 from sharelag.engine.spark.frames import Frames
 from sharelag.engine.spark.packing import FOUND, pack_table, unpack_table
 from sharelag.engine.spark.passes import Passes, only
-from sharelag.engine.spark.tasks import Files, TaskRecords
+from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.scan import scan
 from sharelag.inputs.spark.workers import map_in_arrow
@@ -48,7 +48,6 @@ from sharelag.metrics.dead_letters import (
 from sharelag.metrics.health import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, filter_groups
-from sharelag.replay.positions import POSITIONS, Positions
 from sharelag.replay.state import WINDOWS_AT, replay_at
 from sharelag.schemas import ARCHIVED_RUNS, LEDGER, SCANNED
 from sharelag.tables.arrow import as_table, for_spark, one_batch
@@ -57,7 +56,6 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 if TYPE_CHECKING:
     from sharelag.engine import OfQueue
 
-_SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 _HISTORY = schemas.HISTORY.append(pa.field("topic", pa.string()))
 _TOTAL = pa.schema([("total", pa.int64())])
 _TIMES = pa.schema([("time", pa.int64())])
@@ -271,20 +269,6 @@ class SparkReading(Passes):
             if done.with_members:
                 return done.found
         return self.once("membership", find)
-
-    def _positions(self) -> Positions | None:
-        records = self._first_records
-        found = records.source
-        if isinstance(found, DataFrame) or (isinstance(found, Files) and not found.plan.whole):
-            return None
-        rows = collected(states.positions(records), FOUND)
-        counted = unpack_table(rows, "counted", states.COUNTED)
-        rejected, repeated = (
-            pc.sum(counted.column(name)).as_py() or 0 for name in ("rejected", "repeated")
-        )
-        order = [(name, "ascending") for name in _SHARE_PARTITION]
-        table = unpack_table(rows, "positions", POSITIONS).sort_by(order)
-        return Positions(one_batch(table), rejected, repeated)
 
     # ---- behind it -------------------------------------------------------------------------------
 

@@ -96,10 +96,7 @@ def decode(
 def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
     """Return the records of a topic, given raw, or decoded by `decode` or long ago.
 
-    Raises
-    ------
-    InputError
-        When columns are missing or of another type, or the records are a stream.
+    Columns that are missing or of another type are an InputError, and so is a stream.
     """
     if isinstance(given, Records):
         return given

@@ -20,7 +20,6 @@ from sharelag.metrics.observed import observe
 from sharelag.model.versions import require_version
 from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Moment
-from sharelag.replay.positions import POSITIONS, latest_positions
 from sharelag.tables.arrow import as_table
 
 if TYPE_CHECKING:
@@ -94,36 +93,6 @@ def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     yield "gaps", mine.gaps
 
 
-def positions(records: Records) -> DataFrame:
-    """Return `FOUND` with where share partitions stand after raw records, and what was counted.
-
-    Parameters
-    ----------
-    records : Records
-        Raw, of whole files or the logs of a cluster: no state partition is in several tasks.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        ``positions`` (`sharelag.replay.positions.POSITIONS`) and ``counted``. Where these need the
-        batches of the records, a task replays its records.
-    """
-
-    def find_positions(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
-        scan = partial(latest_positions, threads=1, kafka_version=mine.kafka_version)
-        found = mine.raw.apply(scan)
-        if found is None:
-            tables = dict(find_states(mine))
-            yield "positions", as_table(tables["windows"]).select(POSITIONS.names)
-            yield "counted", tables["counted"]
-            return
-        yield "positions", found.table
-        counted = {"rejected": [found.rejected], "repeated": [mine.raw.repeated]}
-        yield "counted", pa.table({n: counted.get(n, [None]) for n in COUNTED.names}, COUNTED)
-
-    return records.find(find_positions)
-
-
 def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFrame:
     """Return the state of every share partition after each of its records.
 
@@ -153,13 +122,8 @@ def histories(mine: TaskRecords, gaps: pa.Table | None = None) -> Batches:
 def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:
     """Return a function that applies another to the whole history of share partitions in a task.
 
-    Parameters
-    ----------
-    each : callable
-        Takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives a
-        batch or table: what leaves the task instead of the history.
-    schema : pyarrow.Schema
-        Of what it gives.
+    ``each`` takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives
+    what leaves the task instead of the history.
     """
 
     def summarize_task(mine: TaskRecords) -> pa.Table:

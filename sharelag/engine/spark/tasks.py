@@ -145,13 +145,8 @@ class Records:
     ) -> DataFrame:
         """Apply a function to what each task has; its batches have some columns of a schema.
 
-        Parameters
-        ----------
-        work : callable
-            Takes `TaskRecords`, and what is sent beside them.
-        schema : pyarrow.Schema
-        beside : pyspark.sql.DataFrame, optional
-            As for `sharelag.inputs.spark.workers.map_in_arrow`.
+        ``work`` takes `TaskRecords`, and what is sent beside them, as for
+        `sharelag.inputs.spark.workers.map_in_arrow`.
         """
         source, kind = self._place, self.topics[0] if self.decoded else ""
         chosen = self.generation, self.until, self.choose, self.kafka_version
@@ -263,14 +258,8 @@ class Records:
 class TaskRecords:
     """What one task has: all records of some partitions, to be read as often as needed.
 
-    Parameters
-    ----------
-    read : callable
-        Begins to read them anew, batch by batch.
-    decoded : str
-        The topic of which ``read`` gives decoded records; else it gives raw ones.
-    generation, until, choose, kafka_version
-        As for `Records`.
+    ``read`` begins to read them anew, batch by batch; ``decoded`` is the topic of which it gives
+    decoded records, else it gives raw ones. The others are those of `Records`.
     """
 
     def __init__(

@@ -279,13 +279,9 @@ class ArchiveInput(RecordsOnly):
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     """Merge small files, also while a job is writing; return how many were merged.
 
-    Files of ``target_bytes`` are not merged; merged files are about as large.
-
-    Raises
-    ------
-    InputError
-        The folder has no archive or is read-only, or one of the small files is damaged. No file has
-        been changed then.
+    Files of ``target_bytes`` are not merged; merged files are about as large. It is an InputError
+    if the folder has no archive or is read-only, or one of the small files is damaged: no file has
+    been changed then.
     """
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):

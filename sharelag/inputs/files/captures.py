@@ -153,13 +153,7 @@ def count_records(folder: Path) -> int:
 
 
 def read_capture(folder: Path) -> Capture:
-    """Open a capture.
-
-    Raises
-    ------
-    InputError
-        A file is missing, has wrong columns, or has an unsupported format.
-    """
+    """Open a capture; InputError if a file is missing, or is of another format."""
     paths = _record_files(folder)
     info = _from_json(folder / "capture.json")
     for path in paths:
@@ -305,13 +299,9 @@ def write_description(path: Path, about: Mapping[str, Any]) -> None:
 def read_description(path: Path) -> Any:
     """Read what `write_description` wrote, or earlier versions without a checksum.
 
-    Raises
-    ------
-    ValueError
-        It is not JSON in UTF-8, or nested deeper than anybody writes it.
-    InputError
-        Its checksum is another, it has more than a megabyte, or cannot be opened, such as a link
-        out of its folder.
+    It is a ValueError if it is not JSON in UTF-8, or nested deeper than anybody writes it, and an
+    InputError if its checksum is another, it has more than a megabyte, or cannot be opened, such as
+    a link out of its folder.
     """
     check_inside(path, path.parent)
     try:

@@ -53,27 +53,12 @@ def read_control(folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> pa.RecordBatch:
-    """Read the control records with share state of one segment.
+    """Read the control records with share state of one segment, from the log start offset on.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The log directory.
-    place : tuple of str and int
-        Topic and partition.
-    segment : pathlib.Path
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, from the log start offset on; the topic's id follows Kafka's key.
-        The beginning of a control batch that was not written to its end is one record that cannot
-        be decoded; so is that of any batch if a later segment follows.
-
-    Raises
-    ------
-    InputError
-        A control batch is corrupt, or the length of any batch.
+    They are `sharelag.schemas.RAW`; the topic's id follows Kafka's key. The beginning of a control
+    batch that was not written to its end is one record that cannot be decoded; so is that of any
+    batch if a later segment follows. A control batch that is corrupt, or a length, is an
+    InputError.
     """
     start = segments.log_start(folder, place)
     topic_id = segments.topic_id(segment.parent, place[0])

@@ -44,11 +44,8 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
 def check_values(table: pa.Table, path: Path | str) -> None:
     """Refuse a table of a capture with values that no cluster has.
 
-    Raises
-    ------
-    InputError
-        For a null in a partition's key, an offset above 2**62 or a time outside of the years 1 to
-        9999.
+    These are a null in a partition's key, an offset above 2**62 and a time outside of the years 1
+    to 9999.
     """
     for field in table.schema:
         column = table.column(field.name)
@@ -149,13 +146,9 @@ _TEXT_TYPES = (
 def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
     """Refuse a Parquet file that would become much larger than people write it.
 
-    Raises
-    ------
-    InputError
-        It claims more than 20 rows, or 1,000 bytes without compression, for each of its bytes, and
-        more than a million rows, or 64 MiB.
-    pyarrow.ArrowInvalid
-        It has other rows than its row groups have together.
+    It is an InputError if it claims more than 20 rows, or 1,000 bytes without compression, for each
+    of its bytes, and more than a million rows, or 64 MiB; and a pyarrow.ArrowInvalid if it has
+    other rows than its row groups have together.
     """
     size = Path(path).stat().st_size
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
@@ -190,12 +183,7 @@ def rows_within(
     At most ``rows``, and fewer where a dictionary has values so large that they would take more
     than `BATCH_BYTES`: the sizes in a footer count a repeated value once. ``texts`` are the columns
     whose values may be of any length. The footer is given, since it is as long as the file has row
-    groups.
-
-    Raises
-    ------
-    InputError
-        The values of a row group are larger than `check_footer` lets a file be.
+    groups. Values that are larger than `check_footer` lets a file be are an InputError.
     """
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
     places = {name: paths.index(name) for name in texts if name in paths}
@@ -253,13 +241,9 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     """Read the columns of a schema, and as its types, from a small table of a capture or archive.
 
     Texts stay in dictionaries until it is known how large they are without: a thousand rows may
-    repeat one of many megabytes. Other columns are not read.
-
-    Raises
-    ------
-    InputError
-        A column is missing or of another type, the table takes more than `TABLE_BYTES`, or the
-        footer counts more values in lists than `check_footer` lets a file have rows.
+    repeat one of many megabytes. Other columns are not read. It is an InputError if a column is
+    missing or of another type, the table takes more than `TABLE_BYTES`, or the footer counts more
+    values in lists than `check_footer` lets a file have rows.
     """
     plain = open_parquet(path)
     check_footer(path, plain.metadata)

@@ -190,13 +190,7 @@ def read_pieces(
 def parquet_batches(
     files: Iterable[str | RawFile], topic: str | None = None, schema: pa.Schema = schemas.RAW
 ) -> Iterator[pa.RecordBatch]:
-    """Read raw records batch by batch, each file in its order; ``topic`` as for `plan`.
-
-    Raises
-    ------
-    InputError
-        A file is damaged, or lacks a column.
-    """
+    """Read raw records batch by batch, each file in its order; ``topic`` as for `plan`."""
     # One file and one batch after the other: what is read ahead is held in memory.
     for file in of_paths(files):
         try:

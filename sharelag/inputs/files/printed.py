@@ -77,21 +77,13 @@ def is_printed(path: Path) -> bool:
 
 
 def read_printed(path: Path) -> pa.RecordBatch:
-    """Read what Kafka's tools printed.
+    """Read what Kafka's tools printed, as `sharelag.schemas.RAW` of both topics, in their order.
 
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.RAW` of both topics, in the order of the text. The formatters print
-        neither partition nor offset: such records count up from 0 in partition 0, without a time.
-        Text that is not a whole record becomes a record without a key, and is read on at the next
-        object or line.
-
-    Raises
-    ------
-    InputError
-        Nothing of the text is what Kafka's tools print, or objects that are not whole are so deep
-        in each other that reading them would take a time that nobody waits for.
+    The formatters print neither partition nor offset: such records count up from 0 in partition 0,
+    without a time. Text that is not a whole record becomes a record without a key, and is read on
+    at the next object or line. It is an InputError if nothing of the text is what Kafka's tools
+    print, or objects that are not whole are so deep in each other that reading them would take a
+    time that nobody waits for.
     """
     text = _plain(path.read_bytes())
     batches: list[pa.RecordBatch] = []

@@ -67,12 +67,8 @@ def is_raw(folder: Path) -> bool:
 def list_raw(place: str) -> list[RawFile]:
     """Return the files with the current raw records of a place, in the order of their paths.
 
-    The place is a Parquet file, a folder of them, or a table of Delta, on this machine.
-
-    Raises
-    ------
-    InputError
-        There are no such files, or they are those of a table that cannot be read here.
+    The place is a Parquet file, a folder of them, or a table of Delta, on this machine; else it is
+    an InputError, as is a table that cannot be read here.
     """
     local = local_path(place)
     path = Path(place if local is None else local)

@@ -73,19 +73,12 @@ def _instead(folder: Path) -> str:
 
 
 def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
-    """Read a topic's records from a broker's log directory.
+    """Read a topic's records from a broker's log directory, as `sharelag.schemas.RAW`.
 
-    Yields
-    ------
-    pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, each partition in log order from its log start offset on, as the
-        broker would return them. Control records are left out. The beginning of a batch that was
-        not written to its end is one row with an empty key, which becomes a reject.
-
-    Raises
-    ------
-    InputError
-        The folder is not a log directory, or a batch is corrupt.
+    Each partition is in log order from its log start offset on, as the broker would return it.
+    Control records are left out. The beginning of a batch that was not written to its end is one
+    row with an empty key, which becomes a reject. Another folder, or a corrupt batch, is an
+    InputError.
     """
     starts = _checkpoint(folder / LOG_STARTS)
     for (name, partition), path in partitions(folder).items():
@@ -308,13 +301,8 @@ def records_in(
     """Return the records of a batch, of which ``octets`` are all bytes.
 
     Without ``unpack`` only the checksum is looked at, and there are no records. ``what`` is what
-    messages call the batch.
-
-    Raises
-    ------
-    InputError
-        Its checksum is wrong, its bytes are not records, or there are more than `MOST_BYTES` of
-        them without compression.
+    messages call the batch. It is an InputError if the checksum is wrong, the bytes are not
+    records, or there are more than `MOST_BYTES` of them without compression.
     """
     try:
         if not batch.validate_crc():

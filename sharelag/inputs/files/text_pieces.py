@@ -126,13 +126,9 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
     What a container runtime has cut is put together. Of UTF-16 the bytes are those of the same text
     in UTF-8. A line belongs to the piece in which it begins; what follows the last newline is one,
     too. Where a packed file is cut off or damaged, the last block is what was unpacked behind the
-    last newline, with the reason.
-
-    Raises
-    ------
-    InputError
-        Nothing of a packed file can be unpacked, it is packed otherwise than by gzip, or becomes
-        more than 250 times as large; or a line is longer than `MOST_LINE`.
+    last newline, with the reason. It is an InputError if nothing of it can be unpacked, it is
+    packed otherwise than by gzip, or becomes more than 250 times as large; or a line is longer than
+    `MOST_LINE`.
     """
     parts, damaged = Rejoined(), None
     for block in _blocks(piece):

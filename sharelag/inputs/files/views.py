@@ -70,7 +70,10 @@ def commit(
     day: str = "",
     keep: float = KEEP,
 ) -> bool:
-    """Create the next view.
+    """Create the next view; False where there is nothing to do.
+
+    That is so where the micro-batch was already committed, or a file to drop is no longer there. A
+    file system without hard links, or a full one, is an InputError.
 
     Parameters
     ----------
@@ -85,12 +88,6 @@ def commit(
         The day of the commit, UTC.
     keep : float
         Seconds to keep replaced views.
-
-    Returns
-    -------
-    bool
-        False when there is nothing to do: the micro-batch was already committed, or a file to drop
-        is no longer there. A file system without hard links, or a full one, is an InputError.
     """
     with locked(archive / ".lock"):
         before = current(archive)

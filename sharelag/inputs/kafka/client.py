@@ -299,12 +299,8 @@ class Connection:
         """Return the leader of each partition as any broker knows it, None: there is none.
 
         The description of a topic comes from the broker that is named as controller alone; this
-        comes from whichever answers, and does not say why a topic is missing.
-
-        Raises
-        ------
-        BrokerUnreachableError
-            No broker answers, or the topic is not among those that we may see.
+        comes from whichever answers, and does not say why a topic is missing: it is a
+        BrokerUnreachableError, too.
         """
         found = self._metadata()
         if topic not in found.topics:
@@ -355,12 +351,8 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
 
     A broker that was killed leads its partitions until its session ends, and a request to it would
     wait in vain until then. So the first attempts are short, and each opens a connection, which
-    learns who leads now, unless nobody has answered the one before yet.
-
-    Raises
-    ------
-    ClusterError
-        What the last attempt raised; if that reached nobody and an earlier one did, the earlier.
+    learns who leads now, unless nobody has answered the one before yet. The error is that of the
+    last attempt; if that reached nobody and an earlier one did, the earlier.
     """
     ends = time.monotonic() + config.patience.left()
     reached: list[NoLeaderError] = []

@@ -196,20 +196,12 @@ class Described(NamedTuple):
 def described_groups(text: str) -> Described:
     """Parse the complete output of one or more commands, with headers; ``--list`` has none.
 
-    Returns
-    -------
-    Described
-        ``groups`` has every group of the text in one row, sorted: `GROUP_STATES`, null where the
-        text does not tell. A state that share groups do not have is ``Unknown``. ``members`` is
-        `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not
-        printed. Of a group that is described twice the later description counts. ``others`` are
-        lines that loggers and shells write, and texts that cannot be the name of a group.
-
-    Raises
-    ------
-    InputError
-        A line is neither a header nor a row under one, such as an error message of the command, or
-        there is no line.
+    ``groups`` of the result has every group of the text in one row, sorted: `GROUP_STATES`, null
+    where the text does not tell. A state that share groups do not have is ``Unknown``. ``members``
+    is `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not printed.
+    Of a group that is described twice the later description counts. ``others`` are lines that
+    loggers and shells write, and texts that cannot be the name of a group. Any other line, such as
+    an error message of the command, is an InputError, and so is an empty text.
     """
     read = _Read()
     for number, line in enumerate(text.split("\n"), 1):

@@ -75,18 +75,12 @@ def past_offsets(
 ) -> pa.Table:
     """Return the end offsets of logs at past moments, which have a time zone.
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.OFFSETS`, one row per partition and moment, with the moment in ``as_of``,
-        rounded down to the millisecond. The end offset is that of the first record after the
-        moment, or the current end if there is none. It is null if adjacent records were deleted
-        since, or the leader does not answer. Past log starts and leader epochs are unknown. If
-        timestamps do not ascend (set by producers) or offsets were compacted, the end is an
-        estimate.
+    Return `sharelag.schemas.OFFSETS`, one row per partition and moment, with the moment in
+    ``as_of``, rounded down to the millisecond. The end offset is that of the first record after the
+    moment, or the current end if there is none. It is null if adjacent records were deleted since,
+    or the leader does not answer. Past log starts and leader epochs are unknown. If timestamps do
+    not ascend (set by producers) or offsets were compacted, the end is an estimate.
 
-    Notes
-    -----
     Each moment is one ListOffsets request per leader. Answers are cached by topic id, partition and
     moment once a later record exists, since they no longer change then.
     """

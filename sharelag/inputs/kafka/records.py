@@ -57,29 +57,15 @@ FRUGAL = {
 def record_times(
     config: ClientConfig, positions: pa.Table, read_committed: bool = False
 ) -> pa.Table:
-    """Return the timestamp of the first record at or after each position.
+    """Return `sharelag.schemas.TIMES`: the first record at or after each position, in their order.
 
-    Parameters
-    ----------
-    config : ClientConfig
-    positions : pyarrow.Table
-        Columns ``topic``, ``topic_id``, ``partition``, ``asked_offset``. A partition may have
-        several; rows with a null are ignored.
-    read_committed : bool
-        Only records that a read_committed group receives: none of aborted transactions, none after
-        the first open one starts.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.TIMES`, one row per position, in their order. Below the log start it is
-        the first record; without a record at or after the position (end of the log, only
-        transaction markers) the offset is null. A position that could not be read (topic deleted or
-        not authorized, no leader) has no row.
-
-    Notes
-    -----
-    One fetch of 32 KiB per partition, or one record batch if that is larger.
+    ``positions`` has the columns ``topic``, ``topic_id``, ``partition`` and ``asked_offset``; rows
+    with a null are ignored. Below the log start it is the first record; without a record at or
+    after the position (end of the log, only transaction markers) the offset is null. A position
+    that could not be read (topic deleted or not authorized, no leader) has no row.
+    ``read_committed`` means the records that a read_committed group receives: none of aborted
+    transactions, none after the first open one starts. One fetch of 32 KiB per partition, or one
+    record batch if that is larger.
     """
     requested = (
         positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
@@ -236,17 +222,10 @@ class TopicRecord:
 
 
 def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> TopicRecord:
-    """Read the record at an offset.
+    """Read the record at an offset; where there is none, the InputError says why.
 
     One fetch of 32 KiB, or one record batch if that is larger. Records of aborted transactions are
     read, too: share groups that read uncommitted records receive them.
-
-    Raises
-    ------
-    InputError
-        There is no record at that offset; the message says why, as far as Kafka tells.
-    ClusterError
-        The topic may not be read, the partition has no leader, or no broker answers.
     """
     connection = Connection(config)
     place = Partition(topic, partition)

@@ -41,13 +41,10 @@ _AT_ONCE = 100  # names a request
 def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
     """Ask the cluster what it lets us do with groups, topics and the coordinators' topics.
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.ASKED_RIGHTS`. What needs DESCRIBE first (reading a topic needs its
-        leaders, consuming in a group its coordinator) is refused with it. Null is what no request
-        tells: the rights on a topic that does not exist, and what else is granted on a cluster that
-        may not be described.
+    Return `sharelag.schemas.ASKED_RIGHTS`. What needs DESCRIBE first (reading a topic needs its
+    leaders, consuming in a group its coordinator) is refused with it. Null is what no request
+    tells: the rights on a topic that does not exist, and what else is granted on a cluster that may
+    not be described.
     """
     connection = Connection(config)
     rows = list(_of_cluster(connection))

@@ -38,20 +38,10 @@ _TERMINAL = tuple(map(int, TERMINAL_STATES))
 def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -> pa.Table:
     """Read all unfinished offsets of `WINDOWS` by `OFFSETS`, and count their records.
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.SCANNED`, one row per window, in their order. ``unfinished``
-        is the effective lag of the same windows and offsets.
+    Return `sharelag.schemas.SCANNED`, one row per window, in their order. ``unfinished`` is the
+    effective lag of the same windows and offsets.
 
-    Raises
-    ------
-    ClusterError
-        One of its children: no broker, no permission to read a topic.
-
-    Notes
-    -----
-    Reads the backlog once, however many groups share it, and a second time if offsets without a
+    The backlog is read once, however many groups share it, and a second time if offsets without a
     record show that transactions may have ended in it, or if much was written since. Memory does
     not grow with the backlog. Records deleted during the scan count as missing.
     """

@@ -55,22 +55,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
-    """Return the effective settings of groups, topics and the brokers.
+    """Return `sharelag.schemas.SETTINGS` in force of groups, topics and the brokers.
 
-    The topics that groups name as dead-letter queues are added. A topic that does not exist has no
-    rows, or one that says so where its name is one of dead-letter queues; a group that does not
-    exist has the brokers' settings.
+    The rows are sorted by scope, entity and name. The topics that groups name as dead-letter queues
+    are added. A topic that does not exist has no rows, or one that says so where its name is one of
+    dead-letter queues; a group that does not exist has the brokers' settings.
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.SETTINGS`, sorted by scope, entity and name. A value is null if it is
-        secret, if we are not authorized (a warning names the missing permission), or if brokers
-        disagree.
-
-    Notes
-    -----
-    Group values are the effective ones, clamped to the brokers' bounds as in
+    A value is null if it is secret, if we are not authorized (a warning names the missing
+    permission), or if brokers disagree. Values of groups are clamped to the brokers' bounds as in
     `sharelag.model.settings.effective`. Brokers before 4.3 describe some of them only as broker
     settings.
     """

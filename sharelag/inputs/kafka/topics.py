@@ -38,20 +38,11 @@ def read_topic(
 ) -> Iterator[pa.RecordBatch]:
     """Read a topic from its beginning to its current end, or some ranges of it.
 
-    ``fail_on_data_loss`` says whether to fail when records of the ranges are pruned before they are
-    read. The share group state is pruned continuously, and pruned records are superseded.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        `sharelag.schemas.RAW`; the records of a partition are in log order, without transaction
-        markers and compacted offsets.
-
-    Raises
-    ------
-    ClusterError
-        One of its children: no broker, wrong password, no permission, no such topic, records
-        pruned, or a log that ends before a range, which a new leader's may.
+    It yields `sharelag.schemas.RAW`; the records of a partition are in log order, without
+    transaction markers and compacted offsets. ``fail_on_data_loss`` says whether to fail when
+    records of the ranges are pruned before they are read. The share group state is pruned
+    continuously, and pruned records are superseded. A log that ends before a range, as a new
+    leader's may, is a ClusterError.
     """
     yield from read_ranges(
         config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss
@@ -63,15 +54,9 @@ def offset_ranges(
 ) -> dict[int, tuple[int, int]]:
     """Return the current first and end offset of every partition of a topic, or of some.
 
-    Partitions whose leader moves or does not answer are queried again until the timeout.
-
-    Raises
-    ------
-    NoLeaderError
-        Some partitions did not answer in time: the others' ranges alone would seem complete. They
-        are its ``answered``.
-    ConfigError
-        The topic lacks one of ``only``.
+    Partitions whose leader moves or does not answer are queried again until the timeout. Then they
+    are a NoLeaderError, as the others' ranges alone would seem complete; these are its
+    ``answered``. A partition that the topic lacks is a ConfigError.
     """
     return until_answered(config, lambda connection: _offset_ranges(connection, topic, only))
 

@@ -278,12 +278,8 @@ def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
     """Return the end of a micro-batch of about ``limit`` offsets; None means all.
 
     As in Spark's own source the limit is divided in proportion, and a partition with any unread
-    offsets gets at least one. Pruned offsets do not count, so that they are skipped at once.
-
-    Raises
-    ------
-    DataLossError
-        When a log ends before the position in it.
+    offsets gets at least one. Pruned offsets do not count, so that they are skipped at once. It is
+    a DataLossError when a log ends before the position in it.
     """
     spans = {}
     for topic, partitions in there.items():

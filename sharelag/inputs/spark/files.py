@@ -37,12 +37,7 @@ def raw_frame(
 
     Spark's tasks read them as one process does, whatever the session says of Parquet: the same
     files, columns and types, and the same sentences where something is wrong. If Spark cannot
-    access the files of this machine, they are sent to it.
-
-    Raises
-    ------
-    InputError
-        A file lacks a column, or they would have to be sent but are too large.
+    access the files of this machine, they are sent to it, unless they are too large.
     """
     given = of_paths(files)
     paths = [file.path for file in given]

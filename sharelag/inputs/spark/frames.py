@@ -50,27 +50,10 @@ def as_frame(
 ) -> DataFrame:
     """Return a DataFrame with the types of a schema: one of Spark, or a table of this process.
 
-    Parameters
-    ----------
-    given : DataFrame of Spark, pandas or polars, pyarrow.Table or pyarrow.RecordBatch
-        What `sharelag.tables.conform.conform` takes; further columns are welcome.
-    schema : pyarrow.Schema
-        The columns it has; times in any unit.
-    what : str
-        How to call the table in messages.
-    spark : pyspark.sql.SparkSession, optional
-        Else the active one, or one for this machine.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        One of Spark that has these types already is returned as it is. In another one, a value
-        that does not fit is found when its row is read.
-
-    Raises
-    ------
-    InputError
-        It is not a table, or a column is missing or of another type.
+    One of Spark that has these types already is returned as it is. In another one, a value that
+    does not fit is found when its row is read. ``given`` is what `sharelag.tables.conform.conform`
+    takes; what is not, or lacks a column, is an InputError that calls it ``what``. ``spark`` is by
+    default the active session, or one for this machine.
     """
     if is_of_spark(given):
         return _with_types(cast("DataFrame", given), schema, what)

@@ -129,15 +129,7 @@ _WRONG = {
 
 @contextmanager
 def explain_failures() -> Iterator[None]:
-    """Raise the error of a query within a ``with`` block as a sentence that says what to do.
-
-    Raises
-    ------
-    InputError
-        A task refused its rows, or files of a DataFrame were replaced or changed.
-    SetupError
-        Workers run another Python than this process, or one without our packages.
-    """
+    """Raise the error of a query within a ``with`` block as a sentence that says what to do."""
     try:
         yield
     except ShareLagError:

@@ -277,18 +277,10 @@ FIRST = "4.1"
 
 @cache
 def catalogue(profile: str = NEWEST) -> tuple[Setting, ...]:
-    """Return the settings of one Kafka version.
+    """Return the settings of one Kafka version, or of the "draft"; another one is an InputError.
 
-    Parameters
-    ----------
-    profile : str
-        A version, or "draft". Earlier versions have other defaults and ranges where `EARLIER` says
-        so; 4.4 also has `LATER`. Of those that are not known it is the nearest.
-
-    Raises
-    ------
-    InputError
-        It is neither.
+    Earlier versions have other defaults and ranges where `EARLIER` says so; 4.4 also has `LATER`.
+    Of those that are not known it is the nearest.
     """
     if profile == PROPOSED:
         return DRAFT

@@ -21,23 +21,9 @@ def cautions(
 ) -> Iterator[Problem]:
     """Return what will go wrong with settings though Kafka accepts them.
 
-    Parameters
-    ----------
-    values : mapping of name to value
-        Those that are known; others have Kafka's defaults.
-    brokers : int, optional
-        How many there are; None: unknown.
-    profile : str
-        A version, or "draft".
-    queues : Queues, optional
-        What is known of the topics that groups name as dead-letter queues.
+    Settings that are not among ``values`` have Kafka's defaults; ``brokers`` is how many there are,
+    ``queues`` what is known of the topics that groups name as dead-letter queues.
 
-    Yields
-    ------
-    Problem
-
-    Notes
-    -----
     ``AutoTopicCreationManager`` creates the state topic with the replication factor; a share
     coordinator writes with ``acks=all``, which ``min.insync.replicas`` refuses on too few replicas.
     """

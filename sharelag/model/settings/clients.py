@@ -50,24 +50,13 @@ _NEAR = 0.85
 def lint_consumer(
     properties: Mapping[str, object], force: Mapping[str, Value] | None = None
 ) -> list[Problem]:
-    """Check a consumer's properties before it becomes a share consumer.
+    """Check a consumer's properties, as in a file, before it becomes a share consumer.
 
-    Parameters
-    ----------
-    properties : mapping of name to value
-        As in a properties file.
-    force : mapping of name to Value, optional
-        The settings in force for its group; without it, Kafka's defaults.
+    The problems are in the order of the properties; `Problem.hint` says what to use instead. Names
+    that Kafka does not know are among them where they are nearly those of a property: see
+    `unknown_properties` for the others. ``force`` has the settings in force for its group; without
+    it, Kafka's defaults.
 
-    Returns
-    -------
-    list of Problem
-        In the order of the properties; `Problem.hint` says what to use instead. Names that Kafka
-        does not know are among them where they are nearly those of a property: see
-        `unknown_properties` for the others.
-
-    Notes
-    -----
     ``ConsumerConfig`` and ``ShareConsumerConfig`` of Kafka 4.3.1, and the section on consumer
     configuration of KIP-932.
     """

@@ -26,26 +26,13 @@ class Value(NamedTuple):
 def effective(
     group: Mapping[str, object], broker: Mapping[str, object], profile: str = NEWEST
 ) -> dict[str, Value]:
-    """Return the effective settings of a group.
+    """Return the effective settings of a group: every one of the profile.
 
-    Parameters
-    ----------
-    group : mapping of name to value
-        What is stored for the group (``kafka-configs.sh --entity-type groups``).
-    broker : mapping of name to value
-        The brokers' values. A missing name has Kafka's default; None means unknown.
-    profile : str
-        A version, or "draft".
+    ``group`` is what is stored for the group (``kafka-configs.sh --entity-type groups``),
+    ``broker`` the brokers' values: a missing name has Kafka's default, None means unknown. A stored
+    value beyond the broker's bounds is replaced by the bound, with the broker as its source. The
+    first entry of a list is the effective one.
 
-    Returns
-    -------
-    dict of str to Value
-        Every group setting of the profile. A stored value beyond the broker's bounds is replaced
-        by the bound, with the broker as its source. The first entry of a list is the effective
-        one.
-
-    Notes
-    -----
     ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1 and 4.4: brokers check a
     value when it is set, and clamp it when their own bounds change afterwards.
     """
@@ -62,19 +49,10 @@ def effective(
 
 
 def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
-    """Return the typed settings of one group and of the brokers from a settings table.
+    """Return the typed settings of one group and of the brokers: every one of the catalogue.
 
-    Parameters
-    ----------
-    settings : pyarrow.Table
-        `sharelag.schemas.SETTINGS`; empty where none were captured.
-    group : str
-
-    Returns
-    -------
-    dict of str to Value
-        Every setting of the catalogue. A setting missing from the table has Kafka's default and
-        the source ``"assumed"``; those of dead-letter queues are there where brokers report any.
+    A setting that is missing in `sharelag.schemas.SETTINGS` has Kafka's default and the source
+    ``"assumed"``; those of dead-letter queues are there where brokers report any.
     """
     return each_in_force(settings, [group])[group]
 

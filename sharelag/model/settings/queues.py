@@ -31,14 +31,8 @@ _PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
 class Queues:
     """Settings of dead-letter queues as far as they are known; unknown ones have no key.
 
-    Attributes
-    ----------
-    of_groups
-        The topic that each group names.
-    topics
-        `ENABLED` of each topic, with its source.
-    brokers
-        Settings of the brokers and `SHARE_VERSION`.
+    They are the topic that each group names, `ENABLED` of each topic with its source, and the
+    settings of the brokers with `SHARE_VERSION`.
     """
 
     of_groups: Mapping[str, str] = field(default_factory=dict)
@@ -67,8 +61,6 @@ class Queues:
     def problem(self, topic: str) -> Problem | None:
         """Say first why letters to a topic are lost; None also if too little is known.
 
-        Notes
-        -----
         ``ShareGroupDLQStateManager.validateDlqTopic`` of Kafka 4.4.0: brokers accept these names,
         write nothing when a record is given up, and archive it.
         """

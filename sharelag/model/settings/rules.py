@@ -43,28 +43,11 @@ class Problem:
 def check(
     name: str, value: object, profile: str = NEWEST, others: Mapping[str, object] | None = None
 ) -> list[Problem]:
-    """Check the value of one setting.
+    """Check the value of one setting, a text or parsed; nothing is wrong where Kafka accepts it.
 
-    Parameters
-    ----------
-    name : str
-        As ``kafka-configs.sh`` knows it.
-    value : object
-        The text, or the parsed value (int, bool).
-    profile : str
-        A version, or "draft".
-    others : mapping of name to value, optional
-        Other settings of the group and the brokers that bound the value; missing ones have their
-        defaults.
+    ``others`` are settings of the group and the brokers that bound the value; missing ones have
+    their defaults. A conflict between two settings is reported for the one being checked.
 
-    Returns
-    -------
-    list of Problem
-        Empty when Kafka accepts the value. A conflict between two settings is reported for the
-        one being checked.
-
-    Notes
-    -----
     Rules: ``GroupConfig.validate`` and ``ShareGroupConfig`` of Kafka 4.3.1 and 4.4; KIP-932 for the
     draft.
     """
@@ -80,13 +63,7 @@ def check(
 
 
 def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Problem]:
-    """Check several settings of a group, of the brokers, or both, together.
-
-    Returns
-    -------
-    list of Problem
-        In the order of the names given; empty exactly when Kafka accepts all of them.
-    """
+    """Check several settings of a group, of the brokers, or both, together, in their order."""
     problems = [
         problem for name, value in values.items() for problem in check(name, value, profile, values)
     ]
@@ -106,17 +83,7 @@ def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Probl
 def differing(values: Mapping[str, object], profile: str) -> list[str]:
     """Return what other versions of Kafka say of values, where that is not what one says.
 
-    Parameters
-    ----------
-    values : mapping of name to value
-        As for `check_all`.
-    profile : str
-        A version.
-
-    Returns
-    -------
-    list of str
-        A sentence for all releases that say the same, the newest first; empty where all agree.
+    There is a sentence for all releases that say the same, the newest first.
     """
     refused = {problem.name for problem in check_all(values, profile)}
     said: dict[str, list[str]] = {}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.durations import duration
-from sharelag.engine import OVER, Brief, Reading
+from sharelag.engine import OVER, Reading
 from sharelag.engine.engines import lacks_of, reading
 from sharelag.errors import unknown_group
 from sharelag.inputs import Input
@@ -194,7 +194,7 @@ def check(
 
 def check_reading(begun: Reading, rules: Rules) -> Checked:
     """Judge an open reading; see `check`."""
-    # Rules of lag alone need no windows: where records are many, they cost a fraction.
+    # Rules of lag alone need no history.
     evidence = begun.lag_evidence if _need_lag_alone(rules) else begun.evidence
     over = begun.over
     now = as_of_now(evidence)
@@ -215,7 +215,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         else:
             found = series(rule, moments)
         rows += _rows(rule, found, known)
-    rows += completeness(begun, begun.brief if _need_lag_alone(rules) else None)
+    rows += completeness(begun)
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
@@ -226,15 +226,12 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     )
 
 
-def completeness(begun: Reading, brief: Brief | None = None) -> list[dict[str, Any]]:
-    """Return a row of `CHECKED` for each thing that the records lack: it may break any rule.
-
-    Parameters are those of `sharelag.engine.engines.lacks_of`.
-    """
+def completeness(begun: Reading) -> list[dict[str, Any]]:
+    """Return a row of `CHECKED` for each thing that the records lack: it may break any rule."""
     return [
         dict.fromkeys(CHECKED.names)
         | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
-        for one in lacks_of(begun, brief)
+        for one in lacks_of(begun)
     ]
 
 

@@ -56,7 +56,7 @@ LAG = Table(
 
 BRIEF_LAG = Table(
     "brief_lag",
-    "a share partition with its lag alone, which costs less: no window is replayed",
+    "a share partition with its lag alone",
     "group_id topic topic_id partition leader_epoch start_offset log_start_offset end_offset",
     "delivery_complete_count lag lag_reason as_of",
     view="group_id topic partition leader_epoch start_offset lag end_offset",

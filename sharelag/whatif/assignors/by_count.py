@@ -7,27 +7,26 @@ chosen in two ways is chosen by load, then by name, so that the same group gets 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment
+from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment, pairs_of
 
 
 class Pairs:
     """Pairs of member and place; only those that the subscriptions allow."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, pairs: Iterable[tuple[str, Place]] = ()) -> None:
         self.group = group
         self.places_of: dict[str, set[Place]] = {member.id: set() for member in group.members}
         self.members_of: dict[Place, set[str]] = {place: set() for place in group.places}
+        for member, place in pairs:
+            self.add(member, place)
 
     @classmethod
     def current(cls, group: Group) -> Pairs:
         """Return what the members have now and may keep."""
-        pairs = cls(group)
-        for member, places in group.current.items():
-            for place in places:
-                pairs.add(member, place)
-        return pairs
+        held = group.current.items()
+        return cls(group, ((member, place) for member, places in held for place in places))
 
     def __iter__(self) -> Iterator[tuple[str, Place]]:
         return (
@@ -124,9 +123,7 @@ def all_to_all(group: Group) -> Assignment:
     No member is ever idle and no partition short of members, at the price of a share session a
     pair: ``M * P``.
     """
-    return as_assignment(
-        group, [(member, place) for place in group.places for member in group.subscribers[place[0]]]
-    )
+    return as_assignment(group, group.allowed)
 
 
 def round_robin(group: Group) -> Assignment:
@@ -266,11 +263,7 @@ def rack_aware(group: Group) -> Assignment:
     it ends. With the same subscriptions everywhere, one place per member and one rack per partition
     nothing better exists at these counts.
     """
-    pairs = Pairs(group)
-    for member, topics in balanced(group).items():
-        for topic, partitions in topics.items():
-            for partition in partitions:
-                pairs.add(member, (topic, partition))
+    pairs = Pairs(group, pairs_of(balanced(group)))
     rack_of = {member.id: member.rack for member in group.members}
     while _exchange(pairs, rack_of):
         pass
@@ -283,18 +276,19 @@ def matches(group: Group, rack: str | None, place: Place) -> bool:
 
 
 def _exchange(pairs: Pairs, rack_of: dict[str, str | None]) -> bool:
-    group = pairs.group
     listed = list(pairs)
+
+    def is_near(member: str, place: Place) -> bool:
+        return matches(pairs.group, rack_of[member], place)
+
     for member, place in listed:
-        if rack_of[member] is None or matches(group, rack_of[member], place):
+        if rack_of[member] is None or is_near(member, place):
             continue
         for other, wanted in listed:
-            if not matches(group, rack_of[member], wanted) or not pairs.allowed(member, wanted):
+            if not is_near(member, wanted) or not pairs.allowed(member, wanted):
                 continue
             # The other gets a worse place at most where it matched, and then nothing is gained.
-            gain = (
-                1 + matches(group, rack_of[other], place) - matches(group, rack_of[other], wanted)
-            )
+            gain = 1 + is_near(other, place) - is_near(other, wanted)
             if gain > 0 and pairs.allowed(other, place):
                 pairs.drop(member, place)
                 pairs.drop(other, wanted)

@@ -18,7 +18,7 @@ partitions away.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sharelag.errors import InputError
@@ -222,9 +222,9 @@ def _spread(
         draft.apply(_Change((member, place)))
     most = math.ceil(sharing * len(weights) / max(len(group.members), 1)) + extra
     bounds = _Bounds(hysteresis, most, sharing)
-    _even_out(draft, bounds, _joins, None)
+    _even_out(draft, bounds, None)
     made = sum(map(len, draft.pairs.places_of.values()))
-    _even_out(draft, bounds, _joins_and_moves, max(1, made // 10) if budget is None else budget)
+    _even_out(draft, bounds, max(1, made // 10) if budget is None else budget)
     return draft.pairs.assignment()
 
 
@@ -290,11 +290,6 @@ class _Loads:
         return math.fsum(self.each(place) for place in self.pairs.places_of[member])
 
 
-#: Gives changes that might relieve a member, who comes second; then all members from the lightest
-#: on.
-_Candidates = Callable[[_Loads, str, Sequence[str], _Bounds], Iterator[_Change]]
-
-
 def _places(change: _Change) -> list[Place]:
     """The places of a change, in a fixed order, since the last digits of sums depend on it."""
     return sorted({place for _, place in (change.add, change.drop or change.add)})
@@ -313,13 +308,13 @@ def _cover(draft: _Loads, sharing: int) -> None:
             draft.apply(_Change((lightest, place)))
 
 
-def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: int | None) -> None:
-    """Make changes that help, up to a limit."""
+def _even_out(draft: _Loads, bounds: _Bounds, budget: int | None) -> None:
+    """Make changes that help: joins as often as they do, or up to a limit moves as well."""
     # Who could not be relieved is not tried again in this call, or a large group would take long.
     hopeful, made = set(draft.load), 0
     while hopeful and (budget is None or made < budget):
         heavy = max(hopeful, key=lambda member: (draft.load[member], member))
-        change = _best_change(draft, heavy, bounds, candidates)
+        change = _best_change(draft, heavy, bounds, may_move=budget is not None)
         if change is None:
             hopeful.remove(heavy)
         else:
@@ -327,50 +322,40 @@ def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: i
             made += 1
 
 
-def _best_change(
-    draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candidates
-) -> _Change | None:
+def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> _Change | None:
     """Return the change that helps a member and leaves the smallest loads."""
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
     relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
-    best: tuple[float, bool, _Change] | None = None
-    by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
-    for change in candidates(draft, heavy, by_load, bounds):
+    ranks: list[tuple[float, bool, _Change]] = []
+    for change in _changes(draft, heavy, bounds, may_move):
         after = draft.after(change)
-        raised = max(
-            (then for member, then in after.items() if then > draft.load[member]), default=0.0
-        )
+        raised = max((then for one, then in after.items() if then > draft.load[one]), default=0.0)
         # The last digits of sums must not matter.
         if after[heavy] <= load - relief * (1 - 1e-9) and raised <= ceiling:
-            rank = (max(after[heavy], raised), change.drop is not None, change)
-            if best is None or rank < best:
-                best = rank
-    return None if best is None else best[2]
+            ranks.append((max(after[heavy], raised), change.drop is not None, change))
+    return min(ranks)[2] if ranks else None
 
 
-def _joins(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds) -> Iterator[_Change]:
-    """Let the lightest of the others who may have more join a place of the heavy member."""
-    for place in sorted(draft.pairs.places_of[heavy]):
-        member = _first(draft, by_load, place, bounds.most)
-        if member is not None:
-            yield _Change((member, place))
+def _changes(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> Iterator[_Change]:
+    """Let the lightest of the others who may have more join a place of a heavy member.
 
-
-def _joins_and_moves(
-    draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds
-) -> Iterator[_Change]:
-    """Or let it take the place over, or another leave one of its places for it."""
+    Or, if it may move, take the place over, or another leave one of its places for it.
+    """
     pairs = draft.pairs
-    yield from _joins(draft, heavy, by_load, bounds)
+    by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
+    places = sorted(pairs.places_of[heavy])
+    joins = {place: _first(draft, by_load, place, bounds.most) for place in places}
+    yield from (_Change((one, place)) for place, one in joins.items() if one is not None)
+    if not may_move:
+        return
     rank = {member: number for number, member in enumerate(by_load)}
     spare = [
         (place, sorted(members, key=rank.__getitem__))
         for place, members in pairs.members_of.items()
         if len(members) > bounds.sharing
     ]
-    for place in sorted(pairs.places_of[heavy]):
-        member = _first(draft, by_load, place, bounds.most)
+    for place, member in joins.items():
         if member is not None:
             yield _Change((member, place), drop=(heavy, place))
         left = _spared(draft, place, spare)
@@ -390,14 +375,12 @@ def _spared(
 ) -> tuple[str, Place] | None:
     """Who could best leave which place for another: who then has the most has the least."""
     share = draft.weights[place] / (draft.pairs.count(place) + 1)
-    best: tuple[float, str, Place] | None = None
+    found: list[tuple[float, str, Place]] = []
     for left, members in spare:
         member = next((member for member in members if draft.may(member, place)), None)
         if member is not None:
             each = draft.each(left)
             # The last is the heaviest of those that stay, unless no lighter one may go.
             stays = draft.load[members[-1]] + each / (len(members) - 1)
-            found = (max(draft.load[member] - each + share, stays), member, left)
-            if best is None or found < best:
-                best = found
-    return None if best is None else best[1:]
+            found.append((max(draft.load[member] - each + share, stays), member, left))
+    return min(found)[1:] if found else None

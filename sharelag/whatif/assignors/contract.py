@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import matches
-from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment
+from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment, pairs_of
 
 ServiceRate = float | Mapping[str, float]
 
@@ -21,12 +21,8 @@ def predicted_drain(
 
     Each member divides its time equally among those of its partitions that have lag left, as
     fetches rotate. What arrives in partitions already drained is served first. A rate that is not
-    known is taken to be nothing arriving.
-
-    Returns
-    -------
-    dict
-        Seconds by place: ``inf`` where it would never be drained, None where the lag is not known.
+    known is taken to be nothing arriving. Seconds are ``inf`` where it would never be drained, None
+    where the lag is not known.
     """
     import numpy as np
 
@@ -35,11 +31,9 @@ def predicted_drain(
     at = {place: column for column, place in enumerate(known)}
     row = {member.id: number for number, member in enumerate(group.members)}
     has = np.zeros((len(row), len(known)))
-    for member, topics in assignment.items():
-        for topic, partitions in topics.items():
-            for partition in partitions:
-                if (topic, partition) in at:
-                    has[row[member], at[topic, partition]] = 1.0
+    for member, place in pairs_of(assignment):
+        if place in at:
+            has[row[member], at[place]] = 1.0
     service = np.array([rates[member.id] for member in group.members])
     backlog = np.array([float(group.lag(place) or 0) for place in known])
     arriving = np.array([float(group.rate(place) or 0) for place in known])
@@ -62,17 +56,10 @@ def predicted_drain(
 
 
 def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
-    """Return records a second by member id.
-
-    Raises
-    ------
-    InputError
-        A member has none, or one that is not above 0.
-    """
-    if isinstance(service_rate, Mapping):
-        rates = {member.id: service_rate.get(member.id, math.nan) for member in group.members}
-    else:
-        rates = {member.id: float(service_rate) for member in group.members}
+    """Return records a second by member id; each has to have some."""
+    given = service_rate if isinstance(service_rate, Mapping) else {}
+    usual = math.nan if isinstance(service_rate, Mapping) else float(service_rate)
+    rates = {member.id: given.get(member.id, usual) for member in group.members}
     for member, rate in rates.items():
         if not (math.isfinite(rate) and rate > 0):
             raise InputError(
@@ -206,19 +193,9 @@ def figures(
     group: Group, assignment: Assignment, service_rate: ServiceRate | None = None
 ) -> Figures:
     """Sum an assignment up; what `check` finds wrong in it is left out."""
-    before = {
-        (member.id, (topic, partition))
-        for member in group.members
-        for topic, partitions in member.current.items()
-        for partition in partitions
-    }
-    after = {
-        (member.id, (topic, partition))
-        for member in group.members
-        for topic, partitions in assignment.get(member.id, {}).items()
-        for partition in partitions
-    }
-    allowed = {(member, place) for place in group.places for member in group.subscribers[place[0]]}
+    before = pairs_of({member.id: member.current for member in group.members})
+    after = pairs_of({member.id: assignment.get(member.id, {}) for member in group.members})
+    allowed = group.allowed
     good = after & allowed
     counts = Counter(place for _, place in good)
     loads = Counter(member for member, _ in good)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -163,21 +163,16 @@ class Group:
     @cached_property
     def current(self) -> Mapping[str, tuple[Place, ...]]:
         """What each member has and may keep: assignable, still subscribed to; ascending."""
-        allowed = {
-            (member, place) for place in self.places for member in self.subscribers[place[0]]
-        }
-        held = {
-            member.id: {
-                (topic, partition)
-                for topic, partitions in member.current.items()
-                for partition in partitions
-            }
-            for member in self.members
-        }
-        return {
-            id_: tuple(sorted(place for place in has if (id_, place) in allowed))
-            for id_, has in held.items()
-        }
+        kept: dict[str, list[Place]] = {member.id: [] for member in self.members}
+        held = pairs_of({member.id: member.current for member in self.members})
+        for member, place in sorted(held & self.allowed):
+            kept[member].append(place)
+        return {member: tuple(places) for member, places in kept.items()}
+
+    @cached_property
+    def allowed(self) -> Set[tuple[str, Place]]:
+        """The pairs of member and place that the subscriptions allow."""
+        return {(id_, place) for place in self.places for id_ in self.subscribers[place[0]]}
 
     def lag(self, place: Place) -> float | None:
         """Return records to deliver there; None when not known."""
@@ -186,6 +181,16 @@ class Group:
     def rate(self, place: Place) -> float | None:
         """Return records that arrive there a second; None when not known."""
         return self.topics[place[0]].rate.get(place[1])
+
+
+def pairs_of(assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> Set[tuple[str, Place]]:
+    """Return the pairs of member and place of an assignment."""
+    return {
+        (member, (topic, partition))
+        for member, topics in assignment.items()
+        for topic, partitions in topics.items()
+        for partition in partitions
+    }
 
 
 def as_assignment(group: Group, pairs: Iterable[tuple[str, Place]]) -> Assignment:

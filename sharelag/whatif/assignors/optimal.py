@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import Pairs, cover
@@ -140,15 +140,13 @@ def optimum(
     )
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     pairs: Pairs
     value: float
     bound: float
 
 
-@dataclass(frozen=True)
-class _Actor:
+class _Actor(NamedTuple):
     """One member, or all members that are equal in what they may take and how fast they are."""
 
     ids: tuple[str, ...]
@@ -165,9 +163,7 @@ class _Model:
         self.whole = limit is not None or moves is not None
         self.lag = lags(group)
         self.rate = {place: float(group.rate(place) or 0) for place in group.places}
-        subscribed = sorted(
-            {member for members in group.subscribers.values() for member in members}
-        )
+        subscribed = sorted(set().union(*group.subscribers.values()))
         self.total_rate = sum(rates[member] for member in subscribed)
         self.actors = list(self._actors(subscribed, rates))
         self.options = [
@@ -196,12 +192,9 @@ class _Model:
 
         count = len(self.options)
         rows, low, high = zip(*self._rows(per_unit, floor, unit), strict=True)
-        entries = [
-            (row, column, value)
-            for row, terms in enumerate(rows)
-            for column, value in terms.items()
-        ]
-        numbers, columns, values = zip(*entries, strict=True)
+        numbers = np.repeat(np.arange(len(rows)), [len(terms) for terms in rows])
+        columns = [column for terms in rows for column in terms]
+        values = [value for terms in rows for value in terms.values()]
         sizes = np.array([len(self.actors[actor].ids) for actor, _ in self.options], float)
         cost = np.zeros(2 * count + 1)
         cost[[at + (0 if self.whole else count) for at in self._added()]] = _TIE / count
@@ -227,9 +220,8 @@ class _Model:
         part = float(answer.x[2 * count])
         if not self.whole:
             return _Found(self._laid_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0))
-        bound = (
-            min(-answer.mip_dual_bound + _TIE, 1.0) if answer.mip_dual_bound is not None else 1.0
-        )
+        dual = answer.mip_dual_bound
+        bound = 1.0 if dual is None else min(_TIE - dual, 1.0)
         return _Found(self._seated(np.rint(answer.x[:count]).astype(int)), part, bound)
 
     def _rows(

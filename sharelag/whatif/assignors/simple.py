@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
 from sharelag.whatif.assignors.java_maps import (
@@ -30,6 +31,8 @@ from sharelag.whatif.assignors.java_maps import (
 
 #: A member's partitions by topic.
 Partitions = JavaMap[str, JavaSet[int]]
+#: An empty set of members by number, or of partitions.
+_no_numbers: Callable[[], JavaSet[int]] = partial(JavaSet, int_hash)
 
 
 class Held:
@@ -64,6 +67,10 @@ class Held:
     def place_hash(self, place: Place) -> int:
         """``TopicIdPartition.hashCode``, a record of a topic id and a partition."""
         return (31 * self._hashes[place[0]] + place[1]) & 0xFFFFFFFF
+
+    def no_places(self) -> JavaSet[Place]:
+        """Return an empty set of places."""
+        return JavaSet(self.place_hash)
 
     def copied(self, partitions: Partitions) -> Partitions:
         """``AssignorHelpers.deepCopyAssignment``."""
@@ -146,16 +153,16 @@ def simple(group: Group) -> Assignment:
         draft.drop_all_but(topics, share.want)
         share.settle(topics)
         return draft.result()
-    of_any: JavaSet[str] = JavaSet(held.topic_hash)
-    subscribers: dict[str, list[int]] = {}
+    subscribers: JavaMap[str, list[int]] = JavaMap(held.topic_hash)
     for index, member in enumerate(held.members):
         for topic in held.subscribed[member]:
-            of_any.add(topic)
-            subscribers.setdefault(topic, []).append(index)
-    if not of_any:
+            if topic not in subscribers:
+                subscribers.put(topic, [])
+            subscribers[topic].append(index)
+    if not len(subscribers):
         return {member: {} for member in held.members}
-    for topic in of_any:
-        _Share(draft, held.targets([topic]), subscribers[topic], _partition_hash).settle([topic])
+    for topic, theirs in subscribers.items():
+        _Share(draft, held.targets([topic]), theirs, _partition_hash).settle([topic])
     return draft.result()
 
 
@@ -207,7 +214,7 @@ class _Share:
     ) -> None:
         self._draft = draft
         self._targets = targets
-        self._hash_of = hash_of
+        self._no_places: Callable[[], JavaSet[Place]] = partial(JavaSet, hash_of)
         self._members = members
         self.sharing = -(-len(members) // len(targets)) if targets else 0
         each = self.sharing * len(targets) / len(members)
@@ -229,7 +236,7 @@ class _Share:
         self._revoke_from_overfilled()
         self._revoke_oversharing()
         for place in self._targets:
-            self._by_partition.setdefault(place, self._empty_members)
+            self._by_partition.setdefault(place, _no_numbers)
         self._assign_remaining()
 
     def _note(self, topics: list[str]) -> None:
@@ -237,8 +244,8 @@ class _Share:
             for topic, numbers in partitions.items():
                 if topic in topics:
                     for place in ((topic, number) for number in numbers):
-                        self._by_partition.setdefault(place, self._empty_members).add(member)
-                        self._by_member.setdefault(member, self._empty_places).add(place)
+                        self._by_partition.setdefault(place, _no_numbers).add(member)
+                        self._by_member.setdefault(member, self._no_places).add(place)
 
     def _revoke_from_overfilled(self) -> None:
         for member, places in self._by_member.items():
@@ -282,8 +289,8 @@ class _Share:
                         )
                 if member not in members:
                     theirs = self._draft.writable(member)
-                    theirs.setdefault(place[0], _empty_numbers).add(place[1])
-                    self._by_member.setdefault(member, self._empty_places).add(place)
+                    theirs.setdefault(place[0], _no_numbers).add(place[1])
+                    self._by_member.setdefault(member, self._no_places).add(place)
                     missing -= 1
                     gained = True
                     if self._count(member) >= self.want[member]:
@@ -293,17 +300,6 @@ class _Share:
 
     def _count(self, member: int) -> int:
         return len(self._by_member[member]) if member in self._by_member else 0
-
-    def _empty_places(self) -> JavaSet[Place]:
-        return JavaSet(self._hash_of)
-
-    @staticmethod
-    def _empty_members() -> JavaSet[int]:
-        return JavaSet(int_hash)
-
-
-def _empty_numbers() -> JavaSet[int]:
-    return JavaSet(int_hash)
 
 
 def _partition_hash(place: Place) -> int:
@@ -358,7 +354,7 @@ def _homogeneous(held: Held, current: _Members) -> _Places:
     for place, members in current.items():
         if place[0] in topics:
             for member in members:
-                theirs = final.setdefault(member, lambda: JavaSet(held.place_hash))
+                theirs = final.setdefault(member, held.no_places)
                 if len(theirs) < most and place not in hashed:
                     theirs.add(place)
                     served.add(place)
@@ -394,7 +390,7 @@ def _heterogeneous(held: Held, current: _Members) -> _Places:
     for place, members in current.items():
         for member in members:
             if member in subscribers.get(place[0], ()) and place not in assigned:
-                final.setdefault(member, lambda: JavaSet(held.place_hash)).add(place)
+                final.setdefault(member, held.no_places).add(place)
     return final
 
 
@@ -409,7 +405,7 @@ def _assign_by_hash(members: Iterable[str], places: list[Place], assigned: _Memb
 def _merge(held: Held, assigned: _Members, final: _Places) -> set[Place]:
     for place, members in assigned.items():
         for member in members:
-            final.setdefault(member, lambda: JavaSet(held.place_hash)).add(place)
+            final.setdefault(member, held.no_places).add(place)
     return set(assigned)
 
 
@@ -428,7 +424,7 @@ def _deal_with_limit(held: Held, places: list[Place], final: _Places, most: int)
                         f"take partition {place[1]} of {place[0]!r}. "
                         f"Compare with 'simple', the assignor since 4.2"
                     )
-            theirs = final.setdefault(members[turn], lambda: JavaSet(held.place_hash))
+            theirs = final.setdefault(members[turn], held.no_places)
             if len(theirs) <= most:
                 theirs.add(place)
                 turn += 1
@@ -442,5 +438,5 @@ def _in_order(held: Held, final: _Places) -> Assignment:
     for member in held.members:
         arranged[member] = JavaMap(held.topic_hash)
         for topic, number in by_member.get(member, ()):
-            arranged[member].setdefault(topic, _empty_numbers).add(number)
+            arranged[member].setdefault(topic, _no_numbers).add(number)
     return as_lists(arranged)

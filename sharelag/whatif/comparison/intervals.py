@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import ceil, log2
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,19 +57,15 @@ def half_width(values: Floats, level: float) -> Floats:
 
 
 def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """`mean_interval` of each column of runs by times, shape (runs, times).
+    """Means, lows and highs of `mean_interval` of each column of runs by times.
 
-    Returns
-    -------
-    (mean, low, high) : numpy.ndarray of float64, shape (times,)
-        Bounds are NaN for a single run.
+    Bounds are NaN for a single run.
     """
     mean = values.mean(axis=0)
-    if len(values) < 2:
-        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    half = half_width(values, level)
-    same = np.ptp(values, axis=0) <= _ROUNDING * np.abs(values).max(axis=0)
-    half = np.where(same, 0.0, half)
+    half = np.full_like(mean, np.nan)
+    if len(values) > 1:
+        same = np.ptp(values, axis=0) <= _ROUNDING * np.abs(values).max(axis=0)
+        half = np.where(same, 0.0, half_width(values, level))
     return mean, mean - half, mean + half
 
 
@@ -142,12 +138,8 @@ def is_better(values: Floats, others: Floats, measure: Measure, level: float) ->
     """Whether the first are better than the second, pair by pair (by seed).
 
     By the interval of the differences, at this level. Where a measure is unknown since it is beyond
-    the run's end, there is no difference, but which one is more: then by an exact sign test.
-
-    Returns
-    -------
-    bool or None
-        None: the values do not say so, or neither direction is better.
+    the run's end, there is no difference, but which one is more: then by an exact sign test. None:
+    the values do not say so, or neither direction is better.
     """
     if measure.better is None:
         return None
@@ -282,7 +274,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     )
     hours, age, drain = (np.asarray(values, np.float64) for values in (hours, age, drain))
     known = ~np.isnan(hours) & ~np.isnan(age)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for name in dict.fromkeys(variant[known].tolist()):
         mine = known & (variant == name)
         bounds = (*mean_interval(hours[mine], confidence), *mean_interval(age[mine], confidence))

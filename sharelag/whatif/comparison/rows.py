@@ -12,24 +12,12 @@ from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import Scenario
 
+_LESS_TELLING = {
+    *("lag_end", "age_max_ms", "latency_p50_ms", "completed", "archived", "lost", "expired"),
+    *("redelivered_share", "wasted_share", "moves", "busy_share"),
+}
 #: What people are shown of a comparison when they choose no measures.
-SHOWN = (
-    "drain_ms",
-    "lag_p50",
-    "lag_p95",
-    "lag_max",
-    "age_p50_ms",
-    "age_p95_ms",
-    "latency_p95_ms",
-    "redeliveries",
-    "wasted",
-    "idle_members",
-    "moves_per_minute",
-    "fairness",
-    "member_hours",
-    "drain_over_optimal",
-    "age_p95_over_optimal",
-)
+SHOWN = tuple(name for name in MEASURED if name not in _LESS_TELLING)
 #: What is said of every move.
 MOVING = (
     "the difference is the share group's less the consumer group's. "
@@ -66,8 +54,7 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same row in words: times with their units, what is not known with its reason."""
-    amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
-    _tell_sameness(row, amounts, MEAN, DIFFERENCE)
+    amounts = _amounts(row, row["measure"], AMOUNTS, MEAN, DIFFERENCE)
     words = {True: "better", False: "worse", None: None}
     is_baseline = row["variant"] == row["baseline"]
     verdict = [
@@ -87,10 +74,7 @@ def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same row in words."""
-    written = row["goal"].split()[0]
-    measure = written if written in MEASURED else f"{written}_ms"
-    amounts = {name: amount(measure, row[name]) for name in MEAN}
-    _tell_sameness(row, amounts, MEAN)
+    amounts = _amounts(row, measure_of(row["goal"]), MEAN, MEAN)
     met = {True: "yes", False: "no", None: "not decided"}[row["met"]]
     return {**row, **amounts, "met": met, "answer": "fewest" if row["answer"] else None}
 
@@ -102,15 +86,23 @@ def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "by": row["measure"], **amounts}
 
 
-def _tell_sameness(
-    row: Mapping[str, Any], amounts: dict[str, str | None], *spans: tuple[str, str, str]
-) -> None:
-    """Say in place of bounds that every run has the same number, or that some runs have none."""
+def _amounts(
+    row: Mapping[str, Any], measure: str, names: Iterable[str], *spans: tuple[str, str, str]
+) -> dict[str, str | None]:
+    """Return values in words; in place of bounds that every run has the same, or some have none."""
+    amounts = {name: amount(measure, row[name]) for name in names}
     for name, low, high in spans:
         if row[name] is not None and row[low] == row[name] == row[high]:
             amounts |= {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
     if row["unknown"]:
         amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    return amounts
+
+
+def measure_of(goal: str) -> str:
+    """Return the measure of a goal as it is written, such as ``age_p95 <= 30s``."""
+    written = goal.split()[0]
+    return written if written in MEASURED else f"{written}_ms"
 
 
 def amount(measure: str, value: float | None) -> str | None:

@@ -22,13 +22,7 @@ _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 
 
 def folder(out: str | Path) -> str:
-    """Make the folder, and give an address (``s3://...`` is one already) for every process.
-
-    Raises
-    ------
-    InputError
-        It cannot be made.
-    """
+    """Make the folder, and give an address (``s3://...`` is one already) for every process."""
     name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
     system, base = _opened(name)
     try:

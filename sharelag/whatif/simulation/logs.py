@@ -124,14 +124,8 @@ class Log:
         batches = [
             LogBatch(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])
         ]
-        if not self.removed:
-            return batches
         # A record batch without any record left is not there at all.
-        return [
-            batch
-            for batch in batches
-            if _count(self.removed, *batch) <= batch.last_offset - batch.base_offset
-        ]
+        return [one for one in batches if _count(self.removed, *one) <= one[1] - one[0]]
 
     def compact(self, now: int) -> None:
         """Remove records of which a later one has the same key, but not in the latest batch."""
@@ -189,12 +183,8 @@ def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
                 for place, mine in enumerate(arriving):
                     own = order[edges[place] : edges[place + 1]]
                     mine.append(_appended(producer, times[own], keys[own], chance))
-        found.append(
-            [
-                _log(start, mine, committed)
-                for start, mine in zip(topic.starts, arriving, strict=True)
-            ]
-        )
+        starts = zip(topic.starts, arriving, strict=True)
+        found.append([_log(start, mine, committed) for start, mine in starts])
     return found
 
 
@@ -207,12 +197,8 @@ def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> L
     open_from = start.open_from if committed else None
     if open_from is not None and first < open_from < start.end_offset:
         bases = np.union1d(bases, [open_from])  # a record batch belongs to one transaction
-    ages = (
-        np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1)
-        * start.oldest_age_ms
-        * 1000
-    )
-    past = -np.rint(ages).astype(np.int64)
+    parts = np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1)
+    past = -np.rint(parts * start.oldest_age_ms * 1000).astype(np.int64)
     read = past if open_from is None else np.where(bases < open_from, past, _NEVER)
     if not arriving:
         return Log(
@@ -279,9 +265,8 @@ def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) 
     else:
         counts = np.cumsum(chance.standard_exponential(int(total + 6 * total**0.5 + 20)))
         counts = counts[counts <= total]
-    return np.rint(np.interp(counts * producer.batch_records, passed, edges) * 1000).astype(
-        np.int64
-    )
+    times = np.interp(counts * producer.batch_records, passed, edges)
+    return np.rint(times * 1000).astype(np.int64)
 
 
 def expected(

@@ -15,9 +15,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.whatif import presented
+from sharelag.whatif.presented import pairs, presented
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -84,7 +85,9 @@ class SimulationTables(Displayable):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        return presented.run(self.summary, self.seed)
+        (row,) = self.summary.to_pylist()
+        values = {name: None if value is None else str(value) for name, value in row.items()}
+        return presented(f"One run, with seed {self.seed}", pairs(values), views.RUN)
 
     def finished(self) -> pa.Table:
         """What was finished and when, in the order of time (`tables.FINISHED`)."""
@@ -116,10 +119,22 @@ class Loop(ABC, Generic[L]):
         self.logs = [log for topic in logs(scenario, seed) for log in topic]
         self.each = scenario.each_member()
         self.lives: list[L] = []
-        self.outcomes = _outcomes(scenario, seed, self.names)
+        # By place and offset, what is known of a record and how long each of its deliveries takes.
+        poison: dict[tuple[str, int], dict[int, tuple[int, int, int]]] = {}
+        lasting: dict[tuple[str, int], dict[int, int]] = {}
+        for one in scenario.poison:
+            place = (one.topic, one.partition)
+            known = (_POISON[one.how], one.attempts, (one.hold_ms or 0) * MS)
+            poison.setdefault(place, {})[one.offset] = known
+            if one.work_ms is not None:
+                lasting.setdefault(place, {})[one.offset] = one.work_ms * MS
+        self.outcomes = [
+            Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(self.names)
+        ]
+        # None everywhere where no record takes a separate time.
+        self._lasting = [lasting.get(name, {}) if lasting else None for name in self.names]
         self.scaling: Scaling | None = None
         self._works: dict[Service, Works] = {}
-        self._lasting = _lasting(scenario, self.names)
         self._rows: list[Longs] = []
 
     def end(self) -> SimulationTables:
@@ -234,15 +249,9 @@ class Loop(ABC, Generic[L]):
         alive = [
             life for life in self.lives if life.member.name == fault.member and life.ended is None
         ]
-        for life in alive:
-            if fault.kind == "crash":
-                life.crash()
-            elif fault.kind == "hang":
-                life.hang(fault.for_ms)
-            elif fault.kind == "subscribe":
-                life.subscribe(fault.topics)
-            else:
-                life.mute(fault.for_ms)
+        given: dict[str, tuple[Any, ...]] = {"crash": (), "subscribe": (fault.topics,)}
+        for life in alive:  # faults of members are called as what happens to a life
+            getattr(life, fault.kind)(*given.get(fault.kind, (fault.for_ms,)))
 
     def _retain(self, places: Sequence[int], retention_ms: int, segment: int) -> None:
         """Delete the segments whose last record is too old, as the log cleaner does at times."""
@@ -292,27 +301,3 @@ class Loop(ABC, Generic[L]):
         return pa.table(
             dict(zip(tables.TIMELINE.names, columns, strict=True)), schema=tables.TIMELINE
         )
-
-
-def _outcomes(
-    scenario: Scenario, seed: int, names: Sequence[tuple[str, int]]
-) -> Sequence[Outcomes]:
-    poison: dict[tuple[str, int], dict[int, tuple[int, int, int]]] = {}
-    for one in scenario.poison:
-        poison.setdefault((one.topic, one.partition), {})[one.offset] = (
-            _POISON[one.how],
-            one.attempts,
-            (one.hold_ms or 0) * MS,
-        )
-    return [Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(names)]
-
-
-def _lasting(
-    scenario: Scenario, names: Sequence[tuple[str, int]]
-) -> Sequence[dict[int, int] | None]:
-    """By place, the microseconds of single records; None everywhere where no record has its own."""
-    taken: dict[tuple[str, int], dict[int, int]] = {}
-    for one in scenario.poison:
-        if one.work_ms is not None:
-            taken.setdefault((one.topic, one.partition), {})[one.offset] = one.work_ms * MS
-    return [taken.get(name, {}) if taken else None for name in names]

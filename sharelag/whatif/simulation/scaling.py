@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -133,9 +134,10 @@ class Scaling:
             return None, None
         seen = self._observe(policy.metric == "lag_excluding_stuck")
         metric = _total(seen)
+        if metric is None:
+            return None, None
         busy = sum(life.busy for life in self._lives)
-        recommended = None if metric is None else self._age.recommended(now, metric, seen, busy)
-        return metric, recommended
+        return metric, self._age.recommended(now, metric, seen, busy)
 
     def _look(self, keda: Keda, anew: bool) -> Observed:
         """Return what KEDA gets from where its metric comes from."""
@@ -172,23 +174,17 @@ class Scaling:
 
     def _start(self) -> None:
         which = len(self._each)
-        name = next(
-            name
-            for number in range(which, 2 * which + 2)
-            if (name := f"scaled-{number}") not in self._names
-        )
+        names = (f"scaled-{number}" for number in count(which))
+        name = next(name for name in names if name not in self._names)
         self._names.add(name)
         like = self._like[which % len(self._like)]
         self._each.append(replace(like, name=name, join_ms=0, leave_ms=None))
         self._present.append(which)
         self._starting.add(which)
         # Who is there from the begin on needs no start.
-        startup = (
-            0
-            if self._clock.now == 0 and isinstance(self._policy, Fixed)
-            else self._policy.pods.startup_ms
-        )
-        self._clock.after(startup * MS, self._begin, which)
+        is_there = self._clock.now == 0 and isinstance(self._policy, Fixed)
+        startup_ms = 0 if is_there else self._policy.pods.startup_ms
+        self._clock.after(startup_ms * MS, self._begin, which)
 
     def _begin(self, which: int) -> None:
         if which in self._starting:
@@ -269,8 +265,8 @@ class Stabilizer:
             rules = up if rises else down
             window = self._since(now - rules.stabilization_window_ms * MS)
             wanted = (min if rises else max)([recommended, *window])
-            limit = max(_highest(up, replicas, now, self._up), replicas)
-            floor = min(_lowest(down, replicas, now, self._down), replicas)
+            limit = max(_limit(up, replicas, now, self._up, rises=True), replicas)
+            floor = min(_limit(down, replicas, now, self._down, rises=False), replicas)
         self._note(now, recommended)
         if wanted > replicas:
             wanted = min(wanted, self._most, limit)
@@ -282,7 +278,7 @@ class Stabilizer:
         """The number of replicas was set."""
         (self._up if after > before else self._down).append((now, abs(after - before)))
 
-    def _since(self, cutoff: int) -> Iterable[int]:
+    def _since(self, cutoff: int) -> list[int]:
         return [recommended for time, recommended in self._recommended if time > cutoff]
 
     def _note(self, now: int, recommended: int) -> None:
@@ -291,36 +287,22 @@ class Stabilizer:
             self._recommended.popleft()
 
 
-def _highest(rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, int]]) -> int:
-    """``calculateScaleUpLimitWithScalingRules``."""
+def _limit(
+    rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, int]], rises: bool
+) -> int:
+    """``calculateScaleUpLimitWithScalingRules``, or ``calculateScaleDownLimitWithBehaviors``."""
     if rules.select_policy == "disabled":
         return replicas
-    proposed = []
+    proposed, sign = [], 1 if rises else -1
     for policy in rules.policies:
-        begun = replicas - _changed(now - policy.period_ms * MS, events)
-        proposed.append(
-            begun + policy.value
-            if policy.type == "pods"
-            else math.ceil(begun * (1 + policy.value / 100))
-        )
-    return min(proposed) if rules.select_policy == "min" else max(proposed)
-
-
-def _lowest(rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, int]]) -> int:
-    """``calculateScaleDownLimitWithBehaviors``."""
-    if rules.select_policy == "disabled":
-        return replicas
-    proposed = []
-    for policy in rules.policies:
-        begun = replicas + _changed(now - policy.period_ms * MS, events)
-        proposed.append(
-            begun - policy.value if policy.type == "pods" else int(begun * (1 - policy.value / 100))
-        )
-    return max(proposed) if rules.select_policy == "min" else min(proposed)
-
-
-def _changed(cutoff: int, events: Iterable[tuple[int, int]]) -> int:
-    return sum(change for time, change in events if time > cutoff)
+        cutoff = now - policy.period_ms * MS
+        begun = replicas - sign * sum(change for time, change in events if time > cutoff)
+        if policy.type == "pods":
+            proposed.append(begun + sign * policy.value)
+        else:
+            part = begun * (1 + sign * policy.value / 100)
+            proposed.append(math.ceil(part) if rises else int(part))
+    return (max if rises == (rules.select_policy == "max") else min)(proposed)
 
 
 _SECOND = 1_000_000

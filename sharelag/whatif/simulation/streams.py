@@ -86,15 +86,13 @@ class Work:
             middle = service.mean_ms / np.exp(service.sigma**2 / 2)
             times = np.exp(chance.standard_normal(CHUNK) * service.sigma) * middle
         elif service.kind == "measured":
-            times = np.array(service.samples_ms)[
-                chance.integers(len(service.samples_ms), size=CHUNK)
-            ]
+            samples = np.array(service.samples_ms)
+            times = samples[chance.integers(len(samples), size=CHUNK)]
         else:
             times = np.full(CHUNK, service.mean_ms)
         if service.slow_share:
-            slow = (
-                generator(self._seed, SLOW, self._place, chunk).random(CHUNK) < service.slow_share
-            )
+            drawn_slow = generator(self._seed, SLOW, self._place, chunk).random(CHUNK)
+            slow = drawn_slow < service.slow_share
             times = np.where(slow, times * service.slow_factor, times)
         drawn = np.rint(times * self._factor * 1000).astype(np.int64)
         for offset, microseconds in self._lasting.items():
@@ -119,25 +117,17 @@ class Outcomes:
 
     def of(self, first: int, last: int, attempt: int, behaviour: Behaviour) -> Longs | None:
         """One answer a record; None where all are accepted."""
-        bad = [
-            one
-            for one, (_, most, _) in self.poison.items()
-            if first <= one <= last and attempt <= most
-        ]
+        known = ((one, most) for one, (_, most, _) in self.poison.items() if first <= one <= last)
+        bad = [one for one, most in known if attempt <= most]
         if behaviour.accept == 1 and not bad:
             return None
         outcome = np.full(last - first + 1, ACCEPT, np.int64)
         if behaviour.accept < 1:
-            chance = _slice(
-                self._chunks.setdefault(attempt, {}),
-                lambda chunk: self.draw(attempt, chunk),
-                first,
-                last,
-            )
+            chunks = self._chunks.setdefault(attempt, {})
+            chance = _slice(chunks, lambda chunk: self.draw(attempt, chunk), first, last)
             bounds = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
-            outcome = np.array([ACCEPT, RELEASE, REJECT, SILENT])[
-                np.searchsorted(bounds, chance, side="right")
-            ]
+            which = np.searchsorted(bounds, chance, side="right")
+            outcome = np.array([ACCEPT, RELEASE, REJECT, SILENT])[which]
         for offset in bad:
             outcome[offset - first] = self.poison[offset][0]
         return outcome

@@ -221,19 +221,15 @@ def summary(
     steps = len(set(timeline.column("time_ms").to_pylist()))
     lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
     age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
-    totals = dict(
-        zip(
-            COUNTS,
-            np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist(),
-            strict=True,
-        )
-    )
+    counted = np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist()
+    totals = dict(zip(COUNTS, counted, strict=True))
     rows = tally.finished_rows()
     archived, finished = sum(tally.archived), int(np.sum(rows[:, 2] - rows[:, 1] + 1))
-    latency = _latency(rows, logs)
-    useful, ended = totals["acknowledged"] + totals["rejected"], totals["deliveries"] - held
-    busy, alive = float(np.sum(members.column("busy_ms"))), float(np.sum(members.column("idle_ms")))
-    alive += busy
+    latency, ends = _latency(rows, logs), sum(log.known_end for log in logs)
+    delivered, again = totals["deliveries"], totals["redeliveries"]
+    useful, ended = totals["acknowledged"] + totals["rejected"], delivered - held
+    busy = float(np.sum(members.column("busy_ms")))
+    alive = float(np.sum(members.column("idle_ms"))) + busy
     moves = int(np.sum(assigned.column("revoked").to_numpy()))
     row = {
         "scenario": scenario.name or None,
@@ -251,17 +247,14 @@ def summary(
         "age_max_ms": float(age.max()),
         "latency_p50_ms": latency[0],
         "latency_p95_ms": latency[1],
-        "arrived": sum(log.known_end for log in logs)
-        - sum(start.end_offset for start in scenario.starts.values()),
+        "arrived": ends - sum(start.end_offset for start in scenario.starts.values()),
         "completed": finished,
         "acknowledged": finished - archived,
         "archived": archived,
         "lost": sum(tally.lost),
-        "deliveries": totals["deliveries"],
-        "redeliveries": totals["redeliveries"],
-        "redelivered_share": totals["redeliveries"] / totals["deliveries"]
-        if totals["deliveries"]
-        else None,
+        "deliveries": delivered,
+        "redeliveries": again,
+        "redelivered_share": again / delivered if delivered else None,
         "expired": sum(tally.expired),
         "wasted": ended - useful,
         "wasted_share": 1 - useful / ended if ended else None,

@@ -77,11 +77,8 @@ def split_at_gaps(
 ) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
     """Cut batches at their offsets without records.
 
-    Returns
-    -------
-    tuple of pyarrow.Array
-        Of each run, in order: its batch, first and last offset, and whether it is such an offset.
-        Of a batch that lacks its first or last offset both are null.
+    Return of each run, in order: its batch, first and last offset, and whether it is such an
+    offset. Of a batch that lacks its first or last offset both are null.
     """
     begin, end = (_integers(side) for side in (first, last))
     of_gap = _integers(pc.list_parent_indices(gaps))

@@ -81,23 +81,11 @@ class Lines(NamedTuple):
 def read_lines(
     lines: pa.Array, positions: pa.Array, zone: str | None = None, source: str = ""
 ) -> Lines:
-    """Read lines of a broker's log of requests.
+    """Read lines of a broker's log of requests, each with the byte at which it begins in the file.
 
-    Parameters
-    ----------
-    lines : pyarrow.StringArray
-    positions : pyarrow.Int64Array
-        The byte of the file at which each begins.
-    zone : str, optional
-        The time zone of the log, such as ``Europe/Berlin``, of times without one: log4j's ``%d``
-        has none. Without it, see `sharelag.wire.requests.times.times_of`.
-    source : str
-        What the file is called in the tables.
-
-    Raises
-    ------
-    InputError
-        There is no such time zone.
+    ``zone`` is that of times without one, such as ``Europe/Berlin``: log4j's ``%d`` has none.
+    Without it, see `sharelag.wire.requests.times.times_of`. ``source`` is what tables call the
+    file.
     """
     is_request = pc.match_substring(lines, MARK)
     found = unwrap(positions.filter(is_request), lines.filter(is_request))
@@ -211,18 +199,9 @@ class Wrapped(NamedTuple):
 
 
 def unwrap(positions: pa.Array, texts: pa.Array) -> Wrapped:
-    """Take lines apart that say `MARK`.
+    """Take lines apart that say `MARK`; one row is one request, with the byte at which it begins.
 
-    Parameters
-    ----------
-    positions : pyarrow.Int64Array
-        The byte of the file at which each begins.
-    texts : pyarrow.StringArray
-
-    Returns
-    -------
-    Wrapped
-        A row a request. What says the same request twice, as GELF does, is one.
+    What says the same request twice, as GELF does, is one.
     """
     whole = Wrapped(positions, texts, *_parts(texts))
     has_more = pc.match_substring(whole.behind, MARK)

@@ -74,17 +74,8 @@ def keys_of(at: Placed) -> pa.Array:
 def spread(first: pa.Array, types: pa.Array) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
     """Give each offset of a batch its type, then join neighbours of one type.
 
-    Parameters
-    ----------
-    first : pyarrow.Array
-        The first offset of each batch; null where the line does not say it.
-    types : pyarrow.ListArray
-        One type an offset.
-
-    Returns
-    -------
-    tuple
-        The batch of each run, its first and last offsets as a struct, and its type.
+    Return the batch of each run, its first and last offsets as a struct, and its type. ``first`` is
+    null where the line does not say it; ``types`` has one type an offset.
     """
     batch = pc.list_parent_indices(types).to_numpy(zero_copy_only=False).astype(np.int64)
     values = pc.list_flatten(types)

@@ -36,13 +36,7 @@ _NOT_ASKED = -(2**31)
 
 
 def tables_of(lines: Lines) -> dict[str, pa.RecordBatch]:
-    """Return what lines tell as tables.
-
-    Returns
-    -------
-    dict
-        `sharelag.schemas.REQUEST_TABLES` by name, each in the order of its lines.
-    """
+    """Return `sharelag.schemas.REQUEST_TABLES` by name, each in the order of its lines."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas.REQUEST_TABLES}
     found["rejects"].append(lines.rejects)
     for one in lines.requests:

@@ -119,21 +119,11 @@ class _Local(NamedTuple):
 
 
 def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
-    """Return when lines were logged.
+    """Return when lines were logged, by what stands before and behind the message of each.
 
-    Parameters
-    ----------
-    before, behind : pyarrow.StringArray
-        What stands before and behind the message of each line.
-    zone : str or None
-        The zone of times that are written without one, or with an abbreviation of several zones,
-        such as ``CST``. None: a collector's times beside them tell it, where they agree. Where they
-        do not, times without a zone are taken as UTC, and those with an abbreviation are unclear.
-
-    Raises
-    ------
-    InputError
-        There is no such time zone.
+    ``zone`` is that of times that are written without one, or with an abbreviation of several
+    zones, such as ``CST``. None: a collector's times beside them tell it, where they agree. Where
+    they do not, times without a zone are taken as UTC, and those with an abbreviation are unclear.
     """
     before, behind = (
         pc.replace_substring_regex(one, _RECEIVED, "")

@@ -28,9 +28,8 @@ def lag(
     brief: bool = False,
 ) -> Result:
     """Return share partitions' lag with its terms, its sums, or what Kafka computes it from."""
-    found = t.read.brief if brief else None
-    base = t.bench.base(t.read, found)
-    each = only(t.read.table("lag") if found is None else found.table, group)
+    base = t.bench.base(t.read)
+    each = only(t.read.brief if brief else t.read.table("lag"), group)
     told = Beside(each) if brief or by else t.bench.beside(t.read, each)
     table, view = told.table, views.BRIEF if brief else views.lag(t.bench.metrics is not None)
     if by is not None:

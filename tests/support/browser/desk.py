@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,10 @@ class Desk(Watched):
         )
         sent, self._outbox[:] = list(self._outbox), []
         return sent
+
+
+#: What the fixture ``open_desk`` is: it takes the views, and the settings of a page.
+OpenDesk = Callable[..., Desk]
 
 
 class _Wire(BaseComm):

@@ -22,10 +22,3 @@ class OfflinePage:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
         self.page.goto(path.as_uri())
-
-    def table(self, name: str) -> list[list[str]]:
-        cells: list[list[str]] = self.page.eval_on_selector_all(
-            f"#{name} tbody tr",
-            "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
-        )
-        return [[cell.replace(",", "") for cell in row] for row in cells]

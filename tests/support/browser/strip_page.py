@@ -22,13 +22,6 @@ def legend(desk: Desk) -> dict[str, int]:
     return {name: int(text.replace(",", "")) for name, text in items if text != "0"}
 
 
-def table(desk: Desk) -> list[list[str]]:
-    rows: list[list[str]] = desk.page.eval_on_selector_all(
-        ".sl-strip tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
-    )
-    return [[cell.replace(",", "") for cell in row] for row in rows]
-
-
 def go_to(desk: Desk, *typed: str) -> Locator:
     """Type into the field for an offset, and press Enter each time; what it says is beside it."""
     field = desk.page.get_by_role("textbox", name="Go to offset")

@@ -15,7 +15,6 @@ from sharelag.metrics.health import gather, health_arrow
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.replay.positions import latest_positions
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
@@ -119,16 +118,6 @@ def test_a_history_of_any_generation_has_its_states(generation: int) -> None:
     ]  # fmt: skip
     if generation < 3:
         assert history.column("leader_epoch").null_count == history.num_rows
-
-
-@pytest.mark.parametrize("generation", ALL)
-def test_positions_alone_are_those_of_the_windows(generation: int) -> None:
-    found = raw_of(WALK.values(), generation)
-    whole = replay_arrow(decode_arrow(found).records)
-    positions = latest_positions([found])
-    if positions is not None:
-        assert positions.table.equals(whole.select(positions.table.schema.names))
-    assert (positions is None) == (generation < TODAY)
 
 
 # ---- control records -----------------------------------------------------------------------------

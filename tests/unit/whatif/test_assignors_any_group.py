@@ -19,8 +19,7 @@ from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import Group
 from tests.support.groups_to_assign import (
     OURS,
-    Members,
-    Topics,
+    Drawn,
     check,
     counts,
     figures,
@@ -41,9 +40,7 @@ def by_member(found: set[tuple[str, str, int]]) -> dict[str, set[tuple[str, int]
 
 @pytest.mark.parametrize("name", OURS)
 @given(given_group=groups())
-def test_everything_is_served_and_only_what_may_be(
-    name: str, given_group: tuple[Members, Topics]
-) -> None:
+def test_everything_is_served_and_only_what_may_be(name: str, given_group: Drawn) -> None:
     group, topics = given_group
     answer = assign(name, group, topics)
     assert check(group, topics, answer) == []
@@ -57,7 +54,7 @@ def test_everything_is_served_and_only_what_may_be(
 @pytest.mark.parametrize("name", ["simple", "simple-4.1"])
 @given(given_group=groups(), seed=st.randoms(use_true_random=False))
 def test_kafkas_own_serves_all_while_all_is_assignable(
-    name: str, given_group: tuple[Members, Topics], seed: Any
+    name: str, given_group: Drawn, seed: Any
 ) -> None:
     group, topics = given_group
     for topic in topics.values():
@@ -80,9 +77,7 @@ def test_kafkas_own_serves_all_while_all_is_assignable(
 
 @pytest.mark.parametrize("name", ["round-robin", "balanced", "rack-aware"])
 @given(given_group=groups(alike=True))
-def test_loads_and_counts_differ_by_one_at_most(
-    name: str, given_group: tuple[Members, Topics]
-) -> None:
+def test_loads_and_counts_differ_by_one_at_most(name: str, given_group: Drawn) -> None:
     group, topics = given_group
     answer = assign(name, group, topics)
     assert check(group, topics, answer, count_spread=1, load_spread=1) == []
@@ -95,7 +90,7 @@ def test_loads_and_counts_differ_by_one_at_most(
 
 
 @given(given_group=groups())
-def test_what_is_settled_stays(given_group: tuple[Members, Topics]) -> None:
+def test_what_is_settled_stays(given_group: Drawn) -> None:
     group, topics = given_group
     for name in ("sticky", "balanced"):
         settled = assign(name, group, topics)
@@ -103,7 +98,7 @@ def test_what_is_settled_stays(given_group: tuple[Members, Topics]) -> None:
 
 
 @given(given_group=groups(alike=True))
-def test_sticky_moves_no_more_than_it_must(given_group: tuple[Members, Topics]) -> None:
+def test_sticky_moves_no_more_than_it_must(given_group: Drawn) -> None:
     group, topics = given_group
     assume(len(group) > 1)
     settled = assign("sticky", going_on(group, {}), topics)
@@ -117,7 +112,7 @@ def test_sticky_moves_no_more_than_it_must(given_group: tuple[Members, Topics]) 
 
 @pytest.mark.slow
 @given(given_group=groups(alike=True))
-def test_seats_follow_the_lag(given_group: tuple[Members, Topics]) -> None:
+def test_seats_follow_the_lag(given_group: Drawn) -> None:
     group, topics = given_group
     numbers = figures(group, topics, assign("lag-proportional", group, topics))
     assume(0 < len(numbers.counts) <= len(group))
@@ -133,9 +128,7 @@ def test_seats_follow_the_lag(given_group: tuple[Members, Topics]) -> None:
 
 
 @given(given_group=groups(), budget=st.integers(0, 3), sharing=st.integers(1, 3))
-def test_movement_and_sessions_are_bounded(
-    given_group: tuple[Members, Topics], budget: int, sharing: int
-) -> None:
+def test_movement_and_sessions_are_bounded(given_group: Drawn, budget: int, sharing: int) -> None:
     group, topics = given_group
     held = Group.of(group, topics)
     kept = {(who, *place) for who, places in held.current.items() for place in places}
@@ -160,7 +153,7 @@ def test_movement_and_sessions_are_bounded(
     given_group=groups(), hysteresis=st.sampled_from([0.05, 0.1, 0.3]), sharing=st.integers(1, 3)
 )
 def test_it_comes_to_rest_when_nothing_changes(
-    given_group: tuple[Members, Topics], hysteresis: float, sharing: int
+    given_group: Drawn, hysteresis: float, sharing: int
 ) -> None:
     group, topics = given_group
     options = {"hysteresis": hysteresis, "sharing": sharing}

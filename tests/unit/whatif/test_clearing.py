@@ -93,6 +93,9 @@ def test_one_row_per_assignor_and_one_column_per_number_of_members(found: Cleari
     assert len(marked) == len(found.answers)
     shown = found.presented()
     assert shown.table.column("with_2")[0].as_py() == usual
+    assert list(shown.columns)[:2] == ["Assignor", "2 members"]
+    bold = [shown.table.column(name)[number].as_py() for number, name in sorted(shown.best)]
+    assert sorted(bold) == sorted(marked)
     assert shown.notes[0] == found.verdict()
 
 

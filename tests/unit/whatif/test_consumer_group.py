@@ -35,7 +35,7 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
-from sharelag.whatif.simulation.tables import DELIVERIES, FINISHED, MEMBERS, SUMMARY, TIMELINE
+from sharelag.whatif.simulation.tables import FINISHED
 from tests.support.consumer_groups import FREE, appended, lives, only
 
 
@@ -123,15 +123,6 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     for name in ("timeline", "deliveries", "members", "assignments", "summary"):
         assert getattr(one, name).equals(getattr(other, name))
     assert not one.members.equals(another.members)
-
-
-def test_the_tables_are_those_of_a_simulation() -> None:
-    twin = consumer_group_twin(named("walk"))
-    assert twin.summary.schema.equals(SUMMARY)
-    assert twin.timeline.schema.equals(TIMELINE)
-    assert twin.members.schema.equals(MEMBERS)
-    assert twin.deliveries.schema.equals(DELIVERIES)
-    assert only(twin)["assignor"] == "consumer-group (uniform)"
 
 
 behaviours = st.sampled_from([Behaviour(), Behaviour(0.7, 0.2, 0.05, 0.05)])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 
-from sharelag.whatif.otherwise import AS_IT_WAS
+from sharelag.whatif.otherwise import AS_IT_WAS, Otherwise
 from tests.support.cases import few_of
 from tools.incidents_page import BEGIN, END, PAGE, table
 from tools.record.incidents.judge import FOLDER, WITHIN, foretold, judged
@@ -16,6 +19,19 @@ _FEW = ("burst", "poison")
 
 def _of(name: str) -> Incident:
     return incidents()[name]
+
+
+@cache
+def _foretold(name: str) -> Otherwise:
+    return foretold(_of(name), FOLDER / name)
+
+
+@pytest.fixture(autouse=True)
+def _foretold_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(incident: Incident, _: Path) -> Otherwise:
+        return _foretold(incident.name)
+
+    monkeypatch.setattr("tools.record.incidents.judge.foretold", known)
 
 
 @pytest.mark.parametrize("name", few_of(list(incidents()), _FEW))
@@ -31,10 +47,10 @@ def test_what_was_foretold_came_when_it_was_played_again(name: str) -> None:
 
 def test_a_capture_tells_polls_and_work() -> None:
     """Neither is written anywhere: 15 ms a record, polls of 50 and record batches of 5."""
-    for member in foretold(_of("burst"), FOLDER / "burst").past.scenario.members:
+    for member in _foretold("burst").past.scenario.members:
         assert member.max_poll_records == 50
         assert member.service.mean_ms == pytest.approx(15, rel=0.05)
-    of_poison = foretold(_of("poison"), FOLDER / "poison").past.scenario
+    of_poison = _foretold("poison").past.scenario
     assert all(producer.batch_records == 5 for producer in of_poison.producers)
     assert {one.offset for one in of_poison.poison} == {100, 250, 400, 550, 700, 850}
     assert all(one.work_ms == pytest.approx(2000, rel=0.05) for one in of_poison.poison)
@@ -43,7 +59,7 @@ def test_a_capture_tells_polls_and_work() -> None:
 @pytest.mark.parametrize(("name", "kind"), [("killed-member", "crash"), ("hung-member", "hang")])
 def test_a_capture_tells_when_a_member_died_or_stopped(name: str, kind: str) -> None:
     """It left the group a session timeout later."""
-    past = foretold(_of(name), FOLDER / name)
+    past = _foretold(name)
     (fault,) = past.past.scenario.faults
     assert fault.kind == kind
     assert fault.at_ms == pytest.approx(8000, abs=300)
@@ -51,7 +67,7 @@ def test_a_capture_tells_when_a_member_died_or_stopped(name: str, kind: str) -> 
 
 
 def test_locks_that_end_since_polls_are_long_are_no_property_of_their_records() -> None:
-    past = foretold(_of("short-locks"), FOLDER / "short-locks")
+    past = _foretold("short-locks")
     assert not past.past.scenario.poison
     assert past.past.scenario.members[0].max_poll_records == 60
     assert past.explained.is_close

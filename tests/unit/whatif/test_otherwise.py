@@ -25,8 +25,15 @@ SCENARIOS = CAPTURE.parent / "scenarios"
 
 
 @cache
+def bench(story: str) -> sharelag.Workbench:
+    """A workbench that keeps what it has read for all tests here."""
+    place = story if story == "demo" else SCENARIOS / story
+    return sharelag.open(place, engine="local", bars=False)
+
+
+@cache
 def past(story: str, since: str) -> Past:
-    return sharelag.open(SCENARIOS / story, engine="local", bars=False).past(since=since)
+    return bench(story).past(since=since)
 
 
 @cache
@@ -65,9 +72,7 @@ def test_it_says_how_well_the_simulation_explains_what_happened() -> None:
 
 def test_share_partitions_that_begin_within_the_span_are_there() -> None:
     """The hot partition of the demo has no state yet when this span begins."""
-    found = sharelag.open("demo", engine="local", bars=False).past(
-        "fulfilment", since="2026-11-23T11:50:06.500Z"
-    )
+    found = bench("demo").past("fulfilment", since="2026-11-23T11:50:06.500Z")
     assert any(
         "share partitions whose state begins within the span" in one
         for one in found.scenario.assumed
@@ -81,7 +86,7 @@ def test_share_partitions_that_begin_within_the_span_are_there() -> None:
 
 def test_an_alert_may_have_fired_before_it_is_known_to_have() -> None:
     """Ages are not known at all moments of the past."""
-    found = sharelag.open("demo", engine="local", bars=False).past("fulfilment", since="20m")
+    found = bench("demo").past("fulfilment", since="20m")
     alarmed = otherwise(found, {}, alert="age>30s", seeds=range(2))
     assert "at the latest" in alarmed.for_people(alarmed.rows[0])["alert_at"]
     assert "at the latest" not in alarmed.for_people(alarmed.rows[1])["alert_at"]
@@ -89,7 +94,7 @@ def test_an_alert_may_have_fired_before_it_is_known_to_have() -> None:
 
 def test_what_is_not_explained_is_not_told_otherwise() -> None:
     """The lag of a few records is chance, which the simulation does not know."""
-    found = sharelag.open("demo", engine="local", bars=False).past("billing", since="35m")
+    found = bench("demo").past("billing", since="35m")
     run = otherwise(found, variants(found.scenario, members=9), seeds=range(2))
     assert not run.explained.is_close
     changed = run.rows[2]
@@ -108,7 +113,7 @@ def test_what_is_not_explained_is_not_told_otherwise() -> None:
 
 def test_the_records_come_that_came() -> None:
     found = past("slow", "10s")
-    end = [row["end_offset"] for row in _bench("slow").lag().table.to_pylist()]
+    end = [row["end_offset"] for row in bench("slow").lag().table.to_pylist()]
     run = simulate(found.scenario)
     last = run.timeline.filter(pc.equal(run.timeline.column("time_ms"), found.scenario.duration_ms))
     assert last.column("end_offset").to_pylist() == end
@@ -178,14 +183,10 @@ def test_what_cannot_be_asked_says_why(arguments: list[str], said: str) -> None:
 def test_unknown_is_said_and_not_assumed() -> None:
     found = past("slow", "10s")
     with pytest.raises(InputError, match="not after"):
-        _bench("slow").past(since="2026-11-21T09:00:00Z")
+        bench("slow").past(since="2026-11-21T09:00:00Z")
     known = found.happened.column("lag").to_numpy()
     assert not np.isnan(known).any()
     said = " ".join(slow().conditions())
     assert "the lag is known at" in said
     assert "between them nothing is said of it" in said
     assert "moments at which windows were looked at is not known" in said
-
-
-def _bench(story: str) -> sharelag.Workbench:
-    return sharelag.open(SCENARIOS / story, engine="local", bars=False)

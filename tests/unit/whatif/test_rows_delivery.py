@@ -14,10 +14,8 @@ from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.whatif.gallery import named
-from sharelag.whatif.records import Write
 from sharelag.whatif.scenario import (
     Behaviour,
-    Limits,
     Member,
     PartitionStart,
     Poison,
@@ -35,7 +33,7 @@ from tests.support.records import offsets, raw, row
 from tests.support.share_evidence import Wrote
 from tests.support.share_evidence import only as only_cause
 from tests.support.share_partition import SharePartition
-from tests.support.share_partitions import ACCEPT, RELEASE, Walk, log, say
+from tests.support.share_partitions import ACCEPT, log, say
 from tests.support.share_partitions import GAP as GAP_TYPE
 from tests.support.simulations import at, only
 from tests.support.walk import walk_records
@@ -143,22 +141,6 @@ def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_comm
     assert (write["finished"], write["archived"]) == (10, 1)
     row = only(result.deliveries)
     assert (row["acknowledged"], row["rejected"]) == (9, 1)
-
-
-def test_what_failed_for_good_and_what_failed_for_now_are_two_numbers() -> None:
-    behaviour = Behaviour(0.6, release=0.3, reject=0.1)
-    scenario = ten(
-        behaviour,
-        topics=(Topic("t", 1, backlog=2000, batch_records=10),),
-        duration_ms=600_000,
-        step_ms=1000,
-    )
-    quick = (Member(service=Service(1), behaviour=behaviour),)
-    settings = Settings(Limits(delivery_count_limit=10))
-    of = only(simulate(replace(scenario, members=quick, settings=settings)).deliveries)
-    assert of["rejected"] == pytest.approx(of["deliveries"] * 0.1, rel=0.15)
-    assert of["released"] == pytest.approx(of["deliveries"] * 0.3, rel=0.15)
-    assert of["acknowledged"] + of["rejected"] == 2000
 
 
 # ---- share sessions ----
@@ -274,20 +256,6 @@ def test_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
     assert len(history[2:]) == 6
 
 
-def test_kafka_writes_the_offsets_of_a_split_batch_one_by_one() -> None:
-    """Where locks of 111 and 112 run out, the walk has one write and Kafka two."""
-    walk = Walk()
-    assert {step: len(made) for step, made in walk.writes.items()} == {
-        2: 1,
-        4: 1,
-        5: 1,
-        7: 2,
-        8: 1,
-        10: 1,
-        11: 1,
-    }
-
-
 @pytest.mark.row("MET-05", "MET-06")
 def test_what_members_said_and_what_only_ran_out() -> None:
     """Ten accepted in the end; one was released before, and one lock ran out unanswered."""
@@ -318,45 +286,19 @@ def test_fillers_leave_no_holes() -> None:
     assert filled["effective_lag"] == holes["effective_lag"] == 10
 
 
-def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
-    """One keeps the writes, one refuses them, one forgets them: what is live is the same."""
-    kept: list[Write] = []
-
-    def keep(write: Write) -> bool:
-        kept.append(write)
-        return True
-
-    received = []
-    for persist in (keep, lambda _: True):
-        share = SharePartition(0, persist=persist)
-        share.acquire("c", 0, log(0, 9, 10), 10)
-        say(share, "c", 1, (0, 4, ACCEPT), (5, 9, RELEASE))
-        received.append((share.start_offset, share.in_flight()))
-    assert received[0] == received[1]
-    assert [(write.start_offset, [tuple(batch) for batch in write.merged]) for write in kept] == [
-        (0, [(0, 4, 2, 1), (5, 9, 0, 1)])
-    ]
-    loaded = SharePartition.load(Window(0, 0, 0, 0, 0, 0, 0, tuple(kept[0].merged)))
-    assert (loaded.start_offset, loaded.next_fetch_offset()) == (5, 5)
-
-
-@pytest.mark.row("WIN-23")
+@pytest.mark.row("WIN-23", "ACK-12")
 def test_offsets_without_a_record_are_in_flight_until_they_are_acknowledged() -> None:
     """Two of ten are gone from the log: acquired as the others, then acknowledged as gaps."""
     share = SharePartition(0)
     assert share.acquire("c", 0, log(0, 9, 10), 10) == [(0, 9, 1)]
     assert (share.in_flight_span, share.delivery_complete_count) == (10, 0)
     say(share, "c", 1, (3, 4, GAP_TYPE))
-    assert share.delivery_complete_count == 2
+    assert (share.state_of(3), share.delivery_complete_count) == (ARCHIVED, 2)
     assert (
         sum(one.last_offset - one.first_offset + 1 for one in share.in_flight() if one.member) == 8
     )
+    say(share, "c", 2, (0, 2, ACCEPT), (5, 9, ACCEPT))
+    assert (share.start_offset, share.delivery_complete_count) == (10, 0)
     result = simulate(named("gaps"))
     assert at(result, 400)["in_flight"] == 10
     assert only(result.summary)["acknowledged"] == 8
-
-
-def _numbered(
-    start: int, batches: list[tuple[int, int, int, int]]
-) -> list[tuple[int, bytes, bytes | None]]:
-    return [(0, *encode_record(SHARE_SNAPSHOT, row(start, batches)))]

@@ -12,15 +12,13 @@ import pytest
 from sharelag import schemas
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import SharePartition
-from sharelag.model.settings import check_all, effective, lint_consumer
+from sharelag.model.settings import check_all, lint_consumer
 from sharelag.model.settings.catalogue import find
 from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.whatif.assignors.group import Group
-from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
+from sharelag.whatif.assignors.registry import ASSIGNORS, register
 from sharelag.whatif.compiled.run import Simulation
-from sharelag.whatif.fixed import with_assignment
-from sharelag.whatif.gallery import named
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulate import simulate
@@ -28,8 +26,8 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second
-from tests.support.group_records import delete, join, leave, log, record
-from tests.support.groups_to_assign import check, figures
+from tests.support.group_records import delete, join, log, record
+from tests.support.groups_to_assign import check
 from tests.support.records import offsets
 from tests.support.simulations import at, only
 
@@ -58,16 +56,6 @@ def test_one_partition_and_three_groups_are_three_share_partitions() -> None:
 
 
 @pytest.mark.row("FND-08")
-def test_a_member_in_one_of_two_racks_matches_half() -> None:
-    members = [{"id": "m", "subscribed": ["t"], "rack": "a"}]
-    topics = {"t": {"partitions": 2, "racks": {0: ["a"], 1: ["b"]}}}
-    answer = assign("simple", members, topics)
-    assert answer == {"m": {"t": [0, 1]}}
-    assert figures(members, topics, answer).rack_match == 0.5
-    assert figures([members[0] | {"rack": None}], topics, answer).rack_match is None
-
-
-@pytest.mark.row("FND-08")
 def test_members_ask_the_leaders_only() -> None:
     """Where the leader is, wherever the member is."""
     scenario = Scenario(
@@ -86,26 +74,6 @@ def test_members_ask_the_leaders_only() -> None:
         2,
     }
     assert late == {1, 2}
-
-
-@pytest.mark.row("FND-13")
-def test_a_share_group_is_not_bound_to_the_number_of_partitions() -> None:
-    """4 partitions, 12 members: with one member a partition, as in a consumer group, 8 are idle."""
-    shared = replace(named("idle-members"), settings=Settings(assignment_interval_ms=0))
-    owned = with_assignment(
-        shared, {f"member-{n}": {"orders": [n]} if n < 4 else {} for n in range(12)}
-    )
-    rows = {
-        name: only(simulate(scenario).summary)
-        for name, scenario in (("shared", shared), ("owned", owned))
-    }
-    assert (rows["shared"]["idle_members"], rows["owned"]["idle_members"]) == (0, 8)
-    assert rows["shared"]["drain_ms"] == pytest.approx(rows["owned"]["drain_ms"] / 3, rel=0.1)
-    assert rows["shared"]["lag_end"] == rows["owned"]["lag_end"] == 0
-    drains = [
-        only(simulate(shared.with_members(count)).summary)["drain_ms"] for count in (2, 4, 8, 12)
-    ]
-    assert drains == sorted(drains, reverse=True)
 
 
 # ---- group records ----
@@ -247,13 +215,6 @@ def test_members_that_have_the_same_partitions_are_no_finding() -> None:
     ] == [[0, 1]] * 2
 
 
-def test_a_static_member_is_a_finding() -> None:
-    (problem,) = lint_consumer({"group.id": "g", "group.instance.id": "x"})
-    assert (problem.name, problem.value) == ("group.instance.id", "x")
-    assert "no static members" in problem.hint
-    assert "instance" not in " ".join(schemas.MEMBERS.names)
-
-
 @pytest.mark.row("CFG-13")
 def test_a_full_group_refuses_the_next_one() -> None:
     """200 members are the default; the 201st gets GROUP_MAX_SIZE_REACHED and does not retry."""
@@ -306,17 +267,6 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     assert "group.share.assignors" in problem.hint
 
 
-def test_of_several_assignors_the_first_is_used() -> None:
-    assert (
-        effective({}, {"group.share.assignors": "A,B"}, "draft")["group.share.assignors"].value
-        == "A"
-    )
-    assert (
-        effective({}, {"group.share.assignors": "simple"})["group.share.assignors"].value
-        == "simple"
-    )
-
-
 def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
     draft, now = (
         find("group.share.max.share.sessions", "draft"),
@@ -326,19 +276,3 @@ def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
     assert now is not None
     assert (draft.status, draft.default) == ("older draft", 1000)
     assert (now.status, now.default) == ("current", 2000)
-
-
-def test_a_group_is_empty_stable_empty_and_gone() -> None:
-    rows = [
-        record(11, "g", epoch=1, metadata_hash=7),
-        *join("g", "m", 2, 0),
-        *leave("g", "m", 3),
-        *delete("g"),
-    ]
-    table = log(rows)
-    states = []
-    for n in range(len(rows)):
-        found = groups_arrow(table, second(n)).to_pylist()
-        states.append(found[0]["state"] if found else "Dead")
-    changes = [state for n, state in enumerate(states) if n == 0 or state != states[n - 1]]
-    assert changes == ["Empty", "Stable", "Empty", "Dead"]

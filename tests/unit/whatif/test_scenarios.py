@@ -26,7 +26,7 @@ from sharelag.whatif.compare import compare, variants
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.gallery import named, names
+from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import Behaviour, Fault, Poison, Producer, Service
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -47,17 +47,6 @@ def evidence(name: str, group: str | None = None) -> Evidence:
 
 
 # ---- by name ----
-
-
-@pytest.mark.parametrize("name", names())
-def test_every_named_scenario_runs_and_says_what_it_is_about(name: str) -> None:
-    scenario = named(name)
-    assert scenario.name == name
-    assert names()[name] == scenario.about
-    short = replace(scenario, duration_ms=min(scenario.duration_ms, 20_000))
-    row = only(simulate(short).summary)
-    assert row["scenario"] == name
-    assert row["lag_end"] >= 0
 
 
 def test_an_unknown_name_is_answered_with_those_there_are() -> None:
@@ -130,30 +119,6 @@ def test_any_fraction_of_a_record_a_second(rate: float) -> None:
     assert len(apart) == int(600 * rate) - 1
 
 
-def test_everybody_everywhere() -> None:
-    result = simulate(named("everybody-everywhere"))
-    partitions = dict(
-        zip(
-            *(result.members.column(name).to_pylist() for name in ("member", "partitions")),
-            strict=True,
-        )
-    )
-    assert partitions == {"m1": 2, "m2": 6, "m3": 4}
-    last = result.timeline.slice(result.timeline.num_rows - 6).to_pylist()
-    assert [row["members"] for row in last] == [2] * 6
-    assert only(result.summary)["idle_members"] == 0
-
-
-def test_window_full() -> None:
-    result = simulate(named("window-full"))
-    rows = result.timeline.to_pylist()
-    # Up to the end of a batch.
-    assert max(row["window_end_offset"] - row["start_offset"] for row in rows) == 505
-    flat = [row["lag"] for row in rows if 10_000 <= row["time_ms"] <= 25_000]
-    assert len(set(flat)) == 1
-    assert flat[0] > 4000
-
-
 def test_crash_loop() -> None:
     result = simulate(named("crash-loop"))
     lives = [life["ended"] for life in result.members.to_pylist()]
@@ -199,14 +164,6 @@ def test_burst() -> None:
     # Four or five on a partition that could each have four: no better than Kafka's two on each, and
     # that is said.
     assert by_count["age_p95_ms"] < by_lag["age_p95_ms"] < 1.3 * by_count["age_p95_ms"]
-
-
-def test_idle_members() -> None:
-    """Twelve members have work in four partitions, and are done in a third of the time of four."""
-    twelve = named("idle-members")
-    drain = {count: only(simulate(twelve.with_members(count)).summary) for count in (4, 12)}
-    assert drain[12]["idle_members"] == 0
-    assert drain[12]["drain_ms"] - 5000 < (drain[4]["drain_ms"] - 5000) / 2
 
 
 def test_retention_loss() -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.errors import InputError
@@ -144,97 +140,6 @@ def test_durable_writes_go_by_record_batches() -> None:
         assert only(result.summary)["lag_end"] == 0
         writes[size] = result.records().num_rows - 1  # the first is the state at the begin
     assert writes == {1: 100, 100: 1}
-
-
-shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05), (0.3, 0.6, 0.05, 0.05)])
-
-
-scenarios = st.builds(
-    lambda parts, batch, members, poll, mode, behaviour, limit, locks, crash, faults, level, brokers: (
-        Scenario(
-            (Topic("t", parts, backlog=60, batch_records=batch),),
-            (
-                Member(
-                    count=members,
-                    service=Service(4, "exponential"),
-                    behaviour=replace(
-                        Behaviour(*behaviour),
-                        crash=crash,
-                        restart_ms=1000,
-                        commit="error" if limit == 3 else "poll",
-                    ),
-                    max_poll_records=poll,
-                    acquire_mode=mode,
-                ),
-            ),
-            (
-                Producer(
-                    "t", 30, batch_records=batch, transaction_batches=level and 2, abort_share=0.3
-                ),
-            ),
-            Settings(
-                Limits(max_record_locks=locks, delivery_count_limit=limit, lock_duration_ms=2000),
-                isolation_level="read_committed" if level == 2 else "read_uncommitted",
-            ),
-            faults=tuple(faults),
-            brokers=brokers,
-            assignor="all-to-all",
-            duration_ms=15_000,
-            step_ms=500,
-        )
-    ),
-    st.integers(1, 3),
-    st.sampled_from([1, 4, 10]),
-    st.integers(1, 3),
-    st.sampled_from([1, 7, 500]),
-    st.sampled_from(["batch_optimized", "record_limit"]),
-    shares,
-    st.integers(2, 5),
-    st.sampled_from([20, 2000]),
-    st.sampled_from([0.0, 0.05]),
-    st.lists(
-        st.one_of(
-            st.builds(Fault, st.integers(0, 14_000), st.just("leader_change"), topic=st.just("t")),
-            st.builds(
-                Fault,
-                st.integers(0, 14_000),
-                st.just("delete_records"),
-                topic=st.just("t"),
-                offset=st.just(30),
-            ),
-        ),
-        max_size=2,
-    ),
-    st.integers(0, 2),
-    st.integers(1, 2),
-)
-
-
-@pytest.mark.slow
-@given(scenarios, st.integers(0, 1000))
-def test_whatever_happens_offsets_are_neither_lost_nor_finished_twice(
-    scenario: Scenario, seed: int
-) -> None:
-    result = simulate(scenario, seed)
-    partitions = scenario.topics[0].partitions
-    starts = np.array(result.timeline.column("start_offset").to_pylist()).reshape(-1, partitions)
-    # A new leader does not know what was never written: what was archived as aborted, or as
-    # deleted.
-    if not any(fault.kind == "leader_change" for fault in scenario.faults):
-        assert (np.diff(starts, axis=0) >= 0).all()
-    assert pc.min(result.timeline.column("lag")).as_py() >= 0
-    row = only(result.summary)
-    finished = row["completed"] + row["lost"]
-    arrived = 60 * partitions + row["arrived"]
-    assert row["lag_end"] <= arrived
-    if scenario.settings.isolation_level == "read_uncommitted" and not scenario.faults:
-        assert finished + row["lag_end"] == arrived
-    records = decode_arrow(result.records(), STATE_TOPIC).records
-    windows = dict(window_items(replay_arrow(records)))
-    for place, key in enumerate(result._states.keys):
-        assert windows[key] == result._states.window(place)
-        most = max((batch.delivery_count for batch in windows[key].batches), default=0)
-        assert most <= scenario.settings.limits.delivery_count_limit
 
 
 # ---- what is in flight ----
@@ -381,24 +286,6 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
     ):
         with pytest.raises(InputError, match=words):
             wrong()
-
-
-def test_simulations_need_neither_spark_nor_a_client_nor_pandas() -> None:
-    code = """
-import sys
-class Without:
-    def find_spec(self, name, *_):
-        if name in ("pyspark", "confluent_kafka", "pandas", "sharelag.metrics"):
-            raise ModuleNotFoundError(name, name=name)
-sys.meta_path.insert(0, Without())
-from sharelag.whatif.gallery import named
-from sharelag.whatif.simulate import simulate
-print(simulate(named("gaps")).summary.column("archived").to_pylist())
-"""
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "[2]\n"
 
 
 def test_the_percentiles_of_latency_count_records() -> None:

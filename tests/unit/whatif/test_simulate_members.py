@@ -103,33 +103,6 @@ def test_a_member_renews_what_it_holds_and_holds_one_record_after_the_other() ->
     ] == [(2, 3000), (7, 6000)]
 
 
-@pytest.mark.row("RST-15")
-@pytest.mark.row("LCK-02")
-def test_what_a_lost_member_had_is_delivered_again() -> None:
-    from sharelag.whatif.gallery import named
-
-    result = simulate(named("crash-redelivery"))
-    taken = next(row["time_ms"] for row in result.timeline.to_pylist() if row["in_flight"] == 10)
-    between = at(result, 20_000)
-    assert between | {"start_offset": 100, "delivery_complete_count": 10, "lag": 10} == between
-    of = {row["member"]: row for row in result.deliveries.to_pylist()}
-    assert (of["c1"]["deliveries"], of["c1"]["acknowledged"]) == (10, 0)
-    assert (of["c2"]["deliveries"], of["c2"]["redeliveries"], of["c2"]["acknowledged"]) == (
-        20,
-        10,
-        20,
-    )
-    again = [
-        row
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] > 25_000 and row["in_flight"] == 10
-    ]
-    drained = only(result.summary)["drain_ms"]
-    assert drained - 1000 - 10 <= taken + 30_000 < drained  # its ten records take a second
-    assert again
-    assert at(result, 40_000)["start_offset"] == 120
-
-
 def test_a_crash_gives_records_back_at_once() -> None:
     scenario = Scenario(
         (Topic("t", 1, backlog=10, batch_records=10),),

@@ -47,6 +47,7 @@ seeds = st.integers(0, 10**9)
 
 
 @pytest.mark.row("FND-12")
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(seeds)
 def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is_finished(
     seed: int,

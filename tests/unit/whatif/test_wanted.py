@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,9 +126,3 @@ def test_an_autoscaler_can_go_by_it() -> None:
     policy = autoscaler_of("target-age:goal=30s,utilization=fewest,max=40")
     assert isinstance(policy, TargetAge)
     assert policy.utilization is None
-
-
-def test_names_are_hostile_text(tmp_path: Path) -> None:
-    name = "\x1b[31m<b>"
-    evidence = engines.gather(WrittenInput([Write(600, 6600, group=name)]), "local")
-    assert members_wanted(evidence).group == name

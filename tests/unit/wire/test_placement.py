@@ -11,9 +11,12 @@ import pytest
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys as texts
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.placement import PLACES, abs_hashes, missing_partitions
+from sharelag.wire.placement import abs_hashes, missing_partitions
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+#: Where share partitions are stored.
+PLACES = [*SHARE_PARTITION, "record_topic", "record_partition"]
 
 
 def stored(random: Random, topics: int, partitions: int) -> pa.Table:

@@ -71,13 +71,7 @@ class Live(Kept, Displayable):
                 yield lag
 
     def check(self) -> None:
-        """Make sure that the stream goes on.
-
-        Raises
-        ------
-        ShareLagError
-            When it has ended by itself.
-        """
+        """Make sure that the stream goes on; raise what ended it."""
         if self._failure is not None:
             raise self._failure
 
@@ -112,17 +106,8 @@ class Live(Kept, Displayable):
     def wait(self, number: int = 0, until: float | None = None) -> int:
         """Wait for a newer lag or until a monotonic time; return the new number, or 0.
 
-        Parameters
-        ----------
-        number : int
-            Of the lag that is known: what the last call returned.
-        until : float, optional
-            Seconds of `time.monotonic`; by default for as long as it takes.
-
-        Raises
-        ------
-        ShareLagError
-            When the stream has ended by itself.
+        ``number`` is that of the lag that is known: what the last call returned. It raises what
+        ended the stream.
         """
         with self._changed:
             seconds = None if until is None else max(until - time.monotonic(), 0.0)

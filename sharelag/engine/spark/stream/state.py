@@ -52,16 +52,10 @@ _NEVER = -1
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of a state partition.
+    """What is kept of a state partition: snapshots of share partitions, and records that wait.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch
-        Snapshots of share partitions, and records that wait.
-    seen : int64[ranges, 2]
-        The offsets that came, as first and end of each range.
-    forgotten : int
-        The last tombstone that does not wait any more.
+    ``seen`` are the offsets that came, as first and end of each range, ``forgotten`` is the last
+    tombstone that does not wait any more.
     """
 
     records: pa.RecordBatch
@@ -75,13 +69,7 @@ class State:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> State:
-        """Return what `to_bytes` made bytes of.
-
-        Raises
-        ------
-        InputError
-            When another version wrote them.
-        """
+        """Return what `to_bytes` made bytes of; those of another version are an InputError."""
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             about = reader.schema.metadata or {}
             if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
@@ -105,26 +93,11 @@ class State:
     def apply(
         self, records: pa.RecordBatch, offsets: NDArray[np.int64], kafka_version: Told = None
     ) -> tuple[State, pa.RecordBatch]:
-        """Return the state after records of a micro-batch, and the windows that they changed.
+        """Return the state after records of a micro-batch, and the `WINDOWS` that they changed.
 
-        Parameters
-        ----------
-        records : pyarrow.RecordBatch
-            `REPLAYED` of one state partition, in any order; those that came before are left out.
-        offsets : int64[n]
-            The offsets that came, of records of other kinds and of rejects as well.
-        kafka_version : str or callable, optional
-            As for `sharelag.replay.replay_arrow`.
-
-        Returns
-        -------
-        State, pyarrow.RecordBatch
-            The second is `WINDOWS`.
-
-        Raises
-        ------
-        InputError
-            When a record comes so late that its place is not known any more.
+        ``records`` are `REPLAYED` of one state partition, in any order; those that came before are
+        left out. ``offsets`` are all that came, of records of other kinds and of rejects as well. A
+        record that comes so late that its place is not known any more is an InputError.
         """
         fresh = self._unseen(records)
         seen = _join(self.seen, offsets)
