@@ -21,6 +21,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "live.md"
 BEGIN, END = "<!-- table: python -m tools.groups_page -->", "<!-- end of table -->"
 _LEVEL = 0.95
 _MEASURES = {"drain_ms": "drain time", "age_p95_ms": "p95 age"}
+_SOURCES = {"foretold": "foretold", "live": "**live**", "afterwards": "simulated afterwards"}
 _Runs = Sequence[Mapping[str, float | None]]
 
 
@@ -44,7 +45,7 @@ def _assignors() -> Iterator[str]:
     yield f"| measure | | `{simple}` | `{other}` | ratio |"
     yield "|---|---|---|---|---|"
     for measure, words in _MEASURES.items():
-        for source, heading in (("foretold", "foretold"), ("live", "**live**")):
+        for source, heading in _SOURCES.items():
             values = {name: _values(one[source][name], measure)[:played] for name in ASSIGNORS}
             means = " | ".join(_seconds(mean_interval(each, _LEVEL)) for each in values.values())
             ratio = ratio_interval(values[other], values[simple], _LEVEL)
@@ -69,7 +70,7 @@ def _tuned() -> Iterator[str]:
     yield ""
     columns = ["group", "settings", "members"]
     for goal in map(Goal.parse, GOALS):
-        columns += [f"{goal.measure.removesuffix('_ms')}: foretold", "live"]
+        columns += [f"{goal.measure.removesuffix('_ms')}: foretold", "live", "afterwards"]
     columns += ["drained live", "goals kept live"]
     yield f"| {' | '.join(columns)} |"
     yield "|---" * len(columns) + "|"
@@ -79,7 +80,7 @@ def _tuned() -> Iterator[str]:
             cells = [f"**{group.name}**: {group.about}" if name == DEFAULTS else ""]
             cells += [settings, str(_members(group, one, name))]
             for goal in map(Goal.parse, GOALS):
-                for source in ("foretold", "live"):
+                for source in _SOURCES:
                     mean = float(np.mean(_values(one[source][name], goal.measure)[:played]))
                     cells.append(
                         f"{mean:.1%}" if goal.measure.endswith("share") else f"{mean / 1000:.1f} s"

@@ -138,10 +138,21 @@ class StateColumns:
 def decode_columns(
     batch: Arrow, keys: ShareKeys | None = None, kafka_version: Told = None
 ) -> StateColumns:
-    """Decode the state records among raw ones, as `decode_arrow` does.
+    """Decode the state records among raw ones.
 
-    ``keys`` numbers the share partitions; one object for several batches gives the same numbers in
-    all.
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch or pyarrow.Table
+        Columns of `sharelag.schemas.RAW`; rows of other topics are skipped.
+    keys : ShareKeys, optional
+        Numbers the share partitions; one object for several batches gives the same numbers in all.
+    kafka_version : str or callable, optional
+        As for `sharelag.wire.decode_arrow`.
+
+    Returns
+    -------
+    StateColumns
+        Records, rejects and skipped are those of `sharelag.wire.decode_arrow`.
     """
     keys = ShareKeys() if keys is None else keys
     chosen = of_topic(batch, STATE_TOPIC)

@@ -93,7 +93,7 @@ def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(open_desk: OpenD
     assert desk.page.evaluate(listeners) == alone
 
 
-def test_nothing_to_assign_is_words(open_desk: OpenDesk) -> None:
+def test_nothing_to_assign_and_no_measure_are_words(open_desk: OpenDesk) -> None:
     none, nobody = (
         editor(partitions=partitions().slice(0, 0), assignment={"a": {}}),
         editor(assignment={}),
@@ -111,13 +111,7 @@ def test_nothing_to_assign_is_words(open_desk: OpenDesk) -> None:
         "of another version of sharelag: restart the kernel"
         in failed.page.get_by_role("alert").inner_text()
     )
-
-
-def test_partitions_without_a_measure(open_desk: OpenDesk) -> None:
     table: pa.Table = partitions().drop_columns(["lag"])
-    desk = open_desk(editor(partitions=table, on_run=None))
-    assert desk.page.locator(".sl-run").is_hidden()
-    assert desk.page.locator(".sl-load, .sl-track").count() == 0
-
-
-# ---- in a real JupyterLab, over the simulator ----
+    unmeasured = open_desk(editor(partitions=table, on_run=None))
+    assert unmeasured.page.locator(".sl-run").is_hidden()
+    assert unmeasured.page.locator(".sl-load, .sl-track").count() == 0

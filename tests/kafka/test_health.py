@@ -17,9 +17,10 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.metrics.placement import findings, state_partitions
 from sharelag.model import SharePartition, topic_id_text
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from sharelag.wire.placement import PLACES, missing_partitions
+from sharelag.wire.placement import missing_partitions
 from tests.support import readings
 from tests.support.cases import Cases
 from tests.support.kafka.broker import KafkaBroker
@@ -97,7 +98,8 @@ def test_kafkas_keys_tell_how_many_partitions_there_are(
     )
     columns = [[key[name] for key in keys] for name in ("group", "topicId", "partition")]
     place = [answer["partition"] for answer in answers]
-    whole = pa.table([*columns, [STATE_TOPIC] * len(keys), place], names=PLACES)
+    names = [*SHARE_PARTITION, "record_topic", "record_partition"]
+    whole = pa.table([*columns, [STATE_TOPIC] * len(keys), place], names=names)
     half = whole.filter(pc.less(whole.column("record_partition"), partitions // 2))
     for all_of_it in (None, set(range(partitions))):
         assert missing_partitions(whole, all_of_it) is None

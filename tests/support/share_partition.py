@@ -401,8 +401,8 @@ def fetch_orders(partitions: int, fetches: int) -> list[list[int]]:
     core, orders = run.core, list[list[int]]()
     while len(orders) < fetches:
         run.clock.run(run.clock.now + 500)
-        m = core.members[0]
-        if core[core[m + at.SESSIONS_AT] + at.S_EPOCH] > len(orders):
-            asked = core.a[core[m + at.FETCHED_AT] :][: core[m + at.FETCHED]]
+        session = core.sessions(core.members[0])[0]
+        if core[session + at.S_EPOCH] > len(orders):
+            asked = core.a[core[session + at.FETCHED_AT] :][: core[session + at.FETCHED]]
             orders.append([core.places.index(p) for p in asked])
     return orders

@@ -1,15 +1,27 @@
-"""A share partition that plays KIP-932's walk, and short forms of what its members do."""
+"""A share partition that plays KIP-932's walk, what its members do, and what is live after it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from sharelag.model import DeliveryState, Window
+from sharelag.replay import replay_arrow
+from sharelag.replay.state import window_items
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.whatif.simulation.logs import LogBatch
+from sharelag.wire import decode_arrow
 from tests.support.share_partition import Acknowledgement, AcknowledgeType, SharePartition, persist
 from tests.support.share_schedules import KEY
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
+
+
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
+    DeliveryState.AVAILABLE,
+    DeliveryState.ACQUIRED,
+    DeliveryState.ACKNOWLEDGED,
+    DeliveryState.ARCHIVED,
+)
 
 
 LOCK = 30_000
@@ -76,3 +88,14 @@ class Walk:
         self.acquired.setdefault(self.step, []).append(
             [(run[0], run[1], run[2]) for run in acquired]
         )
+
+
+def runs(share: SharePartition) -> list[tuple[int, int, int, int]]:
+    return [(run[0], run[1], int(run[2]), run[3]) for run in share.in_flight()]
+
+
+def replayed(topic: StateTopic) -> Window:
+    decoded = decode_arrow(topic.records())
+    assert decoded.rejects.num_rows == 0
+    [(_, window)] = window_items(replay_arrow(decoded.records))
+    return window

@@ -84,7 +84,7 @@ class Client(Life):
         ]
         self._count_unassigned()
         self._beat(self._beats)  # it says what it has, or joins again
-        if self.places and not self._is_at_work():
+        if self.places and self._core[self.address + at.IN_POLL] and not self._leaving:
             self._core.call(calls.POLL, self.address)
 
     def _depart(self) -> None:
@@ -173,4 +173,6 @@ class Client(Life):
             core[m + at.BUSY_SINCE] = -1
 
     def _is_at_work(self) -> bool:
-        return bool(self._core[self.address + at.ACTIVE])
+        core, m = self._core, self.address
+        is_pending = any(core[session + at.IS_PENDING] for session in core.sessions(m))
+        return is_pending or not core[m + at.IN_POLL]

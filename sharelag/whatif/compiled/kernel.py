@@ -19,7 +19,15 @@ from sharelag.whatif.compiled.serving import (
     unlocked,
 )
 from sharelag.whatif.compiled.window import held_in
-from sharelag.whatif.compiled.working import answered, call, renews, resumes, worked
+from sharelag.whatif.compiled.working import (
+    answered,
+    call,
+    collected,
+    renews,
+    resumes,
+    said_first,
+    worked,
+)
 
 
 @part
@@ -53,8 +61,8 @@ def _is_full(a: Any) -> bool:
     changes = a[HELD_BY_ALL] + 8
     return bool(
         a[IS_CRAMPED]
-        or a[EVENTS] + 2 * members + 4 * places + 8 > a[EVENTS_ROOM]
-        or a[FREE_SLOTS] < members + 1
+        or a[EVENTS] + 2 * (members + a[BROKERS]) + 4 * places + 8 > a[EVENTS_ROOM]
+        or a[FREE_SLOTS] < members * a[SLOTS_EACH] + 1
         or a[FREE_ASKS] < a[BROKERS] + 2
         or a[RUNS] + changes > a[RUNS_ROOM]
         or a[WRITES] + changes > a[WRITES_ROOM]
@@ -91,9 +99,15 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     elif kind == RESUMES:
         resumes(a, subject)
     elif kind == SAYS_AND_WAITS:
-        says(a, subject, more, True)
+        says(a, subject, more, RESUMES)
     elif kind == SAYS:
-        says(a, subject, more, False)
+        says(a, subject, more, -1)
+    elif kind == SAYS_FIRST:
+        says(a, subject, more, SAID_FIRST)
+    elif kind == SAID_FIRST:
+        said_first(a, subject)
+    elif kind == COLLECTED:
+        collected(a, subject, more)
     elif kind == RENEWED:
         renews(a, subject, more)
 
@@ -111,8 +125,9 @@ def run(a: Any, until: Any, number: Any) -> Any:
     while event and (a[event] < until or (a[event] == until and a[event + 1] < number)):
         kind, subject = a[event + 2] >> KIND_BITS, a[event + 2] & ((1 << KIND_BITS) - 1)
         more = a[event + 3]
-        if kind == ANSWERED and more >= 0:
-            misses = _misses(a, subject, more)
+        if kind in (ANSWERED, COLLECTED) and more >= 0:
+            m = a[subject + S_MEMBER] if kind == ANSWERED else subject
+            misses = _misses(a, m, more)
             if misses:
                 return misses, 0
         if _is_full(a):

@@ -26,16 +26,16 @@ NEAR, CURSOR, BUCKET_BITS, BUCKETS_AT, FREE_NODE, EVENTS, EVENTS_AT, EVENTS_ROOM
 WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(28, 37)
 # requests, where they are noted
 NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(37, 41)
-# slots, and the one of the fetch at hand
-FREE, FREE_SLOTS, READY_AT, SLOT, TAKEN = range(41, 46)
+# slots, how many each member may need at once, and the one of the fetch at hand
+FREE, FREE_SLOTS, SLOTS_EACH, READY_AT, SLOT, TAKEN = range(41, 47)
 # what members ask, and what is found in it
-FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(46, 50)
+FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(47, 51)
 # counts by place and member, and who waits where
-COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(50, 56)
+COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(51, 57)
 # random numbers, and those to be drawn
-CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(56, 61)
+CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(57, 62)
 # what Python has to do, and what it reads
-CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(61, 66)
+CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(62, 67)
 
 # ---- a place ----
 # offsets of the state
@@ -75,7 +75,7 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
 
 # ---- a member ----
 # what it does
-ACTIVE, LEAVING, ENDED, HUNG_UNTIL, BUSY, BUSY_SINCE, POLLS, MEMBER_INDEX = range(8)
+IN_POLL, LEAVING, ENDED, HUNG_UNTIL, BUSY, BUSY_SINCE, POLLS, MEMBER_INDEX = range(8)
 # as the scenario has it
 MAX_POLL, RECORD_LIMIT, WAIT, POLL, COMMIT, RENEW, WORK_AT, IS_FIXED = range(8, 16)
 # bounds of what it says of a record
@@ -84,19 +84,22 @@ ACCEPTS_ALL, BELOW_ACCEPT, BELOW_RELEASE, BELOW_REJECT = range(16, 20)
 HAS_ACCIDENTS, BELOW_CRASH, BELOW_HANG, DRAWN_AT, DRAWN, DRAWS = range(20, 26)
 # what it has, and whom it fetches from
 TURN, WANTED, WANTED_AT, SESSIONS_AT, CHANGED = range(26, 31)
-# its fetch
-FETCHED, FETCHED_AT, FETCH_NUMBER, FETCH_DONE, ANSWER_FROM = range(31, 36)
-# when its fetch is over
-GIVE_UP_AT, GIVE_UP_NUMBER, GIVE_UP_DUE = range(36, 39)
+# slots that its next polls return, and how many acknowledgements its next fetch waits for
+BUFFERED, UNANSWERED = range(31, 33)
 # the record at hand, of which slot
-PENDING, WORKING_ON, ENTRY, RECORD = range(39, 43)
+PENDING, WORKING_ON, ENTRY, RECORD = range(33, 37)
 # the part that it works on
-PART_ENTRY, PART_LAST, CRASHES = range(43, 46)
+PART_ENTRY, PART_LAST, CRASHES = range(37, 40)
 # the part that it speaks of
-SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(46, 51)
+SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(40, 45)
 
-# ---- a share session of a member with a broker, followed by its places; a broker ----
-S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES, SESSION = range(5)
+# ---- a share session of a member with a broker, followed by its places twice: all, and those of
+# the fetch at hand in their order; a broker ----
+S_MEMBER, S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES = range(5)
+# its fetch: whether the member awaits an answer, and what the broker knows of it
+IS_PENDING, FETCHED, FETCHED_AT, FETCH_NUMBER, FETCH_DONE, ANSWER_FROM = range(5, 11)
+# when its fetch is over
+GIVE_UP_AT, GIVE_UP_NUMBER, GIVE_UP_DUE, SESSION = range(11, 15)
 IS_DEAD, BROKER_EPOCH, BROKER = range(3)
 
 # ---- a slot: what was delivered to a member ----
@@ -116,7 +119,7 @@ R_PLACE, R_FIRST, R_LAST, R_TYPE, R_TYPES, R_TAKEN, ROW = range(7)
 # ---- counts of a place and a member, as `tally.COUNTS`, and whether there are any ----
 DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = range(8)
 
-#: Whether a member waits for a place, and who does before and after it.
+#: By which session a member waits for a place, and who does before and after it.
 NODE_OF_PLACE = 3
 
 # ---- rows of what grows: time, number, kind and subject, what else ----
@@ -147,7 +150,10 @@ KIND_BITS = 40
     CRASHED,
     HUNG,
     RENEWED,
-) = range(14)
+    SAYS_FIRST,
+    SAID_FIRST,
+    COLLECTED,
+) = range(17)
 # ---- what Python answers ----
 ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
 # ---- a row of the timeline: as its columns from the log start offset to the age ----

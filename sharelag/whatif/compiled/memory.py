@@ -267,6 +267,7 @@ class Core:
             at.STEP: scenario.step_ms * MS,
             at.CAUSE_NUMBER: at.NOBODY,
             at.FREE: -1,
+            at.SLOTS_EACH: min(scenario.brokers, sizes.places),
             at.FREE_ASK: -1,
             at.NOTES_REQUESTS: int(requests),
         }
@@ -408,12 +409,20 @@ class Core:
         m = self.room(at.MEMBER)
         self.members.append(m)
         self[at.MEMBERS] = self[at.MEMBERS] + 1
-        for field in (at.WANTED_AT, at.FETCHED_AT):
-            self[m + field] = self.room(places)
-        self[m + at.SESSIONS_AT] = self.room(self[at.BROKERS] * (at.SESSION + places))
-        self[m + at.MEMBER_INDEX] = number
-        self[m + at.PENDING] = self[m + at.BUSY_SINCE] = self[m + at.WORKING_ON] = -1
+        self[m + at.WANTED_AT] = self.room(places)
+        self[m + at.SESSIONS_AT] = self.room(self[at.BROKERS] * (at.SESSION + 2 * places))
+        for session in self.sessions(m):
+            self[session + at.S_MEMBER] = m
+            self[session + at.FETCHED_AT] = session + at.SESSION + places
+        self[m + at.MEMBER_INDEX], self[m + at.IN_POLL] = number, 1
+        for field in (at.PENDING, at.BUSY_SINCE, at.WORKING_ON, at.BUFFERED):
+            self[m + field] = -1
         return m
+
+    def sessions(self, m: int) -> range:
+        """Return the addresses of a member's share sessions, by broker."""
+        begin, size = self[m + at.SESSIONS_AT], at.SESSION + 2 * self._sizes.places
+        return range(begin, begin + self[at.BROKERS] * size, size)
 
     def forget(self) -> None:
         """A life has ended: what all need together becomes less."""
@@ -464,12 +473,13 @@ class Core:
         self._have_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
         self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 4 * self[at.BROKERS] + 16)
         before, count = self[at.EVENTS_AT], self[at.EVENTS]
-        needed = count + 4 * members + 8 * sizes.places + 64
+        needed = count + 4 * (members + self[at.BROKERS]) + 8 * sizes.places + 64
         if self._have_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
             begin = self[at.EVENTS_AT]
             self.a[begin:][: count * at.EVENT] = self.a[before:][: count * at.EVENT]
-        if self[at.FREE_SLOTS] < members + 1:
-            for _ in range(2 * members + 2):
+        each = self[at.SLOTS_EACH]
+        if self[at.FREE_SLOTS] < members * each + 1:
+            for _ in range(members * (each + 1) + 2 - self[at.FREE_SLOTS]):
                 slot = self.room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
                 self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
                 self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1

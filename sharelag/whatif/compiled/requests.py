@@ -7,7 +7,7 @@ from typing import Any
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
-from sharelag.whatif.compiled.serving import after_write, forget, is_dead, node_of, wake
+from sharelag.whatif.compiled.serving import after_write, forget, free, is_dead, node_of, wake
 from sharelag.whatif.compiled.states import (
     change,
     counts_of,
@@ -408,7 +408,7 @@ def closes(a: Any, m: Any) -> None:
     for number in range(a[PLACES]):
         p = a[PLACES_AT] + number * PLACE
         if a[node_of(a, m, p)]:
-            forget(a, m)
+            forget(a, a[node_of(a, m, p)])
         expire(a, p)
         wake(a, p)
         start = a[p + START]
@@ -417,18 +417,22 @@ def closes(a: Any, m: Any) -> None:
         release_all(a, p, a[m + MEMBER_INDEX])
         finish(a, p)
         after_write(a, p, start)
+    while a[m + BUFFERED] >= 0:
+        slot = a[m + BUFFERED]
+        a[m + BUFFERED] = a[slot + NEXT_FREE]
+        free(a, slot)
 
 
 @part
-def says(a: Any, m: Any, ask: Any, waits: bool) -> None:
-    """Take a request that only acknowledges; nobody may wait for the answer."""
+def says(a: Any, m: Any, ask: Any, then: Any) -> None:
+    """Take a request that only acknowledges; what its answer brings, or -1: nobody waits for it."""
     if _is_unreachable(a, ask):
         refuse_all(a, ask)
         at = a[NOW] + RECONNECT
     else:
         at = max(a[NOW], check(a, ask)) + a[NETWORK]
-    if waits:
-        push(a, at, RESUMES, m, 0)
+    if then >= 0:
+        push(a, at, then, m, 0)
     else:
         a[NUMBER] += 1
 

@@ -58,17 +58,19 @@ def note_drained(a: Any, p: Any) -> None:
 
 @part
 def node_of(a: Any, m: Any, p: Any) -> Any:
-    """Where it is noted whether a member waits for a place, and who does before and after it."""
+    """Where it is noted by which session a member waits for a place, and who does around it."""
     return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * NODE_OF_PLACE
 
 
 @part
-def wait(a: Any, m: Any, p: Any) -> None:
+def wait(a: Any, session: Any, p: Any) -> None:
     """Let a fetch wait for a place, after all others: in a list of each place."""
+    m = a[session + S_MEMBER]
     node = node_of(a, m, p)
-    if a[node]:
+    if a[node]:  # it may wait with a former leader: then its turn is the same with the new one
+        a[node] = session
         return
-    a[node], a[node + 1], a[node + 2] = 1, a[p + TAIL], 0
+    a[node], a[node + 1], a[node + 2] = session, a[p + TAIL], 0
     if a[p + TAIL]:
         a[node_of(a, a[p + TAIL], p) + 2] = m
     else:
@@ -77,13 +79,13 @@ def wait(a: Any, m: Any, p: Any) -> None:
 
 
 @part
-def forget(a: Any, m: Any) -> None:
+def forget(a: Any, session: Any) -> None:
     """A fetch waits no more."""
-    a[m + FETCH_DONE] = 1
-    for number in range(a[m + FETCHED]):
-        p = a[a[m + FETCHED_AT] + number]
-        node = node_of(a, m, p)
-        if not a[node]:
+    a[session + FETCH_DONE] = 1
+    for number in range(a[session + FETCHED]):
+        p = a[a[session + FETCHED_AT] + number]
+        node = node_of(a, a[session + S_MEMBER], p)
+        if a[node] != session:
             continue
         before, after = a[node + 1], a[node + 2]
         a[node] = 0
@@ -160,18 +162,18 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
 
 
 @part
-def _serve(a: Any, m: Any, last_chance: bool) -> bool:
-    """Answer the fetch of a member with what there is; whether it was answered."""
-    ready, count = a[READY_AT], 0
-    for number in range(a[m + FETCHED]):
-        p = a[a[m + FETCHED_AT] + number]
+def _serve(a: Any, session: Any, last_chance: bool) -> bool:
+    """Answer the fetch of a session with what there is; whether it was answered."""
+    ready, count, m = a[READY_AT], 0, a[session + S_MEMBER]
+    for number in range(a[session + FETCHED]):
+        p = a[a[session + FETCHED_AT] + number]
         offset = _offset_ready(a, p)
         if offset >= 0:
             a[ready + 2 * count], a[ready + 2 * count + 1] = p, offset
             count += 1
     if not count and not last_chance:
         return False
-    forget(a, m)
+    forget(a, session)
     a[SLOT], a[TAKEN] = -1, 0
     for one in range(count):
         p = a[ready + 2 * one]
@@ -182,7 +184,7 @@ def _serve(a: Any, m: Any, last_chance: bool) -> bool:
         free(a, a[SLOT])  # all that it acquired belongs to aborted transactions
         a[SLOT] = -1
     at = a[NOW] + (a[FETCH] if a[SLOT] >= 0 else 0)
-    push(a, max(at, a[m + ANSWER_FROM]) + a[NETWORK], ANSWERED, m, a[SLOT])
+    push(a, max(at, a[session + ANSWER_FROM]) + a[NETWORK], ANSWERED, session, a[SLOT])
     for one in range(count):
         p = a[ready + 2 * one]
         if a[p + HEAD]:
@@ -209,7 +211,7 @@ def wake(a: Any, p: Any) -> None:
     """Let the fetches that wait for a place have it, the first comer first."""
     note_drained(a, p)
     while a[p + HEAD] and _offset_ready(a, p) >= 0:
-        _serve(a, a[p + HEAD], False)
+        _serve(a, a[node_of(a, a[p + HEAD], p)], False)
     if a[p + HEAD]:
         _await_change(a, p)
 
@@ -224,15 +226,15 @@ def after_write(a: Any, p: Any, start: Any) -> None:
 
 
 @part
-def gives_up(a: Any, m: Any, number: Any) -> None:
+def gives_up(a: Any, session: Any, number: Any) -> None:
     """A fetch has waited for long enough, or one that was answered would have."""
-    a[m + GIVE_UP_DUE] = 0
-    if a[m + FETCH_DONE]:
+    a[session + GIVE_UP_DUE] = 0
+    if a[session + FETCH_DONE]:
         return
-    if a[m + FETCH_NUMBER] == number:
-        _serve(a, m, True)
+    if a[session + FETCH_NUMBER] == number:
+        _serve(a, session, True)
     else:
-        _will_give_up(a, m)
+        _will_give_up(a, session)
 
 
 @part
@@ -263,30 +265,31 @@ def locks_end(a: Any, p: Any, life: Any) -> None:
 
 
 @part
-def fetches(a: Any, m: Any, answer_from: Any) -> None:
+def fetches(a: Any, session: Any, answer_from: Any) -> None:
     """Take the places of a fetch, it waits when there is nothing; after its acknowledgements."""
-    a[m + ANSWER_FROM] = answer_from
-    a[m + FETCH_NUMBER] += 1
-    a[m + FETCH_DONE] = 0
-    if _serve(a, m, False):
+    a[session + ANSWER_FROM] = answer_from
+    a[session + FETCH_NUMBER] += 1
+    a[session + FETCH_DONE] = 0
+    if _serve(a, session, False):
         return
-    for number in range(a[m + FETCHED]):
-        p = a[a[m + FETCHED_AT] + number]
-        wait(a, m, p)
+    for number in range(a[session + FETCHED]):
+        p = a[a[session + FETCHED_AT] + number]
+        wait(a, session, p)
         _await_change(a, p)
     a[NUMBER] += 1
-    a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER] = a[NOW] + a[m + WAIT], a[NUMBER]
-    if not a[m + GIVE_UP_DUE]:
-        _will_give_up(a, m)
+    a[session + GIVE_UP_AT] = a[NOW] + a[a[session + S_MEMBER] + WAIT]
+    a[session + GIVE_UP_NUMBER] = a[NUMBER]
+    if not a[session + GIVE_UP_DUE]:
+        _will_give_up(a, session)
 
 
 @part
-def fetches_in_vain(a: Any, m: Any) -> bool:
+def fetches_in_vain(a: Any, session: Any) -> bool:
     """Whether a fetch asks a broker that is down; then it is answered with nothing."""
     if a[BROKERS_FAIL]:
-        for number in range(a[m + FETCHED]):
-            if is_dead(a, a[a[m + FETCHED_AT] + number]):
-                push(a, a[NOW] + RECONNECT, ANSWERED, m, -1)
+        for number in range(a[session + FETCHED]):
+            if is_dead(a, a[a[session + FETCHED_AT] + number]):
+                push(a, a[NOW] + RECONNECT, ANSWERED, session, -1)
                 return True
     return False
 
@@ -295,9 +298,9 @@ def fetches_in_vain(a: Any, m: Any) -> bool:
 def end_leader(a: Any, p: Any) -> None:
     """Answer the fetches that wait for a place with nothing: the broker that leads it is down."""
     while a[p + HEAD]:
-        m = a[p + HEAD]
-        forget(a, m)
-        push(a, a[NOW] + RECONNECT, ANSWERED, m, -1)
+        session = a[node_of(a, a[p + HEAD], p)]
+        forget(a, session)
+        push(a, a[NOW] + RECONNECT, ANSWERED, session, -1)
 
 
 @part
@@ -315,8 +318,8 @@ def free(a: Any, slot: Any) -> None:
 
 
 @part
-def _will_give_up(a: Any, m: Any) -> None:
-    """Only one of these is among the events for each member: most fetches are answered before."""
-    a[m + GIVE_UP_DUE] = 1
-    at, number = a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER]
-    insert(a, at, number, GIVES_UP, m, a[m + FETCH_NUMBER])
+def _will_give_up(a: Any, session: Any) -> None:
+    """Only one of these is among the events for each session: most fetches are answered before."""
+    a[session + GIVE_UP_DUE] = 1
+    at, number = a[session + GIVE_UP_AT], a[session + GIVE_UP_NUMBER]
+    insert(a, at, number, GIVES_UP, session, a[session + FETCH_NUMBER])

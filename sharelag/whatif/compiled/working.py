@@ -1,4 +1,4 @@
-"""Members: they poll one broker after the other, work, and acknowledge with the next poll.
+"""Members: they fetch from all brokers at once, work, and acknowledge with the next fetch.
 
 As ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java client.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
+from sharelag.whatif.compiled.acquiring import batch_at
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.requests import (
@@ -235,9 +236,15 @@ def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
 
 
 @part
+def _session_of(a: Any, m: Any, broker: Any) -> Any:
+    """The share session with a broker."""
+    return a[m + SESSIONS_AT] + broker * (SESSION + 2 * a[PLACES])
+
+
+@part
 def _session_with(a: Any, m: Any, broker: Any) -> Any:
     """The share session with a broker; a new one when it ended or cannot be reached."""
-    session = a[m + SESSIONS_AT] + broker * (SESSION + a[PLACES])
+    session = _session_of(a, m, broker)
     at = a[BROKERS_AT] + broker * BROKER
     epoch = a[at + BROKER_EPOCH]
     if not a[session + S_OPEN] or a[session + S_BROKER_EPOCH] != epoch or a[at + IS_DEAD]:
@@ -252,46 +259,36 @@ def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
     what = ASKS_FETCH if kind == FETCHES else ASKS_ACKNOWLEDGE
     _note_request(a, m, broker, a[session + S_EPOCH], what)
     a[session + S_EPOCH] += 1
-    push(a, a[NOW] + a[NETWORK], kind, m, ask)
+    a[m + UNANSWERED] += kind == SAYS_FIRST
+    push(a, a[NOW] + a[NETWORK], kind, session if kind == FETCHES else m, ask)
 
 
 @part
 def close_sessions(a: Any, m: Any) -> bool:
     """Acknowledge what is left and close all sessions; whether anything was left."""
-    sent = _send_pending(a, m, -1)
+    slot, sent = a[m + PENDING], False
+    if slot >= 0:
+        sent = _acknowledge(a, m, slot, SAYS, SAYS, False)
+        a[m + PENDING] = -1
+        free(a, slot)
     for broker in range(a[BROKERS]):
-        if a[a[m + SESSIONS_AT] + broker * (SESSION + a[PLACES]) + S_OPEN]:
+        if a[_session_of(a, m, broker) + S_OPEN]:
             _note_request(a, m, broker, -1, ASKS_CLOSE)
     return sent
 
 
 @part
-def _send_pending(a: Any, m: Any, but: Any) -> bool:
-    """Acknowledge what is pending without a fetch, but for one broker; whether there was any."""
-    slot = a[m + PENDING]
-    if slot < 0:
-        return False
-    sent = _acknowledge(a, m, slot, but, SAYS, False)
-    if but < 0:
-        a[m + PENDING] = -1
-        free(a, slot)
-    return sent
+def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) -> bool:
+    """Send what is said of a part, alone, to each broker; whether anything was.
 
-
-@part
-def _acknowledge(a: Any, m: Any, slot: Any, but: Any, then: Any, renews: bool) -> bool:
-    """Send what is said of a part, alone, to each broker but one; whether anything was.
-
-    ``then`` follows the last answer.
+    ``each`` follows an answer, and ``then`` the last one.
     """
     last, last_ask = -1, -1
     for broker in range(a[BROKERS]):
-        if broker == but:
-            continue
         ask = renewal_of(a, m, slot, broker) if renews else ask_of(a, m, slot, broker)
         if a[FOUND]:
             if last >= 0:
-                _send(a, m, last, SAYS, last_ask)
+                _send(a, m, last, each, last_ask)
             last, last_ask = broker, ask
     if last >= 0:
         _send(a, m, last, then, last_ask)
@@ -327,10 +324,18 @@ def _open_session(a: Any, m: Any, broker: Any) -> Any:
 
 @part
 def _next_broker(a: Any, m: Any) -> Any:
-    """The broker to fetch from next, of those that lead any of its places."""
+    """The broker to fetch from next, of those that lead its places; -1: one has still to answer.
+
+    So it is where ``share.acquire.mode`` is ``record_limit``: others might bring more records than
+    a poll may have.
+    """
     count = 0
     for broker in range(a[BROKERS]):
         count += _leads(a, m, broker)
+        if a[_session_of(a, m, broker) + IS_PENDING]:
+            return -1
+    if not count:
+        return -1
     turn = a[m + TURN] % count
     a[m + TURN] += 1
     for broker in range(a[BROKERS]):
@@ -338,7 +343,7 @@ def _next_broker(a: Any, m: Any) -> Any:
             if not turn:
                 return broker
             turn -= 1
-    return 0
+    return -1
 
 
 @part
@@ -351,64 +356,189 @@ def _leads(a: Any, m: Any, broker: Any) -> bool:
 
 @part
 def poll(a: Any, m: Any) -> None:
-    """Fetch from the places that it has, if any; one that leaves closes instead."""
+    """Take records that are there already, or fetch some; one that leaves closes instead."""
     if a[m + LEAVING]:
         call(a, CLOSE, m)
         return
-    a[m + ACTIVE] = a[m + WANTED] > 0
-    if not a[m + ACTIVE]:
-        _send_pending(a, m, -1)
+    if a[m + BUFFERED] >= 0:
+        # Nothing is fetched meanwhile, so that acknowledgements go alone.
+        slot = a[m + PENDING]
+        if slot >= 0:
+            a[m + PENDING] = -1
+            _acknowledge(a, m, slot, SAYS_FIRST, SAYS_FIRST, False)
+            free(a, slot)
+        push(a, a[NOW], COLLECTED, m, _collect(a, m))
         return
-    broker = 0
-    if a[BROKERS] > 1:
-        broker = _next_broker(a, m)
-        _send_pending(a, m, broker)
-    slot, ask = a[m + PENDING], -1
+    a[m + IN_POLL] = 1
+    if not a[m + UNANSWERED]:
+        _fetch(a, m)
+
+
+@part
+def _collect(a: Any, m: Any) -> Any:
+    """The records of one poll, of those that are there (``ShareFetchCollector``): a slot."""
+    slot, room = a[m + BUFFERED], a[m + MAX_POLL]
+    a[m + BUFFERED] = a[slot + NEXT_FREE]
+    for entry in range(a[slot + ENTRIES]):
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        room -= a[at + E_LAST] - a[at + E_FIRST] + 1
+    while room > 0 and a[m + BUFFERED] >= 0:
+        other = a[m + BUFFERED]
+        room -= _move_entries(a, slot, other, room)
+        if not a[other + ENTRIES]:
+            a[m + BUFFERED] = a[other + NEXT_FREE]
+            free(a, other)
+    return slot
+
+
+@part
+def _move_entries(a: Any, slot: Any, other: Any, room: Any) -> Any:
+    """Move so many records from one slot to another, and the rest of the last record batch.
+
+    Returns how many were moved.
+    """
+    a[slot + COMPACTED] = min(a[slot + COMPACTED], a[other + COMPACTED])
+    moved, entry, place, until = 0, 0, 0, -1
+    while entry < a[other + ENTRIES]:
+        at = other + SLOT_HEAD + entry * ENTRY_SIZE
+        p, first, last = a[at + E_PLACE], a[at + E_FIRST], a[at + E_LAST]
+        if moved >= room and (p != place or first > until):
+            break
+        if moved + last - first + 1 >= room:
+            place, enough = p, first + max(room - moved, 1) - 1
+            batch = batch_at(a, p, enough, 0, a[p + BATCHES] - 1)
+            until = a[a[p + BASES_AT] + batch + 1] - 1
+            last = min(last, until)
+        to = slot + SLOT_HEAD + a[slot + ENTRIES] * ENTRY_SIZE
+        for field in range(ENTRY_SIZE):
+            a[to + field] = a[at + field]
+        a[to + E_LAST] = last
+        a[slot + ENTRIES] += 1
+        moved += last - first + 1
+        if last == a[at + E_LAST]:
+            entry += 1
+        else:
+            a[at + E_FIRST] = last + 1
+    a[other + ENTRIES] -= entry
+    for word in range(a[other + ENTRIES] * ENTRY_SIZE):
+        to = other + SLOT_HEAD + word
+        a[to] = a[to + entry * ENTRY_SIZE]
+    return moved
+
+
+@part
+def _fetch(a: Any, m: Any) -> None:
+    """Fetch from the brokers that lead any of its places, and acknowledge to the others.
+
+    Those that have not answered yet are not asked again. What is fetched from others while it works
+    waits for its next poll, and the locks run.
+    """
+    is_limited, only = a[BROKERS] > 1 and a[m + RECORD_LIMIT] > 0, -1
+    if is_limited:
+        only = _next_broker(a, m)
+    slot = a[m + PENDING]
+    a[m + PENDING] = -1
     if slot >= 0:
-        a[m + PENDING] = -1
-        ask = ask_of(a, m, slot, broker)
+        for broker in range(a[BROKERS]):
+            if not _is_asked(a, m, broker, is_limited, only):
+                ask = ask_of(a, m, slot, broker)
+                if a[FOUND]:
+                    _send(a, m, broker, SAYS, ask)
+    for broker in range(a[BROKERS]):
+        if _is_asked(a, m, broker, is_limited, only):
+            _fetch_from(a, m, broker, ask_of(a, m, slot, broker) if slot >= 0 else -1)
+    if slot >= 0:
         free(a, slot)
-    session = a[m + SESSIONS_AT]
+
+
+@part
+def _is_asked(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
+    """Whether a member is to fetch from a broker now."""
+    if is_limited and broker != only:
+        return False
+    return not a[_session_of(a, m, broker) + IS_PENDING] and _leads(a, m, broker)
+
+
+@part
+def _fetch_from(a: Any, m: Any, broker: Any, ask: Any) -> None:
+    """Fetch from the places that a broker leads, another one of them first each time."""
+    session = _session_of(a, m, broker)
     if a[m + CHANGED] or a[BROKERS_FAIL]:
         session = _open_session(a, m, broker)
     count, places = a[session + S_PLACES], session + SESSION
-    a[m + FETCHED] = count
+    a[session + FETCHED], a[session + IS_PENDING] = count, 1
     turn = a[session + S_EPOCH] % count
     for number in range(count):
         at = number + turn
-        a[a[m + FETCHED_AT] + number] = a[places + (at - count if at >= count else at)]
+        a[a[session + FETCHED_AT] + number] = a[places + (at - count if at >= count else at)]
     _send(a, m, broker, FETCHES, ask)
 
 
 @part
-def _is_stopped(a: Any, m: Any, kind: Any, more: Any) -> bool:
+def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
     """Whether a member has ended or hangs; one that hangs acts later."""
     if a[m + ENDED]:
         return True
     if a[m + HUNG_UNTIL] <= a[NOW]:
         return False
     if a[m + HUNG_UNTIL] - a[NOW] < EVER:
-        push(a, a[m + HUNG_UNTIL], kind, m, more)
+        push(a, a[m + HUNG_UNTIL], kind, subject, more)
     return True
 
 
 @part
-def answered(a: Any, m: Any, slot: Any) -> None:
-    """A fetch is answered: work on what it brought, or poll again."""
-    if _is_stopped(a, m, ANSWERED, slot):
+def answered(a: Any, session: Any, slot: Any) -> None:
+    """A fetch is answered: who waits for it works on what it brought, or fetches again."""
+    m = a[session + S_MEMBER]
+    if _is_stopped(a, m, ANSWERED, session, slot):
         if a[m + ENDED] and slot >= 0:
             free(a, slot)
         return
+    a[session + IS_PENDING] = 0
     if slot < 0:
-        poll(a, m)
+        if a[m + IN_POLL]:
+            poll(a, m)
         return
-    a[m + POLLS] += 1
-    a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
-    a[slot + COMPACTED], a[slot + HOLDS] = a[COMPACTIONS], 0
-    a[slot + ONE_BY_ONE] = a[m + COMMIT] != BY_POLL or may_crash(a, slot)
+    a[slot + COMPACTED] = a[COMPACTIONS]
     for entry in range(a[slot + ENTRIES]):
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         a[at + E_EPOCH] = a[a[at + E_PLACE] + LEADER_EPOCH]
+    if a[m + IN_POLL]:
+        _begin(a, m, slot)
+        return
+    before = m + BUFFERED
+    while a[before] >= 0:
+        before = a[before] + NEXT_FREE
+    a[before], a[slot + NEXT_FREE] = slot, -1
+
+
+@part
+def collected(a: Any, m: Any, slot: Any) -> None:
+    """A poll returns records that were there already."""
+    if _is_stopped(a, m, COLLECTED, m, slot):
+        if a[m + ENDED]:
+            free(a, slot)
+        return
+    _begin(a, m, slot)
+
+
+@part
+def said_first(a: Any, m: Any) -> None:
+    """Acknowledgements that were sent alone are answered: what waited for that is fetched."""
+    if not _is_stopped(a, m, SAID_FIRST, m, 0):
+        a[m + UNANSWERED] -= 1
+        if a[m + IN_POLL]:
+            poll(a, m)
+
+
+@part
+def _begin(a: Any, m: Any, slot: Any) -> None:
+    """Work on what a poll returns."""
+    a[m + IN_POLL] = 0
+    a[m + POLLS] += 1
+    a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
+    a[slot + HOLDS] = 0
+    a[slot + ONE_BY_ONE] = a[m + COMMIT] != BY_POLL or may_crash(a, slot)
     if a[m + HAS_ACCIDENTS]:
         _draw_accident(a, m, a[m + POLL] + until(a, m, slot, False))
     if a[m + RENEW]:
@@ -419,11 +549,11 @@ def answered(a: Any, m: Any, slot: Any) -> None:
 @part
 def renews(a: Any, m: Any, of_poll: Any) -> None:
     """Renew the locks of all that it is still working on, and again later."""
-    if _is_stopped(a, m, RENEWED, of_poll):
+    if _is_stopped(a, m, RENEWED, m, of_poll):
         return
     slot = a[m + WORKING_ON]
     if of_poll == a[m + POLLS] and slot >= 0:
-        _acknowledge(a, m, slot, -1, SAYS, True)
+        _acknowledge(a, m, slot, SAYS, SAYS, True)
         push(a, a[NOW] + a[m + RENEW], RENEWED, m, of_poll)
 
 
@@ -457,7 +587,7 @@ def resumes(a: Any, m: Any) -> None:
 def worked(a: Any, m: Any) -> None:
     """Work is done: acknowledge it with the next poll, or at once if more is to be done."""
     slot = a[m + WORKING_ON]
-    if _is_stopped(a, m, WORKED, 0):
+    if _is_stopped(a, m, WORKED, m, 0):
         if a[m + ENDED]:
             free(a, slot)
         return
@@ -485,7 +615,7 @@ def worked(a: Any, m: Any) -> None:
         a[m + WORKING_ON], a[m + PENDING] = -1, slot
         poll(a, m)
         return
-    waits = _acknowledge(a, m, slot, -1, SAYS_AND_WAITS, False)
+    waits = _acknowledge(a, m, slot, SAYS, SAYS_AND_WAITS, False)
     if is_rest:  # from now on it says something of what it holds
         a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 1
     if not waits:

@@ -35,10 +35,8 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 
 
 def test_a_row_for_each_assignor_and_number_of_members() -> None:
-    lines = rows(
-        *("--capture", SLOW, "--assignor", "simple", "--assignor", "lag-aware-sticky"),
-        *("--members", "2,4", "--seed", "0", "--seed", "1", "--duration", "30s"),
-    )
+    given = "--assignor simple --assignor lag-aware-sticky --members 2,4 --seed 0 --seed 1"
+    lines = rows("--capture", SLOW, *given.split(), "--duration", "30s")
     assert [(line["members"], line["assignor"], line["seed"]) for line in lines] == [
         (members, assignor, seed)
         for assignor in ("simple", "lag-aware-sticky")
@@ -125,8 +123,8 @@ def test_seeds_are_named_or_counted() -> None:
 
 
 def test_settings_are_tried_in_every_combination() -> None:
-    values = ("--setting", "share.delivery.count.limit=2,3")
-    values += ("--setting", "share.record.lock.duration.ms=1000")
+    limits, lock = "share.delivery.count.limit=2,3", "share.record.lock.duration.ms=1000"
+    values = ("--setting", limits, "--setting", lock)
     lines = rows("--scenario", "delivery-limit", *values)
     assert [(line["variant"], line["redeliveries"]) for line in lines] == [
         (f"share.delivery.count.limit={limit}, share.record.lock.duration.ms=1000", limit - 1)
@@ -165,8 +163,8 @@ def test_a_comparison_for_machines() -> None:
     drain = next(line for line in lines if line["measure"] == "drain_ms")
     assert (drain["n"], drain["unknown"], drain["mean"]) == (0, 7, None)
 
-    more = ("--baseline", "6 members", "--measure", "lag_end", "--measure", "moves")
-    other = rows(*given, *more, "--confidence", "0.9")
+    measured = ["--measure", "lag_end", "--measure", "moves", "--confidence", "0.9"]
+    other = rows(*given, "--baseline", "6 members", *measured)
     assert [line["measure"] for line in other] == ["lag_end"] * 2 + ["moves"] * 2
     assert (other[0]["better"], other[0]["difference"]) == (False, -six["difference"])
     assert other[0]["confidence"] == 0.9
@@ -273,8 +271,8 @@ def test_the_fewest_members_are_searched() -> None:
 
 def test_seeds_too_few_for_a_verdict_are_said() -> None:
     """Nothing is left to chance in it: all seeds differ by the same."""
-    given = ("--scenario", "delivery-limit")
-    given += ("--setting", "share.delivery.count.limit=2,5", "--compare")
+    words = "--scenario delivery-limit --setting share.delivery.count.limit=2,5 --compare"
+    given = words.split()
     few, enough = (
         run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6")
     )

@@ -17,17 +17,15 @@ from sharelag.whatif.scenario import Limits
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_partition import SharePartition
-from tests.support.share_partition_steps import (
+from tests.support.share_partitions import (
+    ACCEPT,
     ACKNOWLEDGED,
     ACQUIRED,
     ARCHIVED,
     AVAILABLE,
+    Walk,
     replayed,
     runs,
-)
-from tests.support.share_partitions import (
-    ACCEPT,
-    Walk,
     say,
 )
 from tests.support.share_schedules import KEY, World, lives

@@ -22,22 +22,20 @@ from tests.support.share_partition import (
     StateNotWrittenError,
     persist,
 )
-from tests.support.share_partition_steps import (
+from tests.support.share_partitions import (
+    ACCEPT,
     ACKNOWLEDGED,
     ACQUIRED,
     ARCHIVED,
     AVAILABLE,
-    replayed,
-    runs,
-)
-from tests.support.share_partitions import (
-    ACCEPT,
     LOCK,
     REJECT,
     RELEASE,
     RENEW,
     Walk,
     log,
+    replayed,
+    runs,
     say,
 )
 from tests.support.share_schedules import KEY

@@ -261,6 +261,63 @@ def test_sessions_with_a_broker_end_with_it() -> None:
     assert len(again) > 10
 
 
+def test_who_fetches_from_all_brokers_waits_for_none_that_has_nothing() -> None:
+    """With ``record_limit`` a member asks one after the other, and waits 500 ms at the second."""
+    drains = {}
+    for mode in ("batch_optimized", "record_limit"):
+        scenario = Scenario(
+            (Topic("t", 2),),
+            (Member(service=Service(1), max_poll_records=100, acquire_mode=mode),),
+            (Producer("t", 1000, "steady", weights=(1, 0), begin_ms=1000, end_ms=2000),),
+            brokers=2,
+            duration_ms=20_000,
+        )
+        drains[mode] = only(simulate(scenario).summary)["drain_ms"]
+    assert drains["batch_optimized"] < 2100
+    assert drains["record_limit"] > 5000
+
+
+def of_three_brokers(**more: Any) -> Scenario:
+    topics = tuple(
+        Topic(name, 1, backlog=backlog, batch_records=2)
+        for name, backlog in (("a", 10), ("b", 4), ("c", 10))
+    )
+    member = Member(service=Service(400), max_poll_records=10)
+    return Scenario(topics, (member,), brokers=3, duration_ms=30_000, **more)
+
+
+def test_records_of_several_brokers_wait_for_polls_as_in_kafkas_client() -> None:
+    """A poll has so many records of all that wait, and nothing is fetched before all are had."""
+    result = simulate(of_three_brokers(), requests=True)
+    made = [
+        (round(row["time_ms"]), row["broker"], row["request"])
+        for row in result.requests.to_pylist()
+    ]
+    begin = made[0][0]
+    polls = [(time - begin, broker, what) for time, broker, what in made if time - begin < 9700]
+    all_three = [(broker, "fetch") for broker in range(3)]
+    assert [(broker, what) for _, broker, what in polls] == [
+        *all_three,
+        (0, "acknowledge"),  # of a: the others wait
+        (1, "acknowledge"),  # of b, and of six records of c
+        (2, "acknowledge"),
+        *all_three,  # with what is said of the other four
+    ]
+    assert [time // 400 for time, _, _ in polls] == [0, 0, 0, 10, 20, 20, 24, 24, 24]
+    assert only(result.members)["polls"] == 3
+    assert only(result.summary)["deliveries"] == 24
+
+
+def test_locks_run_while_records_wait_for_a_poll() -> None:
+    """Those of c are taken back before the member gets to them; one broker gives no such records."""
+    settings = Settings(Limits(lock_duration_ms=5000))
+    several = of_three_brokers(settings=settings)
+    found = {count: only(simulate(replace(several, brokers=count)).summary) for count in (1, 3)}
+    assert found[1]["redeliveries"] == 0
+    assert found[3]["redeliveries"] > 0
+    assert {row["lag_end"] for row in found.values()} == {0}
+
+
 def test_acknowledgements_for_a_broker_that_is_down_are_lost() -> None:
     scenario = Scenario(
         (Topic("t", 1, backlog=10, batch_records=10),),

@@ -220,7 +220,7 @@ def values(result: SimulationResult) -> str:
         ),
         (
             CHANCE,
-            "62a9bc16d146bd2c2b22bb9d79d88af78e6964ba9b23e9b6edfa22826bb6379a",
+            "6a891aa10e6d3a3fa17f55ee5d975aeadab3a1a9e1efc41a6d5c04e3d43eb7e9",
         ),
     ],
     ids=["uneven", "chance"],

@@ -2,7 +2,7 @@
 
 ``python -m tools.record.incidents.groups foretell`` simulates all, and keeps what it says;
 ``... play assignors`` and ``... play tuned`` then play them. What was foretold is not made again
-while it is there.
+while it is there; ``... again`` keeps beside it what a later simulator says of the same runs.
 """
 
 from __future__ import annotations
@@ -164,20 +164,41 @@ def _measures(lag: Any, age: Any, deliveries: int, redeliveries: int) -> dict[st
 def foretell(kind: str) -> dict[str, Any]:
     """Simulate what will be played; the tuner looks for settings first."""
     if kind == "assignors":
-        each = {name: replace(BACKLOG, assignor=name) for name in ASSIGNORS}
+        each = _simulated_variants(kind, BACKLOG, {})
         return {BACKLOG.name: {"foretold": _simulated(each)}}
     found = {}
     for group in GROUPS:
         ranges = {"members": (1, 12), "renew": False}  # nobody plays renewals with real consumers
         tuned = tune(group, GOALS, ranges=ranges, trials=32, margins=False)
-        both = {DEFAULTS: group, TUNED: turn(group, tuned.changed)}
-        found[group.name] = {"changed": dict(tuned.changed), "foretold": _simulated(both)}
+        one: dict[str, Any]
+        found[group.name] = one = {"changed": dict(tuned.changed)}
+        one["foretold"] = _simulated(_simulated_variants(kind, group, one))
         print(group.name, tuned.verdict(), flush=True)
     return found
 
 
 def _simulated(variants: Mapping[str, Scenario]) -> dict[str, list[dict[str, float | None]]]:
     return {name: [measured(one, seed) for seed in range(SEEDS)] for name, one in variants.items()}
+
+
+def simulate_again(kind: str) -> dict[str, Any]:
+    """Return what is known of a comparison, with what the simulator says of its runs today."""
+    known = kept(kind)
+    for scenario in (BACKLOG,) if kind == "assignors" else GROUPS:
+        of = known[scenario.name]
+        of["afterwards"] = {
+            name: [measured(variant, seed) for seed in range(RUNS[kind])]
+            for name, variant in _simulated_variants(kind, scenario, of).items()
+        }
+    return known
+
+
+def _simulated_variants(
+    kind: str, scenario: Scenario, known: Mapping[str, Any]
+) -> dict[str, Scenario]:
+    if kind == "assignors":
+        return {name: replace(scenario, assignor=name) for name in ASSIGNORS}
+    return {DEFAULTS: scenario, TUNED: turn(scenario, known["changed"])}
 
 
 def kept(kind: str) -> dict[str, Any]:
@@ -232,12 +253,14 @@ def _variants(
 def main() -> None:
     """Foretell, or play."""
     parser = argparse.ArgumentParser(description="Groups played with a change and without.")
-    parser.add_argument("what", choices=("foretell", "play"))
+    parser.add_argument("what", choices=("foretell", "play", "again"))
     parser.add_argument("kind", nargs="?", choices=tuple(RUNS))
     options = parser.parse_args()
     for kind in [options.kind] if options.kind else RUNS:
         if options.what == "play":
             play_all(kind)
+        elif options.what == "again":
+            _keep(kind, simulate_again(kind))
         elif not (FOLDER / f"{kind}.json").exists():
             _keep(kind, foretell(kind))
 
