@@ -35,7 +35,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -59,6 +59,7 @@ _plain: dict[Any, Any] = {}
 _compiled: dict[Any, Any] = {}
 _complete: dict[Any, Any] = {}
 _parts_only: set[Any] = set()
+_part_names: set[str] = set()  # as LLVM knows them
 _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
@@ -203,7 +204,7 @@ def _compile(function: Any) -> None:
             _compiled[function] = _as_part(numba.njit(**_options[function])(again))
             return
         try:
-            _compiled[function] = numba.njit(**_options[function])(again)
+            _compiled[function] = numba.njit(pipeline_class=_whole(), **_options[function])(again)
             _remove_stale(again, _compiled[function].stats.cache_path)
         except (RuntimeError, OSError):  # numba finds no source to keep a cache beside
             _compiled[function] = numba.njit(**_options[function] | {"cache": False})(again)
@@ -236,6 +237,7 @@ def _as_part(dispatcher: Any) -> Any:
         parts = list(dict.fromkeys([library, *library._linking_libraries]))
         library.finalize = partial(setattr, library, "_finalized", True)
         dispatcher.targetctx.insert_user_function(name, compiled_.fndesc, parts)
+        _part_names.add(compiled_.fndesc.llvm_func_name)
         kinds = tuple(compiled_.signature.args)
         dispatcher.overloads[kinds] = compiled_._replace(entry_point=name)
 
@@ -243,6 +245,34 @@ def _as_part(dispatcher: Any) -> Any:
     dispatcher.get_call_template = for_longs
     dispatcher._compiler._customize_flags = for_callers
     return dispatcher
+
+
+@cache
+def _whole() -> Any:
+    """Return numba's compiler, which knows that only a kernel itself calls its parts.
+
+    Then LLVM has no need to keep to how numba calls and returns, and puts what is called at one
+    place there.
+    """
+    from numba.core.compiler import Compiler
+
+    class Whole(Compiler):
+        def define_pipelines(self) -> Any:
+            state = self.state
+            library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+            library.enable_object_caching()
+            library._optimize_final_module = partial(_optimize, library)
+            state.library = library
+            return super().define_pipelines()  # type: ignore[no-untyped-call]
+
+    return Whole
+
+
+def _optimize(library: Any) -> None:
+    for function in library._final_module.functions:
+        if function.name in _part_names:
+            function.linkage = "internal"
+    type(library)._optimize_final_module(library)
 
 
 def _remove_stale(function: FunctionType, folder: str | None) -> None:
