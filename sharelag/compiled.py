@@ -115,7 +115,7 @@ def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
         About how many steps the kernel takes: a byte of a record, a batch of a state.
     """
     if is_worth_it(work):
-        return compiled(function)
+        return compile_kernel(function)
     plain: Callable[_P, _T] = _plain[function]
     return plain
 
@@ -137,7 +137,7 @@ def is_worth_it(work: int, count: bool = True) -> bool:
     return steps >= WORTH_IT or "numba" in sys.modules
 
 
-def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
+def compile_kernel(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return the compiled form of a kernel; numba compiles it when it is called."""
     if function not in _complete:
         with _lock:

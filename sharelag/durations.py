@@ -58,7 +58,7 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
     raise InputError(f"invalid duration {value!r}: use a number with a unit, such as 30s, 5m or 2h")
 
 
-def typed(span: timedelta) -> str:
+def spell(span: timedelta) -> str:
     """Write a duration exactly, as `parse_duration` reads it: ``1h30m``."""
     if not span:
         return "0s"

@@ -119,7 +119,7 @@ def unknown_group(
             f"{said}: check the spelling, and that the group has consumed "
             "(kafka-share-groups.sh --list)"
         )
-    return f"{said}: its groups are {listed(names)}{meant(group, names)}"
+    return f"{said}: its groups are {list_names(names)}{meant(group, names)}"
 
 
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
@@ -135,13 +135,13 @@ def unknown_topic(topic: object, known: Iterable[str | None], group: str, where:
     ``known`` are the topics of the group, or with ``where`` those that are there.
     """
     names = sorted(name for name in set(known) if name)
-    there = f": its topics are {listed(names)}" if names else ""
+    there = f": its topics are {list_names(names)}" if names else ""
     if where:
         return f"there is no topic {topic!r} {where}{meant(topic, names)}"
     return f"share group {group!r} has no state of topic {topic!r}{there}{meant(topic, names)}"
 
 
-def listed(names: Sequence[str], most: int = _NAMED) -> str:
+def list_names(names: Sequence[str], most: int = _NAMED) -> str:
     """Return the first names, and how many more there are; they can be anything.
 
     What would act on a terminal, or could be read as several names, is escaped.

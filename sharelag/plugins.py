@@ -116,11 +116,11 @@ def load_plugin(kind: str, name: str, is_ours: bool) -> Plugin | None:
 
 
 def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
-    return _installed(tuple(map(str, sys.path))).get(GROUPS[kind], {})
+    return _find_installed(tuple(map(str, sys.path))).get(GROUPS[kind], {})
 
 
 @lru_cache(maxsize=1)
-def _installed(_path: tuple[str, ...]) -> _Points:
+def _find_installed(_path: tuple[str, ...]) -> _Points:
     """Return our groups' entry points by name; read again when the path of modules changes."""
     from importlib.metadata import entry_points
 

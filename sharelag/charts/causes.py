@@ -55,7 +55,7 @@ def cause_records(causes: Arrow, as_of: datetime) -> pa.Table:
         "where": pa.array(where, pa.string()),
     }
     order = [("group_id", "ascending"), ("rank", "ascending")]
-    return rows.conformed(columns, CAUSE_SPANS).sort_by(order)
+    return rows.conform(columns, CAUSE_SPANS).sort_by(order)
 
 
 def cause_figure(

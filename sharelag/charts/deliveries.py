@@ -76,7 +76,7 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
         "share_partitions": summed.column("window_count_distinct"),
         "as_of": summed.column("as_of_max") if as_of is None else at,
     }
-    return rows.conformed(columns, DELIVERY_COUNTS).sort_by([(name, "ascending") for name in keys])
+    return rows.conform(columns, DELIVERY_COUNTS).sort_by([(name, "ascending") for name in keys])
 
 
 def delivery_count_figure(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from sharelag.charts import text
-from sharelag.charts.palette import PAPER, Kind, Theme, checked, ladder, marker, template
+from sharelag.charts.palette import PAPER, Kind, Theme, check_theme, ladder, marker, template
 from sharelag.errors import SetupError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def figure(
     holds the story as plain text, for labels that screen readers read, and in parts for pages that
     say moment and unknowns once for many figures.
     """
-    checked(theme)
+    check_theme(theme)
     title = text.lines_of(story.title, _TITLE_WIDTH)
     facts = [line for fact in story.lines for line in text.lines_of(fact, _FACT_WIDTH)]
     top = 34 + TITLE_LINE * len(title) + FACT_LINE * len(facts)
@@ -110,7 +110,7 @@ def figure(
     }
     # At once: plotly takes ten times as long to update a layout that is there, and as long again to
     # check every part of a template that is always the same.
-    return plotly().Figure(data=list(traces), layout=merged(look, layout), _validate=False)
+    return plotly().Figure(data=list(traces), layout=merge_layouts(look, layout), _validate=False)
 
 
 def row_figure(
@@ -130,7 +130,7 @@ def row_figure(
     """
     down = {
         "tickvals": list(range(len(labels))),
-        "ticktext": [text.escaped(label) for label in labels],
+        "ticktext": [text.escape(label) for label in labels],
         "range": [len(labels) - 0.5, -0.5],
         "title": {"text": rows},
         "showgrid": False,
@@ -145,7 +145,7 @@ def row_figure(
 def empty(why: str, story: Story, theme: Theme) -> Any:
     """Return a figure that says why there is nothing to draw."""
     place = {"x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper", "showarrow": False}
-    words = place | {"text": text.escaped(why)}
+    words = place | {"text": text.escape(why)}
     hidden = {"visible": False}
     story = replace(story, unknown=story.unknown or "Nothing is drawn.")
     return figure([], story, theme, 80, False, annotations=[words], xaxis=hidden, yaxis=hidden)
@@ -170,7 +170,7 @@ def bar(kind: Kind, theme: Theme, lines: Iterable[Iterable[str]], **look: Any) -
 def note(x: Any, row: float, words: str, shift: int = 4) -> dict[str, Any]:
     """Return words beside a place in a row, where no mark is, or more to say than it shows."""
     look = {"showarrow": False, "xanchor": "left", "xshift": shift}
-    return look | {"x": x, "y": row, "text": text.escaped(words)}
+    return look | {"x": x, "y": row, "text": text.escape(words)}
 
 
 def interval(below: Sequence[float], above: Sequence[float], look: dict[str, Any]) -> Any:
@@ -202,12 +202,12 @@ def shade(begin: str, end: str, colour: str, opacity: float) -> dict[str, Any]:
     return look | {"x0": begin, "x1": end}
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge_layouts(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return both of two layouts, with what the second says where both say something."""
     both = dict(below)
     for name, value in above.items():
         is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
-        both[name] = merged(both[name], value) if is_deep else value
+        both[name] = merge_layouts(both[name], value) if is_deep else value
     return both
 
 
@@ -292,5 +292,9 @@ def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
     ]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(_PAGE).render(
-        title=title, theme=theme, paper=PAPER[checked(theme)], charts=drawn, script=get_plotlyjs()
+        title=title,
+        theme=theme,
+        paper=PAPER[check_theme(theme)],
+        charts=drawn,
+        script=get_plotlyjs(),
     )

@@ -75,7 +75,7 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
         "part": pa.array([*PARTS] * len(table), pa.string()),
         "offsets": pa.array(np.stack(parts, axis=1).ravel(), from_pandas=True),
     }
-    return rows.conformed(columns, DECOMPOSITION)
+    return rows.conform(columns, DECOMPOSITION)
 
 
 def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
@@ -205,7 +205,7 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
         "unread": lag.column("unread"),
         "as_of": lag.column("as_of"),
     }
-    return rows.conformed(columns, WINDOW_SPANS)
+    return rows.conform(columns, WINDOW_SPANS)
 
 
 def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
@@ -336,7 +336,7 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
         "as_of": wide.column("as_of"),
     }
     names = pc.rank(groups.dictionary).to_numpy()
-    curve = rows.conformed(columns, LORENZ)
+    curve = rows.conform(columns, LORENZ)
     return curve.take(pa.array(np.argsort(names[code], kind="stable")))
 
 
@@ -399,7 +399,7 @@ def _curve(mine: list[dict[str, Any]], number: int, theme: Theme) -> Any:
         x=[0, *(row["item_share"] for row in mine)],
         y=[0, *(row["value_share"] for row in mine)],
         mode="lines+markers" if len(mine) <= 60 else "lines",
-        name=text.escaped(f"{text.name(mine[0]['group_id'])} (Gini {mine[0]['gini']:.2f})"),
+        name=text.escape(f"{text.name(mine[0]['group_id'])} (Gini {mine[0]['gini']:.2f})"),
         **hovers([(), *lines]),
         **line(number, theme),
     )

@@ -61,7 +61,7 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
     for part in (pairs, alone, idle.select(["group_id", *_ABOUT])):
         columns = dict.fromkeys(ASSIGNED.names, pa.nulls(len(part)))
         columns |= {name: part.column(name) for name in columns if name in part.column_names}
-        parts.append(rows.conformed(columns, ASSIGNED))
+        parts.append(rows.conform(columns, ASSIGNED))
     return pa.concat_tables(parts)
 
 
@@ -142,7 +142,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     )
     across = {
         "tickvals": list(range(len(columns))),
-        "ticktext": [text.escaped(label) for label in columns],
+        "ticktext": [text.escape(label) for label in columns],
         "range": [-0.5, len(columns) - 0.5],
         "title": {"text": "share partition"},
         "showgrid": False,
@@ -252,7 +252,7 @@ def broker_load_records(brokers: Arrow) -> pa.Table:
             "lag": summed.column("lag_sum"),
             "as_of": summed.column("as_of_max"),
         }
-        found.append(rows.conformed(columns, BROKER_LOADS).sort_by("broker_id"))
+        found.append(rows.conform(columns, BROKER_LOADS).sort_by("broker_id"))
     return pa.concat_tables(found)
 
 

@@ -71,7 +71,7 @@ def lag_over_time_records(timeline: Arrow) -> pa.Table:
         "age_ms": pa.array(np.where(drained, 0, np.maximum(now - produced, 0)), mask=~aged),
         "age_at_least_ms": pa.array(np.maximum(now - first, 0), mask=~(sized & ~aged & has_first)),
     }
-    return rows.conformed(columns, LAG_OVER_TIME)
+    return rows.conform(columns, LAG_OVER_TIME)
 
 
 def lag_over_time_figure(
@@ -159,7 +159,7 @@ def _lines(
         "x": [text.axis_time(one["as_of"]) for one in plain],
         "mode": "lines+markers",
         "connectgaps": False,
-        "name": text.escaped(label),
+        "name": text.escape(label),
         "legendgroup": str(row),
     }
     steps, look, faint = (line(row, theme) for _ in range(3))
@@ -275,7 +275,7 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
         "arrival_rate": pa.array(moved[0] / seconds, from_pandas=True),
         "completion_rate": pa.array(moved[1] / seconds, from_pandas=True),
     }
-    return rows.conformed(columns, RATES_OVER_TIME)
+    return rows.conform(columns, RATES_OVER_TIME)
 
 
 def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
@@ -300,10 +300,10 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         why = "At no two moments are the offsets known"
         return empty(why, Story("No rate is known", as_of, unit), theme)
     count = len(rows.codes(kept).dictionary)
-    moments, sums = _summed(kept, count)
+    moments, sums = _sum_rates(kept, count)
     first = kept.column("begin").to_numpy().min()
     edges = np.concatenate([[first], moments]).astype("datetime64[ms]")
-    edges, sums = _pooled(edges, sums, np.arange(0, len(moments), -(-len(moments) // _MOST)))
+    edges, sums = _pool(edges, sums, np.arange(0, len(moments), -(-len(moments) // _MOST)))
     middle = (edges[:-1] + (edges[1:] - edges[:-1]) / 2).astype(str)
     times = [one.replace("T", " ") for one in edges.astype(str)]
     traces = []
@@ -348,7 +348,7 @@ def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
     return records.filter(pa.array(mostly[code])), int((~mostly).sum())
 
 
-def _summed(kept: pa.Table, count: int) -> tuple[Any, dict[str, Any]]:
+def _sum_rates(kept: pa.Table, count: int) -> tuple[Any, dict[str, Any]]:
     """Return the moments, and each rate's sum at them; NaN where a share partition's is missing."""
     moments, at = np.unique(kept.column("as_of").to_numpy(), return_inverse=True)
     sums = {}
@@ -359,7 +359,7 @@ def _summed(kept: pa.Table, count: int) -> tuple[Any, dict[str, Any]]:
     return moments, sums
 
 
-def _pooled(edges: Any, sums: dict[str, Any], first: Any) -> tuple[Any, dict[str, Any]]:
+def _pool(edges: Any, sums: dict[str, Any], first: Any) -> tuple[Any, dict[str, Any]]:
     """Means over spans that begin at some edges; NaN where less than half of a span is known."""
     seconds = np.diff(edges).astype(float)
     pooled = {}
@@ -403,7 +403,7 @@ def _last_change(edges: Any, sums: dict[str, Any]) -> int:
     if count < BINS:
         return 0
     first = np.linspace(0, count, BINS, endpoint=False).astype(int)
-    ends, parts = _pooled(edges[begin:], {name: rate[begin:] for name, rate in sums.items()}, first)
+    ends, parts = _pool(edges[begin:], {name: rate[begin:] for name, rate in sums.items()}, first)
     seconds = np.diff(ends).astype(float) / 1000
     arrived, finished = ((parts[name] * seconds)[np.newaxis] for name in _RATES)
     change = int(first[last_change(finished, arrived)[0]])

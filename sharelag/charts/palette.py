@@ -147,7 +147,7 @@ def state_kind(state: int) -> Kind:
 
 def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
     """Return the marker of a bar: fill, pattern over it, and an outline that holds on any paper."""
-    fill = kind.fill[checked(theme)]
+    fill = kind.fill[check_theme(theme)]
     ink = "#000000" if luminance(fill) > 0.22 else "#ffffff"
     pattern = {"shape": kind.pattern, "fillmode": "overlay", "fgcolor": ink, "fgopacity": 0.55}
     pattern |= {"size": kind.size, "solidity": kind.solidity}
@@ -160,7 +160,7 @@ def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
 
 def line(number: int, theme: Theme) -> dict[str, Any]:
     """Return the look of the line of the n-th thing: arguments of a scatter trace."""
-    colour = _LINE_COLOURS[checked(theme)][number % MOST_LINES]
+    colour = _LINE_COLOURS[check_theme(theme)][number % MOST_LINES]
     return {
         "line": {"color": colour, "dash": _DASHES[number % MOST_LINES], "width": 2},
         "marker": {"color": colour, "symbol": _SYMBOLS[number % MOST_LINES], "size": 7},
@@ -169,11 +169,11 @@ def line(number: int, theme: Theme) -> dict[str, Any]:
 
 def ladder(theme: Theme) -> list[tuple[float, str]]:
     """Return the ladder as a colour scale."""
-    steps = LADDERS[checked(theme)]
+    steps = LADDERS[check_theme(theme)]
     return [(n / (len(steps) - 1), colour) for n, colour in enumerate(steps)]
 
 
-def checked(theme: Theme) -> Theme:
+def check_theme(theme: Theme) -> Theme:
     """Return the theme, if there is one of that name; else it is an `InputError`."""
     if theme not in PAPER:
         raise InputError(f"unknown theme {theme!r}: choose one of {', '.join(PAPER)}")
@@ -191,7 +191,7 @@ def luminance(colour: str) -> float:
 
 def template(theme: Theme) -> dict[str, Any]:
     """Return the look of all figures in a theme as a plotly template."""
-    colours = PAPER[checked(theme)]
+    colours = PAPER[check_theme(theme)]
     axis = {
         "gridcolor": colours["line"],
         "linecolor": colours["soft"],

@@ -183,7 +183,7 @@ def drain_records(progress: Arrow) -> pa.Table:
     urgent = {kind: place for place, kind in enumerate(reversed(_URGENCY))}
     urgency = [urgent.get(kind, urgent[UNKNOWN]) for kind in table.column("drain").to_pylist()]
     columns = {name: table.column(name) for name in DRAIN_FORECAST.names if name != "urgency"}
-    made = rows.conformed(columns | {"urgency": pa.array(urgency, pa.int8())}, DRAIN_FORECAST)
+    made = rows.conform(columns | {"urgency": pa.array(urgency, pa.int8())}, DRAIN_FORECAST)
     names = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
     return made.sort_by([("urgency", "descending"), ("drain_ms", "descending"), *names])
 

@@ -93,7 +93,9 @@ def key(row: Mapping[str, Any]) -> list[Any]:
 
 def groups_of(table: Arrow) -> str:
     """Return the groups of a table as part of a sentence."""
-    return text.listed(text.name(one) for one in pc.unique(table.column("group_id")).to_pylist())
+    return text.list_names(
+        text.name(one) for one in pc.unique(table.column("group_id")).to_pylist()
+    )
 
 
 def has_several_groups(table: Arrow) -> bool:
@@ -107,7 +109,7 @@ def latest(table: Arrow) -> datetime | None:
     return at
 
 
-def conformed(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+def conform(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
     """Return columns as a table of a schema."""
     arrays = [columns[field.name] for field in schema]
     cast = [

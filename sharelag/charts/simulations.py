@@ -80,7 +80,7 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         as_of=None,
         unit=f"Variant less baseline, in {unit}, with intervals of "
         f"{100 * first['confidence']:g} % together; {_SIDES[how.better]}.",
-        unknown=f"Not known: {text.listed(lost)}; a run of it or of the baseline has no such "
+        unknown=f"Not known: {text.list_names(lost)}; a run of it or of the baseline has no such "
         "value." * bool(lost),
         facts=(f"{text.counted(first['seeds'], 'run')} of each, with the same seeds.",),
     )
@@ -120,7 +120,7 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
     words = measure_words(measure).split(" (", maxsplit=1)[0]
     for better, verdict in ((True, "better"), (False, "worse")):
         if names := [text.name(row["variant"]) for row in known if row["better"] is better]:
-            return f"{words}: {text.listed(names)} {verdict} than {text.name(baseline)}"
+            return f"{words}: {text.list_names(names)} {verdict} than {text.name(baseline)}"
     return (
         f"{words}: the runs do not show that anything is better or worse than {text.name(baseline)}"
     )
@@ -185,7 +185,7 @@ def projection_figure(
         "y": (_LAG, 1.0, "lag (offsets)", "%{y:,.0f} offsets"),
         "y2": (_AGE, old_scale, f"oldest record ({old_words})", f"%{{y:.3g}} {old_words} old"),
     }
-    traces = _drained(drawn, scale, longest, theme)
+    traces = _mark_drains(drawn, scale, longest, theme)
     layout: dict[str, Any] = {"annotations": [], "shapes": []}
     for place, (columns, unit_ms, title, hover) in panels.items():
         ends: dict[str, float] = {}
@@ -199,7 +199,7 @@ def projection_figure(
             values += known
             if len(known[0]):
                 ends[name] = float(known[0][-1])
-        low, high = _fitted(np.concatenate(values))
+        low, high = _fit_axis(np.concatenate(values))
         layout[f"yaxis{place[1:]}"] = axis(
             title, range=[low, high], domain=_ABOVE if place == "y" else _BELOW, rangemode="normal"
         )
@@ -259,7 +259,7 @@ def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:
     return {name: mine for name, mine in every.items() if name in kept}
 
 
-def _fitted(values: Any) -> tuple[float, float]:
+def _fit_axis(values: Any) -> tuple[float, float]:
     """Return the ends of an axis: from 0, unless all values are far above it."""
     if not len(values):
         return 0.0, 1.0
@@ -268,7 +268,9 @@ def _fitted(values: Any) -> tuple[float, float]:
     return (0.0 if low < _FROM_ZERO * high else max(low - spare, 0.0)), high + spare
 
 
-def _drained(drawn: dict[str, pa.Table], scale: float, longest: float, theme: Theme) -> list[Any]:
+def _mark_drains(
+    drawn: dict[str, pa.Table], scale: float, longest: float, theme: Theme
+) -> list[Any]:
     """Return marks where variants drain; nothing of those that do not in every run."""
     known = {name: mine.column("drain_ms")[0].as_py() for name, mine in drawn.items()}
     marks: list[Any] = []
@@ -323,7 +325,7 @@ def _labels(
             "y": low + pixel / pixels * (high - low),
             "yref": place,
             "yanchor": "middle",
-            "text": text.escaped(text.name(name, _LABEL)),
+            "text": text.escape(text.name(name, _LABEL)),
             "font": {"color": colours[name]},
             "showarrow": False,
         }
@@ -350,7 +352,7 @@ def projected_curve(
     """Return the curve of a variant, over the band that luck allows if it is known."""
     mean, low, high = (mine.column(one).to_numpy(zero_copy_only=False) / unit for one in columns)
     curve = plotly().Scatter(
-        x=times, y=mean, mode="lines", name=text.escaped(text.name(name)), line=look, **about
+        x=times, y=mean, mode="lines", name=text.escape(text.name(name)), line=look, **about
     )
     if np.isnan(low).any():
         return [curve]
@@ -394,7 +396,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     places = [(members.index(row["members"]), assignors.index(row["assignor"])) for row in rows]
     told = [(drain_words(row), *costs_in_words(row)) for row in rows]
     shown = [
-        "<br>".join([f"<b>{text.escaped(first)}</b>", *map(text.escaped, more)])
+        "<br>".join([f"<b>{text.escape(first)}</b>", *map(text.escape, more)])
         for first, *more in told
     ]
     words = plotly().Scatter(
@@ -459,7 +461,7 @@ def _clearing_title(rows: list[dict[str, Any]]) -> str:
     answers = [row for row in rows if row["answer"]]
     if not answers:
         return f"Nothing that was tried clears the lag within {text.span(rows[0]['horizon_ms'])}"
-    names = text.listed(text.name(row["assignor"]) for row in answers)
+    names = text.list_names(text.name(row["assignor"]) for row in answers)
     soonest = min(row["drain_ms"] for row in answers)
     with_ = text.counted(answers[0]["members"], "member")
     return f"{names} with {with_} clear{'s' * (len(answers) == 1)} the lag in {text.span(soonest)}"
@@ -488,7 +490,7 @@ def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         unit="Member-hours against the age of the oldest unfinished record (95th percentile "
         "over the run): means, with intervals of 95 % confidence.",
         unknown="Not known: how far the means are from the truth, with a single run each." * single,
-        facts=(f"Runs of each variant: {text.listed(counts)}.",) * bool(plain),
+        facts=(f"Runs of each variant: {text.list_names(counts)}.",) * bool(plain),
     )
     if not plain:
         return empty("There is no run with an age: compare some variants first", story, theme)
@@ -529,7 +531,7 @@ def _cost_point(row: dict[str, Any], number: int, scale: float, theme: Theme) ->
         x=[row["member_hours"]],
         y=[row["age_p95_ms"] / scale],
         mode="markers+text",
-        name=text.escaped(f"{number}: {text.name(row['variant'])}"),
+        name=text.escape(f"{number}: {text.name(row['variant'])}"),
         text=[str(number)],
         textposition="top right",
         error_x=bars("member_hours", "member_hours_{}", 1),

@@ -57,7 +57,7 @@ def state_record_records(health: Arrow) -> pa.Table:
         "records": pa.array(counts.ravel()),
         "as_of": wide.column("last_timestamp"),
     }
-    return rows.conformed(columns, STATE_RECORDS)
+    return rows.conform(columns, STATE_RECORDS)
 
 
 def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:

@@ -61,7 +61,7 @@ def group_story_records(timeline: Arrow) -> pa.Table:
         "age_ms": sums.column("age_ms_max"),
     }
     ordered = [("group_id", "ascending"), ("as_of", "ascending")]
-    return rows.conformed(columns, GROUP_STORY).sort_by(ordered)
+    return rows.conform(columns, GROUP_STORY).sort_by(ordered)
 
 
 def group_story_figure(
@@ -107,7 +107,7 @@ def group_story_figure(
         at = text.axis_time(as_of)
         edges = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}
         borders = [edges | {"line": {"width": 1, "color": PAPER[theme]["soft"]}}]
-    shades, names = _shaded_causes(causes, begin, as_of, theme)
+    shades, names = _shade_causes(causes, begin, as_of, theme)
     lag, age = (records.column(name).null_count for name in ("lag", "age_ms"))
     many = text.number(len(records))
     story = Story(
@@ -164,7 +164,7 @@ def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
     ]
 
 
-def _shaded_causes(
+def _shade_causes(
     causes: Arrow, begin: datetime, as_of: datetime, theme: Theme
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Shade each of the worst causes whose beginning is known, and name it where it begins.
@@ -180,7 +180,7 @@ def _shaded_causes(
         since = text.axis_time(max(row["since"], begin))
         colour = SEVERITIES[row["severity"]].fill[theme]
         shades.append(shade(since, text.axis_time(as_of), colour, 0.16))
-        words = text.escaped(row["cause"].replace("_", " "))
+        words = text.escape(row["cause"].replace("_", " "))
         names.append(look | {"x": since, "yshift": -2 - 15 * place, "text": words})
     return shades, names
 
@@ -219,7 +219,7 @@ def _who(happened: list[dict[str, Any]]) -> str:
         for row in happened
         if row["member_id"] or row["topic_id"]
     ]
-    return f"{count}, {text.listed(places, _MOST_PLACES)}" if places else count
+    return f"{count}, {text.list_names(places, _MOST_PLACES)}" if places else count
 
 
 def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]:

@@ -28,14 +28,14 @@ LABEL = 34
 _HOVER_WIDTH = 76
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text that plotly shows as it is."""
     return html.escape(text, quote=False).replace("$", "&#36;").replace("%{", "&#37;{")
 
 
 def lines_of(text: str, width: int) -> list[str]:
     """Return a text in escaped lines of at most so many characters."""
-    return [escaped(line) for line in textwrap.wrap(text, width, break_on_hyphens=False)] or [""]
+    return [escape(line) for line in textwrap.wrap(text, width, break_on_hyphens=False)] or [""]
 
 
 def hover(*lines: str) -> str:
@@ -117,7 +117,7 @@ def time_unit(milliseconds: float) -> tuple[float, str]:
     return next((unit for unit in units if milliseconds >= 2 * unit[0]), (1000.0, "seconds"))
 
 
-def listed(names: Iterable[str], most: int = 3) -> str:
+def list_names(names: Iterable[str], most: int = 3) -> str:
     """Return some names as part of a sentence."""
     shown = list(names)
     if len(shown) > most:

@@ -106,7 +106,7 @@ def window_heat_records(
         "measure": pa.repeat(measure, len(which)),
         "value": pa.array(np.where(there, value[found], np.nan), from_pandas=True),
     }
-    return rows.conformed(columns, WINDOW_HEAT)
+    return rows.conform(columns, WINDOW_HEAT)
 
 
 def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Figure:
@@ -254,7 +254,7 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
         "delivery_state": pa.array(state, from_pandas=True),
         "delivery_count": pa.array(count, from_pandas=True),
     }
-    return rows.conformed(columns, WINDOW_STATES)
+    return rows.conform(columns, WINDOW_STATES)
 
 
 def window_state_figure(

@@ -130,14 +130,14 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
         print_rows(rows, "json")
     else:
         write([_heading(found.level, rows)])
-        shown = [_placed(row) for row in rows if row["level"] != "ok" or row["due"]]
+        shown = [_put_place(row) for row in rows if row["level"] != "ok" or row["due"]]
         print_rows(shown, "human", views.CHECKS.without("partition").columns)
     said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
     read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]
 
 
-def _placed(row: dict[str, Any]) -> dict[str, Any]:
+def _put_place(row: dict[str, Any]) -> dict[str, Any]:
     """Put a row's share partition into one cell, which leaves a narrow terminal more room."""
     whole = row["partition"] is None
     return row | {"topic": row["topic"] if whole else f"{row['topic']}:{row['partition']}"}

@@ -202,10 +202,10 @@ def _java() -> Check:
 def _needs_java() -> bool:
     """Whether Spark would start here: it is installed, more than its client, and not elsewhere."""
     is_elsewhere = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
-    return _installed("pyspark") is not None and not is_elsewhere
+    return _find_installed("pyspark") is not None and not is_elsewhere
 
 
-def _installed(package: str) -> str | None:
+def _find_installed(package: str) -> str | None:
     try:
         return version(package)
     except ImportError:
@@ -213,7 +213,7 @@ def _installed(package: str) -> str | None:
 
 
 def _spark() -> Check:
-    found = _installed("pyspark") or _installed("pyspark-client")
+    found = _find_installed("pyspark") or _find_installed("pyspark-client")
     if found is None:
         advice = (
             "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "

@@ -64,7 +64,7 @@ def groups(
         return Order(sort, top).of(plain(table), "lag" if output == "human" else None)
 
     if kafka_output is not None:
-        every = _printed(kafka_output, options)
+        every = _read_printed(kafka_output, options)
         found = in_states(every.groups, states)
         print_rows(sort_rows(found), output, views.GROUP_STATES.columns)
         count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
@@ -85,7 +85,7 @@ def members(output: str, kafka_output: Any, **options: Any) -> int | None:
     from sharelag.tables import gaps
 
     if kafka_output is not None:
-        of_groups, found, others = _printed(kafka_output, options)
+        of_groups, found, others = _read_printed(kafka_output, options)
         print_rows(found, output, views.MEMBERS.without("rack_id").columns)
         members = counted(found.num_rows, "member")
         _note_printed(f"{members} of {counted(of_groups.num_rows, 'group')}", others)
@@ -95,15 +95,15 @@ def members(output: str, kafka_output: Any, **options: Any) -> int | None:
         return print_answer("members", output, options, unit="member")
 
 
-def _printed(file: Any, options: dict[str, Any]) -> Any:
+def _read_printed(file: Any, options: dict[str, Any]) -> Any:
     """Read what Kafka's command printed of the chosen groups."""
     from sharelag.errors import InputError, unknown_group
-    from sharelag.inputs.kafka.described import described_groups, of_groups
+    from sharelag.inputs.kafka.described import of_groups, parse_groups
     from sharelag.inputs.texts import text_of
 
     if ignored := given_options(_OF_INPUT):
         raise click.UsageError(f"{flags(ignored)} with --kafka-output: remove one of them.")
-    every = described_groups(text_of(file.read(), "replace"))
+    every = parse_groups(text_of(file.read(), "replace"))
     chosen = choice_of(options).groups
     there = groups_in(every.groups)
     if missing := sorted(chosen - there):

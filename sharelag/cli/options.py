@@ -14,7 +14,7 @@ import click
 
 from sharelag.cli.grouped import Command
 from sharelag.cli.telling import Asked
-from sharelag.durations import parse_duration, typed
+from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError, meant
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Duration(click.ParamType[timedelta]):
         except InputError as error:
             self.fail(str(error), param, ctx)
         if not self.least <= span <= self.most:
-            limits = f"between {typed(self.least)} and {typed(self.most)}"
+            limits = f"between {spell(self.least)} and {spell(self.most)}"
             self.fail(f"a duration {limits} is needed here, not {value!r}", param, ctx)
         return span
 
@@ -231,10 +231,10 @@ def with_options(*options: Any) -> Callable[[_Command], _Command]:
 
 def source_of(options: Options) -> Input:
     """Open the one input that was named; none or several are wrong usage."""
-    from sharelag.inputs.open import ChoiceError, named_input
+    from sharelag.inputs.open import ChoiceError, open_named
 
     try:
-        return named_input(
+        return open_named(
             bootstrap_server=options["bootstrap_server"],
             command_config=options["command_config"],
             properties=properties_of(options),

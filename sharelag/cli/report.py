@@ -15,7 +15,7 @@ from sharelag.cli.options import flag, properties_of, with_options
 from sharelag.cli.output import print_rows, write
 from sharelag.cli.partial import PARTIAL
 from sharelag.cli.telling import tell
-from sharelag.durations import typed
+from sharelag.durations import spell
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
@@ -169,13 +169,13 @@ def list_(out: Path, output: str) -> None:
 def index_(out: Path) -> None:
     """Rewrite OUT/index.html, as every run does."""
     from sharelag.errors import InputError
-    from sharelag.reports.store import shared, write_index
+    from sharelag.reports.store import lock_shared, write_index
 
     if not out.is_dir():
         raise InputError(
             f"there is no folder {out}: make a report first (sharelag report daily --out {out})"
         )
-    with shared(out):
+    with lock_shared(out):
         click.echo(str(write_index(out)))
 
 
@@ -223,7 +223,7 @@ def schedule_(
             "--command-property would be visible in the definition: use --command-config FILE."
         )
     path = notebooks.notebook(name)
-    parameters = notebooks.checked(path, _parameters(path, file, pairs, options, engine))
+    parameters = notebooks.check_parameters(path, _parameters(path, file, pairs, options, engine))
     notebooks.require_units(path, parameters)
     # A scheduler does not have the environment of this shell, which may name a cluster.
     inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
@@ -251,7 +251,7 @@ def _valid_parameters(
     try:
         path = notebooks.notebook(name)
         parameters = _parameters(path, file, pairs, options, engine)
-        given = notebooks.checked(path, parameters)
+        given = notebooks.check_parameters(path, parameters)
         notebooks.require_units(path, parameters)
         declared = notebooks.declared(path)
         known = {name: value for name, value in declared.items() if value is not ...} | given
@@ -280,7 +280,7 @@ def _said(options: dict[str, Any]) -> list[str]:
 
 def _word(value: Any) -> str:
     if isinstance(value, timedelta):
-        return typed(value)
+        return spell(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

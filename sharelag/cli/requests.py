@@ -83,9 +83,9 @@ def requests(
         history = None
         if capture is not None:
             from sharelag.engine.local import QuickReading
-            from sharelag.inputs.open import named_input
+            from sharelag.inputs.open import open_named
 
-            history = QuickReading(named_input(capture=capture)).history().table
+            history = QuickReading(open_named(capture=capture)).history().table
         table = read.findings(history)
         if group:
             table = table.filter([one in group for one in table.column("group_id").to_pylist()])

@@ -190,10 +190,10 @@ def _known(
 
 
 def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> int:
-    from sharelag.inputs.open import named_input
+    from sharelag.inputs.open import open_named
     from sharelag.metrics.settings import settings_drift
 
-    earlier, source = named_input(capture=before), source_of(options)
+    earlier, source = open_named(capture=before), source_of(options)
     then, old, before_it = _known(earlier, engine, options)
     now, new, read = _known(source, engine, options)
     found = settings_drift(then, now, old | new)

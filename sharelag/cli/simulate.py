@@ -102,7 +102,7 @@ def simulate(output: str, **options: Any) -> int:
         return 0
     require_names(options)
     if options["members_wanted"] is not None:
-        return _wanted(output, options)
+        return _print_wanted(output, options)
     if options["since"] is not None:
         return _otherwise(output, options)
     scenario, settings = scenario_of(options)
@@ -337,7 +337,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     tell(words, *trials.too_few(rows, len(seeds), options["confidence"]))
 
 
-def _wanted(output: str, options: dict[str, Any]) -> int:
+def _print_wanted(output: str, options: dict[str, Any]) -> int:
     """Print how many members each group wants; return the exit code: whether all are known."""
     from sharelag.cli.output import groups_in
     from sharelag.whatif.wanted import members_wanted

@@ -29,7 +29,7 @@ BETWEEN = [1, 64]
 _MS = timedelta(milliseconds=1)
 
 
-def _deprecated(_: click.Context, option: click.Parameter, value: Any) -> Any:
+def _deprecate(_: click.Context, option: click.Parameter, value: Any) -> Any:
     if value is not None:
         fix = "use --service, such as --service 20ms"
         tell(f"{option.opts[0]} is deprecated: {fix}")
@@ -90,7 +90,7 @@ SCENARIO = [
         "--service-ms",
         type=Duration(timedelta(), bare="ms"),
         hidden=True,
-        callback=_deprecated,
+        callback=_deprecate,
     ),
     duration("--over", default="1h", help="How far back rates look."),
 ]

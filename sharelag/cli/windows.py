@@ -51,14 +51,14 @@ def windows(output: str, since: str | None, picture: bool, **options: Any) -> in
     if picture:
         from sharelag.workbench.picture import pictures
 
-        write(pictures(rows, _painted if sys.stdout.isatty() else None))
+        write(pictures(rows, _paint if sys.stdout.isatty() else None))
         write(below_table(answered.source, output, answered.result.lacks))
     else:
         answered.write(output, rows, answered.result.columns)
     return answered.note(output, "share partition")
 
 
-def _painted(text: str, colour: str) -> str:
+def _paint(text: str, colour: str) -> str:
     """Colour a text, unless the user asks for no colours (https://no-color.org)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
@@ -77,14 +77,14 @@ def decode(output: str, records: str, **options: Any) -> None:
     A record that cannot be decoded is printed as a reject. Records name topics by their ids:
     --topic takes ids here, and applies to state records.
     """
-    from sharelag.engine.local.records import decoded
+    from sharelag.engine.local.records import decode_topic
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.group_types import group_types
     from sharelag.workbench.show import (
-        decoded_rows,
-        decoded_texts,
-        drafted_types,
+        decode_rows,
+        decode_texts,
+        draft_types,
         older_generations,
     )
 
@@ -103,17 +103,17 @@ def decode(output: str, records: str, **options: Any) -> None:
         nonlocal skipped
         for topic in topics:
             see = note_types if topic == GROUP_TOPIC else None
-            for batch in decoded(source, topic, moment, choice, see):
+            for batch in decode_topic(source, topic, moment, choice, see):
                 skipped += batch.skipped
                 older.update(older_generations(batch.records))
                 yield batch
 
     if output in ("human", "json"):
-        write(text for batch in batches() for text in decoded_texts(batch))
+        write(text for batch in batches() for text in decode_texts(batch))
     else:
-        rows = (row for batch in batches() for row in decoded_rows(batch, output == "csv"))
+        rows = (row for batch in batches() for row in decode_rows(batch, output == "csv"))
         write(lines(rows, output))
     tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")
-    tell(*drafted_types(types, choice.groups))
+    tell(*draft_types(types, choice.groups))

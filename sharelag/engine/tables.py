@@ -173,9 +173,9 @@ class Tables(ABC):
         return self._times(True)
 
     def _times(self, is_committed: bool) -> pa.Table:
-        from sharelag.metrics.progress import requested_times
+        from sharelag.metrics.progress import request_times
 
-        requested = requested_times(self._evidence("lag", "logs", "settings"))[is_committed]
+        requested = request_times(self._evidence("lag", "logs", "settings"))[is_committed]
         return (
             self.source.times(requested, is_committed)
             if requested.num_rows

@@ -1,6 +1,6 @@
 """The one place that turns what people name into an input.
 
-`named_input` takes an option or parameter each, as the command line and reports do; `open_input`
+`open_named` takes an option or parameter each, as the command line and reports do; `open_input`
 finds out itself what a path, an address or a name is, as `sharelag.open` does. Other installed
 packages open addresses with a prefix of theirs:
 
@@ -56,7 +56,7 @@ _OURS = frozenset(
 _NEEDED = tuple(name for name in vars(Input) if not name.startswith("_"))
 
 
-def plugged_input(where: str) -> Callable[[], Input] | None:
+def open_plugin(where: str) -> Callable[[], Input] | None:
     """Find the installed package that opens an address, such as ``s3state:anything``.
 
     ``HOST:PORT`` is never one. The result opens it; None when no installed package knows the
@@ -109,7 +109,7 @@ def is_cluster_named(
     return bool(bootstrap_server or command_config or properties or os.environ.get(_SERVERS))
 
 
-def named_input(
+def open_named(
     *,
     bootstrap_server: str | None = None,
     command_config: str | Path | None = None,
@@ -150,11 +150,11 @@ def named_input(
         folder = capture_folder(capture)
         if folder != Path(capture) and Path(capture).exists():
             _tell_of_sample(str(capture), "a capture")
-        return captured(folder)
+        return open_capture(folder)
     if segments:
         return SegmentsInput(log_directories(str(segments)), generation in _CONTROL)
     if raw:
-        plugged = None if Path(raw).exists() else plugged_input(raw)
+        plugged = None if Path(raw).exists() else open_plugin(raw)
         return plugged() if plugged else raw_input(raw)
     file = Path(command_config) if command_config else None
     return KafkaInput(client_config(bootstrap_server, file, properties or {}, timeout))
@@ -188,7 +188,7 @@ def open_input(
     has_settings = bool(command_config or properties)
     is_there = bool(where) and Path(str(where)).exists()
     called = where if isinstance(where, str) and not is_there else ""
-    plugged = plugged_input(called)
+    plugged = open_plugin(called)
     is_address = plugged is None and bool(_ADDRESSES.fullmatch(called))
     if (where is None and has_settings) or is_address:
         file = Path(command_config) if command_config else None
@@ -207,12 +207,12 @@ def open_input(
         if found is not None:
             return found
         _tell_of_sample(where, "an input")
-        return _called(where, engine, spark)
+        return _open_name(where, engine, spark)
     if isinstance(where, Path) or (where and is_there):
         return at_path(Path(where), generation)
     if "," in called and all(map(os.path.isdir, log_directories(called))):
         return SegmentsInput(log_directories(called), generation in _CONTROL)
-    return _called(DEMO if where is None else where, engine, spark)
+    return _open_name(DEMO if where is None else where, engine, spark)
 
 
 def require_there(source: Input) -> None:
@@ -234,7 +234,7 @@ def capture_folder(named: str | Path) -> Path:
     return folder_of(str(named)) if is_sample else Path(named)
 
 
-def captured(folder: Path) -> ArchiveInput | CaptureInput:
+def open_capture(folder: Path) -> ArchiveInput | CaptureInput:
     """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
     return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)
 
@@ -258,7 +258,7 @@ def at_path(path: Path, generation: int | None = None) -> Input:
 def _input_at(path: Path, generation: int | None) -> Input | None:
     """Open what lies at a path; None where it is not one of the inputs."""
     if _is_captured(path) or not path.exists():
-        return captured(path)
+        return open_capture(path)
     if path.is_dir() and any("-" in one.name and any(one.glob("*.log")) for one in entries(path)):
         return SegmentsInput((path,), generation in _CONTROL)
     if path.is_file() or is_raw(path):
@@ -283,7 +283,7 @@ def _tell_of_sample(name: str, kind: str) -> None:
     )
 
 
-def _called(name: str, engine: str, spark: SparkSession | None) -> Input:
+def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:
     """Open what has no path here: a sample, an address that Spark knows, or a table of Spark's."""
     if name in samples():
         return CaptureInput(folder_of(name))

@@ -162,7 +162,7 @@ def oldest_offsets(lag: Arrow) -> pa.Table:
     return distinct.select(names).rename_columns(schemas.TIMES.names[:4])
 
 
-def requested_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
+def request_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
     """Return the offsets an investigation looks up: oldest unfinished and first unread ones.
 
     For compacted topics it adds a sample of the others, to see how many still have a record. The

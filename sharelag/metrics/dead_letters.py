@@ -269,7 +269,7 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     both = both.join(as_table(limits), "group_id")
     both = both.sort_by(ascending(*place, "offset")).combine_chunks()
     unreadable = _unreadable(every.filter(pc.invert(is_fine)))
-    return pa.concat_tables([_runs(_judged(both, now)), unreadable])
+    return pa.concat_tables([_runs(_judge(both, now)), unreadable])
 
 
 def _unreadable(letters: pa.Table) -> pa.Table:
@@ -308,7 +308,7 @@ _SUMMED = (
 )
 
 
-def _judged(both: pa.Table, now: int) -> pa.Table:
+def _judge(both: pa.Table, now: int) -> pa.Table:
     column = {name: flat(both.column(name)) for name in both.column_names}
     letters = column["letters"].fill_null(0)
     is_done = pc.equal(column["delivery_state"], _ARCHIVED).fill_null(False)

@@ -17,7 +17,7 @@ from sharelag.metrics.causes import CAUSES, OF_GROUP, Cause, Found, known_causes
 from sharelag.metrics.causes.inputs import Bools, CauseInputs, texts
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.holders import held_by, lines_of_places
-from sharelag.metrics.measured import measured_by
+from sharelag.metrics.measured import describe_measured
 from sharelag.model import milliseconds
 from sharelag.tables.level import rank
 from sharelag.tables.words import shell_word
@@ -50,20 +50,20 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     group without rows has no known problem. ``patience`` is how long something may take before it
     counts as stuck; by default that of the evidence, else the group's lock duration.
     """
-    return _ranked(CauseInputs.of(evidence, patience))
+    return _rank_causes(CauseInputs.of(evidence, patience))
 
 
-def suspected(evidence: Evidence, patience: timedelta | None = None) -> dict[str, Suspicion]:
+def suspect(evidence: Evidence, patience: timedelta | None = None) -> dict[str, Suspicion]:
     """Return what will be the cause of a group's lag if it goes on, the most severe of each group.
 
     By group, and only of groups without a cause; parameters as for `explain`.
     """
     facts = CauseInputs.of(evidence, patience)
-    known = set(_ranked(facts).column("group_id").to_pylist())
+    known = set(_rank_causes(facts).column("group_id").to_pylist())
     found: dict[str, Suspicion] = {}
     if known == set(facts.groups):
         return found
-    for row in _ranked(facts.younger(YOUNG)).to_pylist():
+    for row in _rank_causes(facts.younger(YOUNG)).to_pylist():
         if row["group_id"] not in known | found.keys():
             found[row["group_id"]] = _suspicion(row, facts)
     return found
@@ -78,7 +78,7 @@ def _suspicion(row: dict[str, Any], facts: CauseInputs) -> Suspicion:
     return Suspicion(row["cause"], lasted if lasted < patience else None, patience)
 
 
-def _ranked(facts: CauseInputs) -> pa.RecordBatch:
+def _rank_causes(facts: CauseInputs) -> pa.RecordBatch:
     causes = known_causes()
     if causes != CAUSES:
         return _rank(facts, causes)  # those of packages may find something else next time
@@ -133,7 +133,7 @@ class _Said(NamedTuple):
     @classmethod
     def of(cls, evidence: Evidence) -> _Said:
         led = {group: lead.evidence() for group, lead in leads(evidence.brokers).items()}
-        return cls(held_by(evidence.holders), measured_by(evidence.measured), led)
+        return cls(held_by(evidence.holders), describe_measured(evidence.measured), led)
 
 
 def _by_topic(facts: CauseInputs, where: Bools) -> list[NDArray[np.int64]]:

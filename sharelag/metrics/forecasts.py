@@ -229,7 +229,7 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     left = np.maximum(end, state["window_end_offset"]) - start - state["window_complete"]
     left, is_known = np.maximum(left, 0), has_state & has_end
     age = np.where(left[:, -1] > 0, np.maximum(grid[:, -1] - since[:, -1], 0), 0)
-    drained, has_drained = _drained(left, is_known, grid, numbers(rows, "effective_lag")[0])
+    drained, has_drained = _measure_drains(left, is_known, grid, numbers(rows, "effective_lag")[0])
     is_age = mask(pc.equal(rows.column("forecast"), AGE))
     actual = np.where(is_age, age, drained)
     told = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
@@ -281,7 +281,7 @@ def _states(rows: pa.Table, timeline: pa.Table, grid: _Ints) -> tuple[dict[str, 
     return found, is_known
 
 
-def _drained(left: _Ints, is_known: _Bools, grid: _Ints, was: _Ints) -> tuple[_Ints, _Bools]:
+def _measure_drains(left: _Ints, is_known: _Bools, grid: _Ints, was: _Ints) -> tuple[_Ints, _Bools]:
     """Return how long the lag lasted, at most until it was due, and where that is known."""
     little = (LITTLE * was).astype(np.int64)
     gone = is_known & (left <= little[:, np.newaxis])

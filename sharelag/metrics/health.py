@@ -102,8 +102,8 @@ def health_arrow(
     """
     table = as_table(counts).select(COUNTS.names).cast(COUNTS)
     if history is not None:
-        table = pa.concat_tables([table, finished_counts(history)])
-    summed = _by_state_partition(_judged(combine(table), partitions))
+        table = pa.concat_tables([table, count_finished(history)])
+    summed = _by_state_partition(_judge(combine(table), partitions))
     seen = summed.filter(pc.greater(summed.column("rows"), 0))
     return _health(seen).sort_by(ascending(*_STATE_PARTITION))
 
@@ -126,7 +126,7 @@ def health_counts(
 def combine(counts: Arrow) -> pa.Table:
     """Add up counts: one row per share partition, and one per state partition."""
     by = [*_STATE_PARTITION, *_SHARE_PARTITION]
-    return _aggregated(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
+    return _aggregate(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
 
 
 def gather(
@@ -141,11 +141,11 @@ def gather(
     return combine(pa.concat_tables(pieces))
 
 
-def finished_counts(history: Arrow) -> pa.Table:
+def count_finished(history: Arrow) -> pa.Table:
     """Return the offsets finished by the records of each state partition, as `COUNTS`."""
     columns = {"topic": "record_topic", "partition": "record_partition", "finished": "finished"}
     counts = _counts({name: history.column(of) for name, of in columns.items()})
-    summed = _aggregated(counts, _STATE_PARTITION)
+    summed = _aggregate(counts, _STATE_PARTITION)
     return _counts({name: summed.column(name) for name in columns})
 
 
@@ -206,7 +206,7 @@ def _counts(columns: dict[str, pa.Array]) -> pa.Table:
     return table_of(columns, COUNTS, pad=True)
 
 
-def _aggregated(table: pa.Table, by: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
+def _aggregate(table: pa.Table, by: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
     wanted = _AGGREGATES | dict(more or {})
     known = pc.ScalarAggregateOptions(min_count=1)
     # One thread, so that "first" is the value of the first row.
@@ -214,7 +214,7 @@ def _aggregated(table: pa.Table, by: list[str], more: Mapping[str, str] | None =
     return table.group_by(by, use_threads=False).aggregate(columns).rename_columns([*by, *wanted])
 
 
-def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
+def _judge(table: pa.Table, partitions: Partitions) -> pa.Table:
     """Add per share partition: alive, needed from, misplaced. Sort by what is needed."""
     removed = table.column("last_tombstone").fill_null(-1)
     snapshot = table.column("last_snapshot")
@@ -238,7 +238,7 @@ def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
 def _by_state_partition(judged: pa.Table) -> pa.Table:
     judgements = {"share_partitions": "sum", "misplaced": "sum"}
     judgements |= {"needed_from": "min", "pinned_by": "first"}
-    summed = _aggregated(judged, _STATE_PARTITION, judgements)
+    summed = _aggregate(judged, _STATE_PARTITION, judgements)
     # If no share partition is left, only the last tombstone is needed.
     needed = pc.coalesce(summed.column("needed_from"), summed.column("last_tombstone"))
     return summed.set_column(summed.column_names.index("needed_from"), "needed_from", needed)

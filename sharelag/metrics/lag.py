@@ -321,7 +321,7 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     (epoch, _), (epoch_before, _) = numbers(now, "state_epoch"), numbers(was, "state_epoch")
     whole = bools(was, "from_snapshot") & bools(now, "from_snapshot")
     reset = existed & exists & whole & (epoch != epoch_before)
-    (done_before, known_before), (done, known) = _finished(was), _finished(now)
+    (done_before, known_before), (done, known) = _add_finished(was), _add_finished(now)
     moved = (done != done_before) | ~_same(was, now)
     # The earlier state is unknown if the share partition is older than its first record.
     created = (numbers(now, "snapshot_epoch")[0] == 0) & bools(now, "from_snapshot")
@@ -334,7 +334,7 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     return {"change": pa.array(change), "finished": pa.array(done - done_before, mask=~comparable)}
 
 
-def _finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _add_finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the effective start offset plus the number of finished offsets beyond it."""
     effective, known = numbers(windows, "effective_start_offset")
     beyond = Runs(flat(windows.column("runs"))).sum(TERMINAL)

@@ -106,10 +106,10 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
     A sum of 0 beside unknown ones is unknown. Columns are ``group_id``, ``topic``, ``topic_id``,
     ``as_of``, and as float64 ``lag``, ``arrived`` and ``finished``.
     """
-    return _summed(partitions, "topic_id").drop_columns("partitions")
+    return _sum_groups(partitions, "topic_id").drop_columns("partitions")
 
 
-def _summed(partitions: pa.Table, by: str) -> pa.Table:
+def _sum_groups(partitions: pa.Table, by: str) -> pa.Table:
     """Sum loads up within groups; a sum of 0 beside unknown numbers is unknown."""
     known = pc.ScalarAggregateOptions(min_count=1)
     summed = partitions.group_by(["group_id", by]).aggregate(
@@ -141,7 +141,7 @@ def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
     led = beside(keys(partitions, SHARE_PARTITION), brokers, SHARE_PARTITION)
     table = partitions.append_column("leader_id", led.column("leader_id"))
     led_by_some = table.filter(table.column("leader_id").is_valid())
-    return _summed(led_by_some, "leader_id").drop_columns("topic")
+    return _sum_groups(led_by_some, "leader_id").drop_columns("topic")
 
 
 def known_sums(

@@ -284,7 +284,7 @@ def add_measured(table: pa.Table, measured: pa.Table) -> pa.Table:
     return table
 
 
-def measured_by(measured: pa.Table) -> dict[tuple[Any, ...], str]:
+def describe_measured(measured: pa.Table) -> dict[tuple[Any, ...], str]:
     """Return what brokers measured of each share partition, in words; without those unknown."""
     rows = {tuple(row[name] for name in SHARE_PARTITION): row for row in measured.to_pylist()}
     return {key: words for key, row in rows.items() if (words := _words(row))}

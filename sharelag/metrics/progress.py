@@ -20,7 +20,7 @@ from sharelag.metrics.age import (
     age_columns,
     known_ends,
     oldest,
-    requested_offsets,
+    request_offsets,
 )
 from sharelag.metrics.causes.inputs import CauseInputs
 from sharelag.metrics.columns import PARTITION, ascending, batch_of, known_times, mask, numbers
@@ -153,7 +153,7 @@ def _lost(lag: Arrow) -> pa.Array:
 _ORDER = ("group_id", "topic", "topic_id", "partition")
 
 
-def requested_times(evidence: Evidence) -> dict[bool, pa.Table]:
+def request_times(evidence: Evidence) -> dict[bool, pa.Table]:
     """Return the records whose times determine the age of the lag.
 
     They are positions for `sharelag.inputs.Input.times`: False for read_uncommitted groups,
@@ -161,7 +161,7 @@ def requested_times(evidence: Evidence) -> dict[bool, pa.Table]:
     evidence needs ``lag``, ``logs`` and ``settings``.
     """
     parts = _by_isolation(evidence).items()
-    return {is_committed: requested_offsets(lag, evidence.logs) for is_committed, lag in parts}
+    return {is_committed: request_offsets(lag, evidence.logs) for is_committed, lag in parts}
 
 
 def progress_of(evidence: Evidence) -> pa.Table:

@@ -231,7 +231,7 @@ def leader_epochs(calls: pa.Table) -> pa.Table:
 
 def leader_epochs_of_records(history: Arrow) -> pa.Table:
     """Find records of an older leader after those of a newer one, by the history (PSS-05)."""
-    table = _timed(history)
+    table = _put_times(history)
     return _leaders_back(table.filter(table.column("leader_epoch").is_valid()), _RECORD)
 
 
@@ -273,7 +273,9 @@ def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
     found = []
     for rows, api, code in find_failures(tables):
         pairs = pc.binary_join_element_wise(api, code.cast(pa.string()), " ")
-        unlisted = pc.and_not(pc.is_in(api, pa.array(list(ANSWERS))), pc.is_in(pairs, _listed()))
+        unlisted = pc.and_not(
+            pc.is_in(api, pa.array(list(ANSWERS))), pc.is_in(pairs, _list_errors())
+        )
         words = [
             f"{asked} was answered with {in_words(number)}, which Kafka does not list for it"
             for asked, number in zip(
@@ -297,7 +299,7 @@ def partial_deletes(calls: pa.Table) -> pa.Table:
 
 def partial_deletes_of_records(history: Arrow) -> pa.Table:
     """Find the same by tombstones in the state topic, by the history."""
-    rows, first = series(_timed(history), SHARE_PARTITION, _RECORD)
+    rows, first = series(_put_times(history), SHARE_PARTITION, _RECORD)
     return _partial(rows, first, "record_kind", "tombstone")
 
 
@@ -354,7 +356,7 @@ def _writes(calls: pa.Table) -> pa.ChunkedArray:
     return pc.and_(pc.equal(calls.column("call"), "write"), pc.equal(calls.column("error_code"), 0))
 
 
-def _timed(history: Arrow) -> pa.Table:
+def _put_times(history: Arrow) -> pa.Table:
     """Return a history with the times of its records as a log of requests has them."""
     table = as_table(history)
     return table.append_column("timestamp", table.column("record_timestamp").cast(INSTANT))
@@ -368,7 +370,7 @@ def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
 
 
 @cache
-def _listed() -> pa.Array:
+def _list_errors() -> pa.Array:
     """Return requests with the errors that Kafka lists for them; pyarrow loads pandas for it."""
     return pa.array(
         [
@@ -550,7 +552,7 @@ def batching(tables: Mapping[str, Arrow]) -> pa.Table:
     )
     whole = pc.and_(begins, ends)
     both = pa.concat_tables(
-        [_counted(acquired, "acquired"), _counted(acknowledged, "acknowledged", whole)],
+        [_count(acquired, "acquired"), _count(acknowledged, "acknowledged", whole)],
         promote_options="default",
     )
     names = [name for name in BATCHING.names if name not in (*_OF_MEMBER, "whole_ratio")]
@@ -563,7 +565,7 @@ def batching(tables: Mapping[str, Arrow]) -> pa.Table:
     return table_of(columns, BATCHING).sort_by(ascending(*_OF_MEMBER))
 
 
-def _counted(rows: pa.Table, name: str, whole: pa.Array | None = None) -> pa.Table:
+def _count(rows: pa.Table, name: str, whole: pa.Array | None = None) -> pa.Table:
     size = pc.add(pc.subtract(rows.column("last_offset"), rows.column("first_offset")), 1)
     counted = {
         **{key: rows.column(key) for key in _OF_MEMBER},

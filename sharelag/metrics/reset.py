@@ -73,7 +73,7 @@ def plan_reset(
     # What is no longer in the log is delivered to nobody.
     from_here = np.fmax(new, first)
     mine = beside(keys(table, SHARE_PARTITION), windows, SHARE_PARTITION)
-    begin, finished_from, finished = _finished(mine, from_here)
+    begin, finished_from, finished = _count_finished(mine, from_here)
     window_end = np.fmax(floats(table.column("window_end_offset")), begin)
     passed = np.fmin(begin, end)  # the start offset may have been set beyond the end
     again = np.where(np.isnan(begin), np.nan, np.maximum(passed - from_here, 0)) + finished_from
@@ -119,7 +119,7 @@ def _targets(
     return np.full(len(table), float(to or 0))
 
 
-def _finished(windows: pa.Table, new: _Floats) -> tuple[_Floats, _Floats, _Floats]:
+def _count_finished(windows: pa.Table, new: _Floats) -> tuple[_Floats, _Floats, _Floats]:
     """Return start offsets, and how many finished offsets follow the new one, and the old one."""
     begin, past = (
         floats(windows.column(name)) for name in ("start_offset", "effective_start_offset")

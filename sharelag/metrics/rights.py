@@ -84,7 +84,7 @@ def judge_rights(
     rows = []
     for right in dict.fromkeys(wanted):
         is_open = may_be_open and not any(_matches(rule, right) for rule in every)
-        answers = [_allowed(mine, one) for one in _with_describe(right)]
+        answers = [_is_allowed(mine, one) for one in _with_describe(right)]
         if is_open:
             allowed = None
         else:
@@ -115,7 +115,7 @@ def repairs(
             denials = [rule for rule in about if _says(rule, "DENY", {one.operation, "ALL"})]
             lines += [allow_again(rule, server) for rule in denials]
         allows = [rule for rule in mine if rule["permission"] == "ALLOW"]
-        if lines and not _allowed(allows, right):
+        if lines and not _is_allowed(allows, right):
             lines.append(grant(right, principal, server))
         if lines:
             found[right] = " && ".join(dict.fromkeys(lines))
@@ -140,17 +140,17 @@ def _says(rule: Mapping[str, Any], permission: str, operations: Collection[str])
     return rule["permission"] == permission and rule["operation"] in operations
 
 
-def _allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
+def _is_allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
     about = [rule for rule in rules if _matches(rule, right)]
-    denied = _decided(about, "DENY", {right.operation, "ALL"})
+    denied = _decides(about, "DENY", {right.operation, "ALL"})
     if denied:
         return False
     also = _IMPLIED_BY.get(right.operation, frozenset())
-    allowed = _decided(about, "ALLOW", {right.operation, "ALL"} | also)
+    allowed = _decides(about, "ALLOW", {right.operation, "ALL"} | also)
     return None if allowed and denied is None else allowed
 
 
-def _decided(
+def _decides(
     rules: Sequence[dict[str, Any]], permission: str, operations: Collection[str]
 ) -> bool | None:
     """Whether a rule says so for all hosts; None if only for some."""

@@ -90,7 +90,7 @@ class Window:
         if self.start_offset == UNINITIALIZED_START_OFFSET:
             return None
         start = self.start_offset
-        for batch in _coalesced(self.batches, start):
+        for batch in _coalesce(self.batches, start):
             if batch.first_offset > start or batch.delivery_state not in TERMINAL_STATES:
                 break
             start = batch.last_offset + 1
@@ -100,10 +100,10 @@ class Window:
     def runs(self) -> tuple[StateBatch, ...]:
         """Batches from the effective start offset on, sorted, with equal neighbours merged."""
         start = self.effective_start_offset
-        return tuple(_coalesced(self.batches, self.start_offset if start is None else start))
+        return tuple(_coalesce(self.batches, self.start_offset if start is None else start))
 
 
-def _coalesced(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
+def _coalesce(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
     """Return disjoint, sorted runs from ``start`` on; overlaps get the highest (count, state)."""
     kept = sorted(
         b._replace(first_offset=max(b.first_offset, start))

@@ -290,7 +290,7 @@ def check_command(words: Sequence[str], kafka_version: str | None = None) -> Che
     tool = TOOLS.get(name if name.endswith(".sh") else f"{name}.sh")
     if tool is None:
         raise InputError(f"unknown tool {name!r}: choose one of {', '.join(TOOLS)}")
-    given, wrong = _parsed(tool, list(words[1:]))
+    given, wrong = _parse(tool, list(words[1:]))
     tool = tool.of_version(kafka_version)
     theirs = {option: values for option, values in given.items() if option in tool.options}
     for option in [option for option in given if option not in theirs]:
@@ -325,7 +325,7 @@ def _problem(given: Given, option: str, why: str, hint: str = "") -> Problem:
     return Problem(f"--{option}" if option != "action" else option, " ".join(values), why, hint)
 
 
-def _parsed(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], list[Problem]]:
+def _parse(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], list[Problem]]:
     """Read arguments as Kafka's option parser does: no abbreviations, one dash or two."""
     given: dict[str, list[str | None]] = {}
     wrong: list[Problem] = []

@@ -121,7 +121,7 @@ def windows_table(
     ``last`` is that of `last_records`, the lists are those of `put_states`. ``kafka_version`` is
     that of the coordinator whose batches these are, or what finds it out if it matters.
     """
-    joined = _joined(raw, raw_at, state[:, k.MERGED] == 1)
+    joined = _join(raw, raw_at, state[:, k.MERGED] == 1)
     if joined is not None and joins_neighbours(kafka_version):
         raw, raw_at = joined
     alive = np.flatnonzero(state[:, k.EXISTS])
@@ -164,7 +164,7 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
     return pa.array(values, mask=None if unknown is None else values == unknown)
 
 
-def _joined(
+def _join(
     rows: NDArray[Any], at: NDArray[Any], merged: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Join equal neighbours of each list of batches that was merged; None: there are none.
@@ -209,7 +209,7 @@ def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArra
     """Return row numbers sorted by share partition and offset, and where each partition begins."""
     code = _one_code([codes_of(table.column(name)) for name in KEY])
     offsets = table.column("offset").to_numpy()
-    order, sorted_code = _sorted(code)
+    order, sorted_code = _sort(code)
     changed = np.append(True, sorted_code[1:] != sorted_code[:-1])
     sorted_offsets = offsets[order]
     if not (changed[1:] | (sorted_offsets[1:] >= sorted_offsets[:-1])).all():
@@ -273,7 +273,7 @@ def _one_code(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return whole
 
 
-def _sorted(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sort(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where the sorted numbers stand, equal ones in their order, and them."""
     bits = max(len(code) - 1, 1).bit_length()
     if int(code.max()) >> (63 - bits):

@@ -64,7 +64,7 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
     size = record[k.BATCHES]
     early = _before_start(work, size, start) if state[s + k.PLAIN] == 1 else -1
     if early >= 0:
-        size = _clipped(work, size, start) if early > 0 else size
+        size = _clip(work, size, start) if early > 0 else size
         _extend(state, s, heap, work, size, start, count, changes)
     else:
         if count:
@@ -120,7 +120,7 @@ def _before_start(work: Any, size: int, start: int) -> int:
 
 
 @kernel(_nrt=False)
-def _clipped(work: Any, size: int, start: int) -> int:
+def _clip(work: Any, size: int, start: int) -> int:
     """Leave out of new batches what is before the start offset; return how many are left."""
     kept = 0
     for b in range(0, SIZE * size, SIZE):
@@ -256,17 +256,17 @@ def put_state(
     if state[s + k.EXISTS] == 0:
         return raw, runs
     size = state[s + k.END] - state[s + k.BEGIN]
-    raw, raw_at[at + 1] = _appended(raw, raw_at[at], heap, place_of(state, s), size)
+    raw, raw_at[at + 1] = _append(raw, raw_at[at], heap, place_of(state, s), size)
     own = OWN * (work.size // 4)
     n = runs_of(state, s, heap, work, OWN)
     skipped = measure(work, own, n, state, s)
     own += SIZE * skipped
-    runs, runs_at[at + 1] = _appended(runs, runs_at[at], work, own, n - skipped)
+    runs, runs_at[at + 1] = _append(runs, runs_at[at], work, own, n - skipped)
     return raw, runs
 
 
 @kernel
-def _appended(to: Any, used: int, rows: Any, at: int, count: int) -> Any:
+def _append(to: Any, used: int, rows: Any, at: int, count: int) -> Any:
     size = used + count
     if to.shape[1] < size:
         larger = np.empty((3, 2 * size), np.int64)

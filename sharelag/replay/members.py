@@ -55,7 +55,7 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
         member. Columns of a missing record are null; after a tombstone epochs are -1 and nothing
         is assigned.
     """
-    last = _replayed(group_records, as_of)
+    last = _replay(group_records, as_of)
     if last is None:
         return pa.RecordBatch.from_pylist([], schema=schemas.MEMBERS)
     member = np.flatnonzero(last.is_member)
@@ -74,7 +74,7 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
         columns[name] = last.column(name, about)
     for name in ("member_epoch", "previous_member_epoch"):
         columns[name] = last.column(name, current, _NO_EPOCH)
-    return _sorted(columns, schemas.MEMBERS, ("group_id", "member_id"))
+    return _sort(columns, schemas.MEMBERS, ("group_id", "member_id"))
 
 
 def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
@@ -83,7 +83,7 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     Epochs are null where no record has them: Kafka then starts with a default that depends on its
     version (1 in 4.3). Parameters as for `members_arrow`.
     """
-    last = _replayed(group_records, as_of)
+    last = _replay(group_records, as_of)
     if last is None:
         return pa.RecordBatch.from_pylist([], schema=schemas.GROUPS)
     group = np.flatnonzero(last.is_group)
@@ -105,7 +105,7 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     }
     for name in ("initialized_topics", "initializing_topics", "deleting_topics"):
         columns[name] = last.column(name, topics, [])
-    return _sorted(columns, schemas.GROUPS, ("group_id",))
+    return _sort(columns, schemas.GROUPS, ("group_id",))
 
 
 def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
@@ -130,7 +130,7 @@ def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -
 # ---- the last record of each key -----------------------------------------------------------------
 
 
-def _replayed(group_records: Arrow, as_of: Moment) -> _Last | None:
+def _replay(group_records: Arrow, as_of: Moment) -> _Last | None:
     schemas.require(group_records, REPLAYED, "group records")
     table = one_batch(up_to(group_records, as_of))
     return _Last(_Rows(table)) if table.num_rows else None
@@ -144,9 +144,9 @@ class _Rows:
         self.kind = np.asarray(table.column("record_type").to_numpy(), np.int64)
         self.offset: _Ints = table.column("offset").to_numpy()
         self.tombstone: _Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
-        self.group = _numbered(*(_codes(table.column(name)) for name in GROUP_KEY))
+        self.group = _number(*(_codes(table.column(name)) for name in GROUP_KEY))
         # Kinds about the whole group have no member; they share a number that no member has.
-        self.member = _numbered(self.group, _codes(table.column("member_id")))
+        self.member = _number(self.group, _codes(table.column("member_id")))
 
     def last_of_key(self) -> _Ints:
         """Return the last row of each group, kind and member."""
@@ -268,7 +268,7 @@ def _codes(column: pa.Array) -> _Ints:
     return np.asarray(column.fill_null("").dictionary_encode().indices.to_numpy(), np.int64)
 
 
-def _numbered(*codes: _Ints) -> _Ints:
+def _number(*codes: _Ints) -> _Ints:
     """Return one number, counted from 0, for each combination of codes."""
     combined = codes[0]
     for code in codes[1:]:
@@ -277,7 +277,7 @@ def _numbered(*codes: _Ints) -> _Ints:
     return np.asarray(combined, np.int64)
 
 
-def _sorted(columns: dict[str, pa.Array], schema: pa.Schema, by: tuple[str, ...]) -> pa.RecordBatch:
+def _sort(columns: dict[str, pa.Array], schema: pa.Schema, by: tuple[str, ...]) -> pa.RecordBatch:
     arrays = [columns[field.name].cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema).sort_by(
         [(name, "ascending") for name in by]

@@ -268,8 +268,8 @@ def runs_of(state: Any, s: int, heap: Any, work: Any, to: int) -> int:
     to *= work.size // 4
     begin, size = place_of(state, s), state[s + k.END] - state[s + k.BEGIN]
     if state[s + k.PLAIN] == 1:
-        return _joined(heap, begin, size, work, to)
-    return _joined(
+        return _join(heap, begin, size, work, to)
+    return _join(
         work, to, _runs_of_any(heap, begin, size, work, to, state[s + k.START_OFFSET]), work, to
     )
 
@@ -293,7 +293,7 @@ def place_of(state: Any, s: int) -> int:
 
 
 @kernel(_nrt=False)
-def _joined(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
+def _join(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
     """Join equal neighbours of a list that touch; it may be written over itself."""
     n, before, before_rank = 0, np.int64(-2), np.int64(0)
     for i in range(at, at + SIZE * size, SIZE):

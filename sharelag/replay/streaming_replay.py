@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import compiled, is_worth_it, kernel
+from sharelag.compiled import compile_kernel, is_worth_it, kernel
 from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import read_only, windows_table
@@ -198,7 +198,7 @@ class RunningStates:
 
     def __init__(self) -> None:
         self.keys = ShareKeys()
-        self._state, self._heap = np.zeros(0, np.int64), compiled(new_heap)()
+        self._state, self._heap = np.zeros(0, np.int64), compile_kernel(new_heap)()
         self._stand = np.empty((0, len(_NEW)), np.int64)
         self._topic: str | None = None
 
@@ -219,11 +219,11 @@ class RunningStates:
         if place.null_count or offset.null_count:
             raise NotInOrderError
         offsets = offset.to_numpy()
-        if not compiled(is_in_order)(walk, found.key, place.to_numpy(), offsets, self._stand):
+        if not compile_kernel(is_in_order)(walk, found.key, place.to_numpy(), offsets, self._stand):
             raise NotInOrderError
         numbers = self._state.reshape(-1, k.STATE_COLUMNS)
         numbers[:, k.LAST_ROW] = -1
-        self._heap = compiled(replay_rows)(
+        self._heap = compile_kernel(replay_rows)(
             walk, found.key, _kernel_columns(found), self._state, self._heap
         )
         touched = np.flatnonzero(numbers[:, k.LAST_ROW] >= 0)
@@ -236,7 +236,7 @@ class RunningStates:
     def windows(self, kafka_version: Told = None) -> pa.RecordBatch:
         """Return `sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
         used = self._state[: len(self.keys) * k.STATE_COLUMNS]
-        lists = compiled(put_states)(used, self._heap)
+        lists = compile_kernel(put_states)(used, self._heap)
         numbers = used.reshape(-1, k.STATE_COLUMNS)
         alive = np.flatnonzero(numbers[:, k.EXISTS])
         names, stand = self.keys.table().take(pa.array(alive)), self._stand[alive]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 
 from sharelag.errors import NoLeaderError
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME
-from sharelag.reports.secrets import PROPERTIES, masked, masker, scrubbed
+from sharelag.reports.secrets import PROPERTIES, mask_strings, masker, scrub
 
 _LOG = logging.getLogger(__name__)
 #: The default time limit of a cell; an unattended run must end.
@@ -143,9 +143,9 @@ def execute(
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _message(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)
-    clean = scrubbed_notebook(_without_failure_notes(ran), secrets)
+    clean = scrub_notebook(_without_failure_notes(ran), secrets)
     out.write_text(nbformat.writes(clean) + "\n", "utf-8")
-    return Executed(clean, None if error is None else scrubbed(error, secrets), in_part)
+    return Executed(clean, None if error is None else scrub(error, secrets), in_part)
 
 
 def _engine(progress: Callable[[str], None] | None) -> str | None:
@@ -255,7 +255,7 @@ def _without_failure_notes(notebook: Any) -> Any:
     return notebook
 
 
-def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
+def scrub_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
     """Replace secrets in an executed notebook by `sharelag.reports.secrets.MASK`.
 
     Sources, outputs, attachments and the values of metadata are searched; images and binary data
@@ -291,7 +291,7 @@ def _output(output: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
     clean = dict(output)
     for name in ("text", "ename", "evalue", "traceback"):
         if name in output:
-            clean[name] = masked(output[name], mask)
+            clean[name] = mask_strings(output[name], mask)
     if "metadata" in output:
         clean["metadata"] = _values(output["metadata"], mask)
     if "data" in output:
@@ -307,7 +307,7 @@ def _bundle(forms: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 def _form(mime: str, form: Any, mask: _Mask) -> Any:
     if mime == _VIEW or (mime.startswith("image/") and not mime.endswith("xml")):
         return form
-    return _values(form, mask, _WORDS) if mime in _OURS else masked(form, mask)
+    return _values(form, mask, _WORDS) if mime in _OURS else mask_strings(form, mask)
 
 
 def _widgets(state: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:

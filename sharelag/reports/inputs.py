@@ -16,7 +16,7 @@ from sharelag.durations import parse_duration
 from sharelag.engine.engines import without_records
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
-from sharelag.inputs.open import named_input, require_there
+from sharelag.inputs.open import open_named, require_there
 from sharelag.inputs.texts import read_text
 from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.checks.judge import CHECKED, check_reading, completeness
@@ -98,7 +98,7 @@ def read(
     InputError
         There is nothing to report on, or a parameter is not valid.
     """
-    source = named_input(
+    source = open_named(
         bootstrap_server=bootstrap_server,
         command_config=command_config,
         properties=json.loads(os.environ.get(PROPERTIES, "{}")),
@@ -153,7 +153,7 @@ def require_valid(
     ``spelled`` is how messages write the name of an input.
     """
     require_there(
-        named_input(
+        open_named(
             **{name: parameters[name] for name in PLACES}, properties=properties, spelled=spelled
         )
     )

@@ -84,7 +84,7 @@ def texts(path: Path) -> frozenset[str]:
     return frozenset(n for n, value in known if isinstance(value, str) and not _is_duration(value))
 
 
-def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Validate parameters: the notebook must declare them, and none may be a secret.
 
     The message has names, never values.

@@ -68,9 +68,9 @@ def page(
     folder = resources.files(__package__)
     script = folder.joinpath("templates", "report.js").read_text("utf-8")
     bundles = {
-        "sr-data": packed(json.dumps({"charts": data.charts, "widgets": data.widgets}).encode())
+        "sr-data": pack(json.dumps({"charts": data.charts, "widgets": data.widgets}).encode())
     }
-    bundles |= {name: packed(text.encode()) for name, text in data.scripts.items()}
+    bundles |= {name: pack(text.encode()) for name, text in data.scripts.items()}
     if data.charts:
         library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
         bundles["sr-plotly"] = base64.b64encode(library).decode()
@@ -140,7 +140,7 @@ def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[s
     return [*rows, ("parameters", text(given or "none")), ("report made", made)]
 
 
-def packed(content: bytes) -> str:
+def pack(content: bytes) -> str:
     """Compress bytes to text that the page unpacks; the same bytes give the same text."""
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
 

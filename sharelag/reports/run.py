@@ -18,7 +18,7 @@ from nbformat.v4 import new_notebook
 from sharelag.model import iso
 from sharelag.reports import notebooks, store
 from sharelag.reports.execute import Executed, execute
-from sharelag.reports.secrets import scrubbed, secrets_of
+from sharelag.reports.secrets import scrub, secrets_of
 from sharelag.reports.store import Run, comparable_parameters, write_index
 from sharelag.reports.verdict import cluster_in
 from sharelag.schemas import SCHEMA_VERSION
@@ -99,11 +99,11 @@ def report(
         There is no such report, a parameter is not valid, or another run is under way.
     """
     path = notebooks.notebook(name)
-    given = notebooks.checked(path, params or {})
+    given = notebooks.check_parameters(path, params or {})
     known = secrets_of(given.get("command_config"), properties or {}, params)
     folder_of = Path(out)
-    with store.reserved(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
-        clean = {name: scrubbed(value, known) for name, value in given.items()}
+    with store.reserve(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
+        clean = {name: scrub(value, known) for name, value in given.items()}
         previous = _previous(folder, clean) if "previous" in notebooks.declared(path) else None
         if previous is not None and "previous" not in given:
             given["previous"] = str(previous)
@@ -119,12 +119,12 @@ def report(
             made = _write(half, made, ran, figures, last_good)
         except Exception as error:  # a user's notebook may have any output
             _LOG.debug("the notebook could not be put on a page", exc_info=True)
-            made = _failed(made, scrubbed(f"{type(error).__name__}: {error}", known))
+            made = _failed(made, scrub(f"{type(error).__name__}: {error}", known))
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)
         place = store.publish(folder_of, folder, half, made)
         store.retain(folder, started, keep, keep_days)
         # Locked, or a process that read the ledger earlier could write its index later.
-        with store.shared(folder_of):
+        with store.lock_shared(folder_of):
             write_index(folder_of)
     is_whole = (ran.verdict or {}).get("complete", True)
     return Report(made, place, ran.verdict, ran.in_part or not is_whole)

@@ -237,7 +237,7 @@ def _systemd_quoted(text: str) -> str:
 def _airflow(job: Job) -> str:
     name = re.sub(r"\W+", "_", job.path.stem)
     # All fields are templates; only the end of this one is meant to be.
-    output = _untemplated(str(job.out)) + f"/{name}-" + "{{ ts_nodash }}.ipynb"
+    output = _escape_template(str(job.out)) + f"/{name}-" + "{{ ts_nodash }}.ipynb"
     return f'''"""Run a report with Airflow: put this file into the folder of DAGs.
 
 It needs apache-airflow-providers-papermill. Airflow keeps the executed notebook only; to get the
@@ -259,21 +259,21 @@ with DAG(
 ):
     PapermillOperator(
         task_id={name!r},
-        input_nb={_untemplated(str(job.path.resolve()))!r},
+        input_nb={_escape_template(str(job.path.resolve()))!r},
         output_nb={output!r},
-        parameters={_untemplated(dict(job.params))!r},
+        parameters={_escape_template(dict(job.params))!r},
         kernel_name="python3",
     )
 '''
 
 
-def _untemplated(value: Any) -> Any:
+def _escape_template(value: Any) -> Any:
     """Escape what looks like a Jinja template: Airflow renders parameters."""
     if isinstance(value, str):
         return re.sub(r"\{(?=[{%#])", "{{ '{' }}", value)
     if isinstance(value, Mapping):
-        return {key: _untemplated(item) for key, item in value.items()}
-    return [_untemplated(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _escape_template(item) for key, item in value.items()}
+    return [_escape_template(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _jupyter(job: Job) -> str:

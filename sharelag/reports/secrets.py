@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from sharelag.errors import ConfigError
 from sharelag.inputs.kafka.config import read_properties
-from sharelag.inputs.kafka.providers import resolved
+from sharelag.inputs.kafka.providers import resolve
 
 #: Client properties for the kernel, as JSON.
 PROPERTIES = "SHARELAG_COMMAND_PROPERTIES"
@@ -63,7 +63,7 @@ def secrets_of(
         settings |= dict(json.loads(os.environ.get(PROPERTIES, "{}")))
     settings |= properties
     with suppress(ConfigError):
-        settings |= resolved({k: v for k, v in settings.items() if isinstance(v, str)})
+        settings |= resolve({k: v for k, v in settings.items() if isinstance(v, str)})
     found: set[str] = set()
     for name, value in settings.items():
         if not isinstance(value, str) or not is_secret_name(name):
@@ -78,12 +78,12 @@ def secrets_of(
     )
 
 
-def scrubbed(value: Any, secrets: Iterable[str]) -> Any:
+def scrub(value: Any, secrets: Iterable[str]) -> Any:
     """Replace secrets by `MASK` in a string, or in lists and mappings of strings.
 
     Other values are returned unchanged.
     """
-    return masked(value, masker(secrets))
+    return mask_strings(value, masker(secrets))
 
 
 def masker(secrets: Iterable[str]) -> Callable[[str], str]:
@@ -95,13 +95,15 @@ def masker(secrets: Iterable[str]) -> Callable[[str], str]:
     return lambda text: pattern.sub(MASK, text)
 
 
-def masked(value: Any, mask: Callable[[str], str]) -> Any:
+def mask_strings(value: Any, mask: Callable[[str], str]) -> Any:
     """Apply a mask to every string in a value, keys included."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
-        return {masked(name, mask): masked(item, mask) for name, item in value.items()}
-    return [masked(item, mask) for item in value] if isinstance(value, list | tuple) else value
+        return {mask_strings(name, mask): mask_strings(item, mask) for name, item in value.items()}
+    return (
+        [mask_strings(item, mask) for item in value] if isinstance(value, list | tuple) else value
+    )
 
 
 def _forms(secret: str) -> set[str]:

@@ -126,7 +126,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
+def reserve(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
     """Lock a report for one run at a time; yields its folder.
 
     With ``wait``, ``tell`` is called with a message, and a run that is under way is waited for.
@@ -172,7 +172,7 @@ def publish(out: Path, folder: Path, half: Path, run: Run) -> Path:
     place = folder / "runs" / run.run_id
     half.chmod(0o755)  # not earlier: outputs had not been searched for secrets
     half.rename(place)
-    with shared(out):
+    with lock_shared(out):
         append(out, run)
     point_latest(folder, run.run_id)
     return place
@@ -243,7 +243,7 @@ def put_in_order(out: Path, name: str) -> None:
     for left in folder.glob(".latest-*"):
         left.unlink(missing_ok=True)
     runs = runs_of(folder)
-    with shared(out):
+    with lock_shared(out):
         noted = {run.run_id for run in read(out)}
         for run in runs:
             if run.run_id not in noted:
@@ -257,6 +257,6 @@ def put_in_order(out: Path, name: str) -> None:
         point_latest(folder, newest.run_id)
 
 
-def shared(out: Path) -> FileLock:
+def lock_shared(out: Path) -> FileLock:
     """Return the lock of what all reports write to; held for moments only."""
     return FileLock(out / ".lock")

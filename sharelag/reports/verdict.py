@@ -18,14 +18,14 @@ from sharelag.inputs import CaptureInput, Input, KafkaInput
 from sharelag.inputs.files.archive import ArchiveInput
 from sharelag.inputs.files.captures import read_capture
 from sharelag.inputs.kafka import topics as kafka
-from sharelag.inputs.open import captured
+from sharelag.inputs.open import open_capture
 from sharelag.model import iso
 from sharelag.replay.moment import parse_time
 from sharelag.reports.inputs import Case
 from sharelag.tables import gaps
 from sharelag.tables.level import CHECKED, worst
 from sharelag.tables.words import sentence
-from sharelag.workbench.judged import headline, judged_groups, rule_of
+from sharelag.workbench.judged import headline, judge_groups, rule_of
 from sharelag.workbench.result import Result
 
 FORMAT = 1
@@ -43,7 +43,7 @@ def cluster_of(source: Input) -> str | None:
 def cluster_in(folder: str | Path) -> str | None:
     """Return the cluster id of a capture or an archive; None if it cannot be read."""
     with suppress(ShareLagError, OSError):
-        return cluster_of(captured(Path(folder)))
+        return cluster_of(open_capture(Path(folder)))
     return None
 
 
@@ -62,7 +62,7 @@ def verdict(case: Case) -> dict[str, Any]:
         shown.
     """
     broken = _broken(case)
-    groups = judged_groups(case.evidence, broken=broken)
+    groups = judge_groups(case.evidence, broken=broken)
     rules = [rule_of(one) for one in broken.get(None, [])]
     levels = [group["level"] for group in groups] or ["unknown"]
     level = worst([*levels, *(rule["level"] for rule in rules)])
@@ -133,7 +133,7 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     if was["as_of"] >= now["as_of"]:
         return apart | {"why": "it is not earlier than this one"}
     before = {group["group_id"]: group for group in was["groups"]}
-    moved = _moved(case, was["as_of"])
+    moved = _sum_moves(case, was["as_of"])
     rows = [
         _change(name, before.get(name), group, moved.get(name, {}))
         for name, group in {one["group_id"]: one for one in now["groups"]}.items()
@@ -178,7 +178,7 @@ def _change(
     }
 
 
-def _moved(case: Case, since: str) -> dict[str, dict[str, Any]]:
+def _sum_moves(case: Case, since: str) -> dict[str, dict[str, Any]]:
     """Return what each group finished since, and how many of its share partitions were reset."""
     table = case.bench.diff(parse_time(since)).table
     table = table.append_column(

@@ -60,7 +60,7 @@ _SECONDS = re.compile(r"\.\d+Z$")
 Cells = dict[str, list[str]]
 
 
-def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
+def fit(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
     """Make a table fit a terminal of so many characters a line, where it can.
 
     ``cells`` have by heading the heading and the texts of its rows, ``names`` the columns. There
@@ -106,10 +106,10 @@ def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
             most = max(now - over, min(now - 1, max(others, default=0)), least_of_name)
             if most >= now:
                 break
-            cells[longest] = [cells[longest][0], *shortened(cells[longest][1:], most)]
+            cells[longest] = [cells[longest][0], *shorten(cells[longest][1:], most)]
             if widest(cells[longest]) >= now:  # its heading is what takes the room
                 left.remove(longest)
-    return _wrapped(cells, names, width)
+    return _wrap(cells, names, width)
 
 
 def widest(texts: list[str]) -> int:
@@ -126,7 +126,7 @@ def cells_of(text: str) -> int:
     return cell_len(text)
 
 
-def shortened(texts: list[str], most: int) -> list[str]:
+def shorten(texts: list[str], most: int) -> list[str]:
     """Shorten the texts of a column: at the end, or in the middle where that tells more apart."""
     ends = [text if cells_of(text) <= most else f"{_start(text, most - 1)}\u2026" for text in texts]
     head = most // 2
@@ -147,7 +147,7 @@ def _start(text: str, most: int) -> str:
     return text
 
 
-def _wrapped(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
+def _wrap(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
     """Wrap sentences into what the other columns leave."""
     wide = [head for head in cells if names[head] in SENTENCES]
     rest = sum(widest(texts) for head, texts in cells.items() if head not in wide)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.errors import listed
+from sharelag.errors import list_names
 from sharelag.model.group_state import GroupState
 from sharelag.model.settings.queues import Queues
 from sharelag.tables.arrow import beside, flat
@@ -196,7 +196,7 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
             for group in groups
             if group not in described
         ),
-        *([f"whether dead-letter queues take letters: {listed(queues)}"] if queues else []),
+        *([f"whether dead-letter queues take letters: {list_names(queues)}"] if queues else []),
     )
 
 
@@ -261,7 +261,7 @@ def of_leaderless(brokers: pa.Table) -> tuple[str, ...]:
     it_has, end = ("they have", "end") if len(places) > 1 else ("it has", "ends")
     brokers_away = ", ".join(map(str, away))
     why = f"{it_has} no leader; start a broker with a replica ({brokers_away})"
-    return (f"where {listed(places)} {end}: {why}",)
+    return (f"where {list_names(places)} {end}: {why}",)
 
 
 def _no_replicas(brokers: pa.Table) -> pa.ChunkedArray:

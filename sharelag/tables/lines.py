@@ -24,7 +24,7 @@ from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.tables.conform import Arrow
 from sharelag.tables.declared import format_of, heading_of
-from sharelag.tables.fitting import Cells, cells_of, fitted, widest
+from sharelag.tables.fitting import Cells, cells_of, fit, widest
 from sharelag.tables.level import paint
 from sharelag.tables.table import Format
 from sharelag.tables.words import MISSING, lag_sum, number, shown_name, terminal
@@ -103,7 +103,7 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
     left_out: list[str] = []
     if looked_at:
         width = shutil.get_terminal_size().columns
-        every, cells = cells, fitted(cells, shown, width)
+        every, cells = cells, fit(cells, shown, width)
         left_out = list(_left_out(every, cells, width))
     levels = [paint if looked_at and shown[head] in _LEVELS else str for head in cells]
     numbers = [format_of(shown[head]) in _NUMBERS for head in cells]
@@ -111,7 +111,7 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
     for texts in zip(*cells.values(), strict=True):
         for line in zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
             aligned = (
-                styled(_padded(text, width, is_number))
+                styled(_pad(text, width, is_number))
                 for text, width, is_number, styled in zip(
                     line, widths, numbers, levels, strict=True
                 )
@@ -138,7 +138,7 @@ def _human_cell(row: Mapping[str, Any], name: str, looked_at: bool) -> str:
     return cell(row, name, "," if looked_at else "")
 
 
-def _padded(text: str, width: int, is_number: bool) -> str:
+def _pad(text: str, width: int, is_number: bool) -> str:
     blank = " " * (width - cells_of(text))
     return blank + text if is_number else text + blank
 
@@ -168,7 +168,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
         value = "finished/hour"
     form = format_of(name)
     if isinstance(value, list):
-        value = _listed(value, form) or None
+        value = _list(value, form) or None
     if form is Format.DURATION and isinstance(value, int):
         value = duration(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -178,7 +178,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     return shown_name(str(value)) if name in _NAMES else terminal(str(value))
 
 
-def _listed(values: list[Any], form: Format | None) -> str:
+def _list(values: list[Any], form: Format | None) -> str:
     if form is Format.RUNS:
         return " ".join(_run(*(run.values() if isinstance(run, dict) else run)) for run in values)
     return ",".join(_difference(one) if form is Format.DIFFERENCES else str(one) for one in values)

@@ -174,7 +174,7 @@ def progress(measured: bool) -> View:
     return PROGRESS.after("redelivery_rate", *MEASURED) if measured else PROGRESS
 
 
-def reconciled(described: bool, true: bool) -> View:
+def choose_reconciled(described: bool, true: bool) -> View:
     """Return `RECONCILED` without what was not requested: Kafka's own lag, the records' lag."""
     without = [] if described else ["described_lag"]
     return RECONCILED.without(*without, *([] if true else ["true_lag"]))

@@ -76,7 +76,7 @@ def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
 
 def terminal(text: str) -> str:
     """Escape what would act on a terminal: control and direction characters."""
-    kept = (c if c.isprintable() else _escaped(c) for c in text)
+    kept = (c if c.isprintable() else _escape(c) for c in text)
     return "".join(kept)
 
 
@@ -106,7 +106,7 @@ def _distinct(text: str, also_plain: str, begin: frozenset[str]) -> str:
             kept.append("\\\\" if begins else character)
         else:
             is_plain = character.isprintable() or character == also_plain
-            kept.append(character if is_plain else _escaped(character))
+            kept.append(character if is_plain else _escape(character))
     return "".join(kept)
 
 
@@ -133,7 +133,7 @@ def _octal(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogatepass"))
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 

@@ -87,7 +87,7 @@ def _begun(window: Window | None, start: int) -> Window:
     return Window(*epochs, 0, start, 0, 0, 0)
 
 
-def drained(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
+def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
     """Simulate until members are done with what is in the logs at the begin.
 
     What arrives meanwhile takes its share of their time, and need not be done. Runs last 10

@@ -293,13 +293,13 @@ def autoscaler_of(text: str) -> Autoscaler:
     made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)
     for path, value in read.items():
         if "." in path:
-            made = _replaced(made, path.split("."), value)
+            made = _replace(made, path.split("."), value)
     return made
 
 
-def _replaced(whole: Any, path: list[str], value: Any) -> Any:
+def _replace(whole: Any, path: list[str], value: Any) -> Any:
     name, *rest = path
-    inner = _replaced(getattr(whole, name), rest, value) if rest else value
+    inner = _replace(getattr(whole, name), rest, value) if rest else value
     return replace(whole, **{name: inner})
 
 

@@ -87,19 +87,19 @@ class Clearing(Displayable):
         usual = found.scenarios[found.baseline]
         if unknown := words.unknown_work(usual):
             return unknown
-        if words.blocked(usual):
+        if words.say_blocked(usual):
             return found.verdict()
         now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
         within = f"within {duration(self.horizon_ms)}"
         answers = self.answers
         if not answers:
             most = max(row["members"] for row in cells)
-            tried = words.joined(tuple(dict.fromkeys(row["assignor"] for row in cells)), "or")
+            tried = words.join_names(tuple(dict.fromkeys(row["assignor"] for row in cells)), "or")
             return (
                 f"{now} does not clear the lag {within}, nor do {tried} with up to {most} members"
             )
         fewest = answers[0]["members"]
-        names = words.joined(tuple(row["assignor"] for row in answers))
+        names = words.join_names(tuple(row["assignor"] for row in answers))
         drains = words.span("drain_ms", [row["drain_ms"] for row in answers])
         ages = words.span("age_p95_ms", [row["age_p95_ms"] for row in answers])
         said = (

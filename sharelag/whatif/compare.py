@@ -181,7 +181,7 @@ def contrast(
             counts = {"variant": name, "failed": failed.get(name, 0)}
             measures.append(about | counts | known(values) | bounds)
             if name != baseline:
-                values, others = paired(mine, by_variant[baseline])
+                values, others = pair(mine, by_variant[baseline])
                 found = difference_interval(less(values, others), level)
                 ratio = ratio_interval(values, others, level)
                 differences.append(
@@ -436,7 +436,7 @@ class Comparison(Displayable):
         wins: dict[str, list[str]] = {name: [] for name in by_variant}
         level = each_level(self.confidence, len(pairs))
         for one, other in pairs:
-            values, others = paired(by_variant[one], by_variant[other])
+            values, others = pair(by_variant[one], by_variant[other])
             better = is_better(values, others, MEASURED[measure], level)
             if better is not None:
                 wins[one if better else other].append(other if better else one)
@@ -478,14 +478,14 @@ class Comparison(Displayable):
         if scenario is not None and (unknown := words.unknown_work(scenario)):
             return unknown
         best = list(dict.fromkeys(one.names for one in self.decisive.values() if one.names))
-        held = "" if scenario is None else words.blocked(scenario)
+        held = "" if scenario is None else words.say_blocked(scenario)
         told = _in_order(self, best)
         # Who alone is named before the colon is not named again after it.
         is_one = len(best) == 1 or (not best and not held and len(told) == 2)
         figures = "; ".join(
             _course(self, names)
             if is_one and names == told[0]
-            else f"{words.joined(names)}: {_course(self, names)}"
+            else f"{words.join_names(names)}: {_course(self, names)}"
             for names in told
         )
         if held and not best:
@@ -594,11 +594,11 @@ def _who(found: Comparison, told: list[tuple[str, ...]]) -> str:
     for names, measures in by_best.items():
         best = min((by_measure[name] for name in measures), key=lambda one: one.beats_all)
         who, before = words.standing(best, found.baseline, is_pair), verb
-        verb = who.removeprefix(words.joined(names))
+        verb = who.removeprefix(words.join_names(names))
         by = " and ".join(
             words.DECISIVE[name] + _gain(by_measure[name], name, found) for name in measures
         )
-        said.append(f"{words.joined(names) if verb == before else who} by {by}")
+        said.append(f"{words.join_names(names) if verb == before else who} by {by}")
     return ", but ".join(said)
 
 
@@ -654,7 +654,7 @@ def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, flo
     return found
 
 
-def paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
+def pair(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
     """Return the values of the seeds that both have."""
     seeds = [seed for seed in one if seed in other]
     return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])

@@ -91,7 +91,7 @@ def service(
     return Service(mean, "exponential")
 
 
-def polled(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
+def estimate_poll(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
     """Return records of a poll: as many as Kafka's default, but no more than take half a lock.
 
     Of a lock of ``lock_ms``, ``longest_ms`` go to a record that takes so long.

@@ -102,7 +102,7 @@ def scenario_from(
     if service is None:
         rows = _of_group(evidence.members, name)
         holders = [_held(row) for row in rows] or [set()] * len(members)
-        blocked = _blocked(evidence, lag, settings)
+        blocked = _find_blocked(evidence, lag, settings)
         known, left = (lag, progress), ""
         for row in _of_group(evidence.groups, name):
             timeout_ms = settings.session_timeout_ms
@@ -119,7 +119,7 @@ def scenario_from(
         list(observed.values()), {(ids[one.topic], one.partition) for one in poison}, assumed
     )
     longest = max((one.work_ms or 0 for one in poison), default=0)
-    polled = max_poll_records or estimates.polled(service, limits.lock_duration_ms, longest)
+    polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
     brokers = _brokers(evidence, name)
     assumed.append(
         f"record batches of {batch_records} and polls of {polled} records; "
@@ -378,7 +378,7 @@ def _note_transactions(
         )
 
 
-def _blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Settings) -> set[Place]:
+def _find_blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Settings) -> set[Place]:
     """Return partitions of whose backlog nobody can get anything new, with hardly any at hand.
 
     Their windows are full, or an open transaction begins where they end.

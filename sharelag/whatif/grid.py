@@ -79,7 +79,7 @@ def variants(
     for name in assignors:
         find_assignor(name)
     people = {counted(one, "member"): scenario.with_members(one) for one in members}
-    chosen = {label: _changed(scenario.settings, given) for label, given in settings.items()}
+    chosen = {label: _change(scenario.settings, given) for label, given in settings.items()}
     made = product(
         assignors or [""],
         (people or {"": scenario}).items(),
@@ -112,7 +112,7 @@ def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[s
     }
 
 
-def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:
+def _change(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:
     if isinstance(given, Settings):
         return given
     values: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from sharelag.whatif.scenario import PartitionStart, Scenario
-from sharelag.whatif.simulation.logs import expected
+from sharelag.whatif.simulation.logs import expect_records
 
 #: At most and at least, and how many records may arrive in that time if it is more than the least:
 #: what takes seconds to simulate a few times.
@@ -97,7 +97,7 @@ def size(scenario: Scenario) -> float:
         records, batches = records + waiting, batches + waiting / start.batch_records
     for producer in scenario.producers:
         end = span if producer.end_ms is None else min(producer.end_ms, span)
-        arriving = float(expected(replace(producer, end_ms=end), scenario)[1][-1])
+        arriving = float(expect_records(replace(producer, end_ms=end), scenario)[1][-1])
         records, batches = records + arriving, batches + arriving / producer.batch_records
     polls = sum(
         max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0)

@@ -162,7 +162,7 @@ def knobs(
     given = dict(ranges or {})
     beyond = {MEMBERS: room, POLL: _GREATEST}
     narrowed = tuple(
-        _narrowed(one, given.pop(one.name, None), beyond.get(one.name, one.high)) for one in found
+        _narrow(one, given.pop(one.name, None), beyond.get(one.name, one.high)) for one in found
     )
     if given:
         names = ", ".join(one.name for one in found)
@@ -179,7 +179,7 @@ def _of_group(name: str, step: int, values: Mapping[str, object], version: str) 
     return Knob(name, "group" if own else "broker", least or 1, greatest or _GREATEST, step)
 
 
-def _narrowed(knob: Knob, given: Any, greatest: int) -> Knob:
+def _narrow(knob: Knob, given: Any, greatest: int) -> Knob:
     if given is None:
         return knob
     if knob.choices:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import duration, parse_duration
-from sharelag.errors import InputError, listed
+from sharelag.errors import InputError, list_names
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -261,7 +261,7 @@ class Otherwise(Displayable):
         if self.explained.is_close:
             said = [*(self._otherwise(row) for row in changes), self._explained()]
         else:
-            what = listed([row["variant"] for row in changes])
+            what = list_names([row["variant"] for row in changes])
             said = [
                 f"{self._explained()}, so it does not explain what happened",
                 *([f"what {what} would have changed is not known"] if changes else []),

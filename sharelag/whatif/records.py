@@ -82,7 +82,7 @@ class _Known:
     def window(self) -> Window:
         """The state as of now."""
         if self.pending:
-            self.stale = replace(self.stale, batches=_combined(self.stale.batches, self.pending))
+            self.stale = replace(self.stale, batches=_combine(self.stale.batches, self.pending))
             self.pending.clear()
         return self.stale
 
@@ -248,7 +248,7 @@ def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
     return own | {"state_batches": [batch._asdict() for batch in batches]}
 
 
-def _combined(
+def _combine(
     batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBatch], int]]
 ) -> tuple[StateBatch, ...]:
     """Combine one update after the other, without going through Python each time."""

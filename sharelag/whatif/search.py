@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sharelag.durations import parse_duration, typed
+from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.declared import trials
@@ -274,7 +274,7 @@ def require_seen(goal: Goal, scenario: Scenario) -> None:
     """Refuse a goal that lies beyond the end of the scenario."""
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
-            f"the scenario ends after {typed(timedelta(milliseconds=scenario.duration_ms))}, "
+            f"the scenario ends after {spell(timedelta(milliseconds=scenario.duration_ms))}, "
             f"before {goal} can be seen: simulate for longer (--duration, duration_ms)"
         )
 

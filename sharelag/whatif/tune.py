@@ -93,11 +93,11 @@ class Tuned(Displayable):
     def verdict(self) -> str:
         """Return one sentence, without a full stop: what keeps the goals, or how near one gets."""
         rows = self._rows(RECOMMENDED)
-        measured = words.joined(
+        measured = words.join_names(
             tuple(f"{row['goal']} ({amount_of(row['goal'], row['mean'])})" for row in rows)
         )
         each = tuple(f"{name}={text_of(one)}" for name, one in self.changed.items())
-        what = words.joined(each) if each else ""
+        what = words.join_names(each) if each else ""
         if not self.kept:
             return (
                 f"nothing tried reliably keeps the goals; nearest is {what or AS_IT_IS}: {measured}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import compiled, kernel
+from sharelag.compiled import compile_kernel, kernel
 from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch
@@ -206,7 +206,7 @@ def _pass(
     found.tombstone = value_null
     found.batches = {n.column: np.empty(most, n.dtype) for n in batch_numbers()}
     odd = np.empty(len(found.key), np.uint8)
-    odds = compiled(state_pass)(
+    odds = compile_kernel(state_pass)(
         values, value_at, value_null, found.record_type, found.key, odd, found.batch_at,
         tuple(found.numbers.values()), tuple(found.batches.values()),
     )  # fmt: skip
@@ -290,7 +290,7 @@ def _validity(valid: NDArray[np.bool_] | None) -> _Validity:
 def _not(values: NDArray[Any], unknown: int) -> _Validity:
     """Return the validity of numbers of which one means null."""
     bits = np.empty((len(values) + 7) // 8, np.uint8)
-    known = compiled(write_unequal)(values, values.dtype.type(unknown), bits)
+    known = compile_kernel(write_unequal)(values, values.dtype.type(unknown), bits)
     return (pa.py_buffer(bits), len(values) - known) if known < len(values) else (None, 0)
 
 

@@ -96,7 +96,7 @@ def encode_values(kind: RecordKind, rows: pa.StructArray, named: _Name = _COLUMN
     ValueError where there is none. ``named`` is what the struct calls a field.
     """
     version = VALUE_VERSION.to_bytes(2, "big")
-    return _joined(_same(version, len(rows)), *_struct(kind.value, rows, named))
+    return _join(_same(version, len(rows)), *_struct(kind.value, rows, named))
 
 
 def _is_odd(rows: pa.RecordBatch) -> pa.BooleanArray:
@@ -126,8 +126,8 @@ def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
         size = pc.binary_length(column)
         if column.null_count or pc.any(pc.greater(size, _LONGEST)).as_py():
             raise ValueError(f"{field.name} must be a text of at most {_LONGEST:,} bytes")
-        parts += [_fixed(Field(field.name, "int16"), size), column.cast(pa.binary())]
-    return _joined(*parts)
+        parts += [_fix(Field(field.name, "int16"), size), column.cast(pa.binary())]
+    return _join(*parts)
 
 
 def _values_or_null(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
@@ -149,7 +149,7 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray, named: _Name) -> li
             inner = _struct(field.fields, items, named) if field.fields else []
             if field.element is not None:
                 inner = _plain(field.element, items)
-            parts += [_varints(pc.add(sizes, 1)), _grouped(_joined(*inner), sizes)]
+            parts += [_varints(pc.add(sizes, 1)), _group(_join(*inner), sizes)]
         elif field.tag is None:
             parts += _plain(field, column)
         else:
@@ -157,7 +157,7 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray, named: _Name) -> li
             there = pc.not_equal(numbers, field.default)
             count += there.to_numpy(zero_copy_only=False)
             head = unsigned_varint(field.tag) + unsigned_varint(INT_SIZES[field.type])
-            whole = _joined(_same(head, len(rows)), _fixed(field, numbers))
+            whole = _join(_same(head, len(rows)), _fix(field, numbers))
             tagged.append(pc.if_else(there, whole, pa.scalar(b"")))
     return [*parts, _varints(pa.array(count)), *tagged]
 
@@ -165,10 +165,10 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray, named: _Name) -> li
 def _plain(field: Field, column: pa.Array) -> list[pa.Array]:
     """Return numbers, ids, or texts behind their lengths."""
     if field.type in INT_SIZES:
-        return [_fixed(field, _numbers(field, column))]
+        return [_fix(field, _numbers(field, column))]
     if field.type == "uuid":
         _require_all(field, column)
-        return [_coded(column, topic_id_bytes)]
+        return [_code(column, topic_id_bytes)]
     sizes = pc.add(pc.binary_length(column), 1).fill_null(0)
     return [_varints(sizes), column.cast(pa.binary()).fill_null(b"")]
 
@@ -185,7 +185,7 @@ def _require_all(field: Field, column: pa.Array) -> None:
         raise ValueError(f"{field.name} must not be null")
 
 
-def _fixed(field: Field, numbers: pa.Array) -> pa.Array:
+def _fix(field: Field, numbers: pa.Array) -> pa.Array:
     size = INT_SIZES[field.type]
     sign = "u" if field.type.startswith("u") else "i"
     octets = numbers.to_numpy(zero_copy_only=False).astype(f">{sign}{size}")
@@ -195,17 +195,17 @@ def _fixed(field: Field, numbers: pa.Array) -> pa.Array:
 
 
 def _varints(numbers: pa.Array) -> pa.Array:
-    return _coded(numbers, unsigned_varint)
+    return _code(numbers, unsigned_varint)
 
 
-def _coded(values: pa.Array, octets: Callable[[Any], bytes]) -> pa.Array:
+def _code(values: pa.Array, octets: Callable[[Any], bytes]) -> pa.Array:
     """Return the bytes of values, of which there are few different ones."""
     coded = values.dictionary_encode()
     different = [octets(value) for value in coded.dictionary.to_pylist()]
     return pa.array(different, pa.binary()).take(coded.indices)
 
 
-def _grouped(items: pa.Array, sizes: pa.Array) -> pa.Array:
+def _group(items: pa.Array, sizes: pa.Array) -> pa.Array:
     """Return the bytes of each list's items."""
     ends = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items), b"")
@@ -215,7 +215,7 @@ def _same(octets: bytes, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(octets), count)
 
 
-def _joined(*parts: pa.Array) -> pa.Array:
+def _join(*parts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(b""))
 
 

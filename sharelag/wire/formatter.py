@@ -67,10 +67,10 @@ def kafka_texts(decoded: Arrow) -> Iterator[pa.StringArray]:
 def reject_texts(rejects: Arrow) -> Iterator[pa.StringArray]:
     """Yield the same as `reject_json`, as JSON texts in the order of the log, some at once."""
     for rows in _pieces(rejects):
-        parts: list[pa.Array | str] = ['{"reject": {"reason": ', _quoted(rows.column("reason"))]
+        parts: list[pa.Array | str] = ['{"reject": {"reason": ', _quote(rows.column("reason"))]
         for name in ("key", "value"):
             parts += [f', "{name}": ', _hex(rows.column(name))]
-        yield _joined(*parts, "}", *_place(rows))
+        yield _join(*parts, "}", *_place(rows))
 
 
 def _kind_of(
@@ -108,8 +108,8 @@ def _records(
 
     of_design = "" if generation is None else f', "generation": {generation}'
     is_gone = rows.column("tombstone").fill_null(False)
-    value = _joined(f'{{"version": {VALUE_VERSION}, "data": ', _struct(kind.value, column), "}")
-    return _joined(
+    value = _join(f'{{"version": {VALUE_VERSION}, "data": ', _struct(kind.value, column), "}")
+    return _join(
         f'{{"key": {{"type": {kind.type}, "data": ',
         _struct(kind.key, column),
         f'{of_design}}}, "value": ',
@@ -121,7 +121,7 @@ def _records(
 def _place(rows: pa.RecordBatch) -> list[pa.Array | str]:
     return [
         ', "topic": ',
-        _quoted(rows.column("topic")),
+        _quote(rows.column("topic")),
         ', "partition": ',
         _number(rows.column("record_partition")),
         ', "offset": ',
@@ -142,13 +142,13 @@ def _struct(fields: tuple[Field, ...], column: _Columns) -> pa.StringArray:
             parts += [named, _values(field, values)]
         else:
             is_default = pc.equal(values, field.default)
-            parts.append(pc.if_else(is_default, "", _joined(named, _number(values))))
-    return _joined(*parts, "}")
+            parts.append(pc.if_else(is_default, "", _join(named, _number(values))))
+    return _join(*parts, "}")
 
 
 def _values(field: Field, values: pa.Array) -> pa.StringArray:
     if field.type in ("string", "uuid"):
-        return _quoted(values)
+        return _quote(values)
     if not field.type.startswith("[]"):
         return _number(values)
     items = values.flatten()
@@ -158,14 +158,14 @@ def _values(field: Field, values: pa.Array) -> pa.StringArray:
         texts = _struct(field.fields, lambda inner: items.field(inner.column))
     sizes = pc.list_value_length(values).fill_null(0).to_numpy()
     ends = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
-    return _joined("[", pc.binary_join(pa.ListArray.from_arrays(ends, texts), ", "), "]")
+    return _join("[", pc.binary_join(pa.ListArray.from_arrays(ends, texts), ", "), "]")
 
 
 def _number(values: pa.Array) -> pa.StringArray:
     return values.cast(pa.string()).fill_null("null")
 
 
-def _quoted(values: pa.Array) -> pa.StringArray:
+def _quote(values: pa.Array) -> pa.StringArray:
     """Return texts as JSON has them; there are few different ones."""
     coded = values.dictionary_encode()
     texts = pa.array([json_text(one) for one in coded.dictionary.to_pylist()], pa.string())
@@ -179,8 +179,8 @@ def _hex(values: pa.Array) -> pa.StringArray:
     texts = pa.StringArray.from_buffers(
         len(values), pa.py_buffer(ends.tobytes()), pa.py_buffer(digits.encode())
     )
-    return pc.if_else(values.is_valid(), _joined('"', texts, '"'), "null")
+    return pc.if_else(values.is_valid(), _join('"', texts, '"'), "null")
 
 
-def _joined(*parts: pa.Array | str) -> pa.StringArray:
+def _join(*parts: pa.Array | str) -> pa.StringArray:
     return pc.binary_join_element_wise(*parts, "")

@@ -8,7 +8,7 @@ records: an int16 version before the value, classic strings and arrays.
 A record is of an older generation when a layout of that reads it to its last byte and today's does
 not: Kafka ignores what is left over behind a record's fields, so today's format alone would take
 some of them for something else. What may as well be the beginning of one of today's records is a
-reject, unless the records around it show otherwise: `supported`.
+reject, unless the records around it show otherwise: `is_supported`.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def read_older(
             sure[good] |= alone
     if (unsure := (chosen >= 0) & ~sure).any():
         numbers = np.array([*_SHOWN, -1])[chosen]
-        chosen[unsure & ~supported(batch, candidates, numbers, sure, today)] = -1
+        chosen[unsure & ~is_supported(batch, candidates, numbers, sure, today)] = -1
     used = np.unique(chosen[chosen >= 0])
     if not len(used):
         return None
@@ -400,7 +400,7 @@ def _number(rows: Rows, name: str) -> NDArray[np.int64]:
     return np.zeros(len(rows.good), np.int64) if slot is None else rows.slot(slot, rows.good)
 
 
-def supported(
+def is_supported(
     batch: Arrow,
     candidates: NDArray[np.int64],
     generation: NDArray[np.int64],

@@ -120,7 +120,7 @@ class Rows:
             self.left = np.zeros(count, np.int64)
             tag_count = decode(
                 *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
-                wanted, unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
+                wanted, find_unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
                 self.reason, self.where, self.part, self.left, lenient,
             )  # fmt: skip
             refused = np.isin(self.reason, REFUSED_SINCE).any()
@@ -243,11 +243,11 @@ def _strings(
 ) -> pa.Array:
     mask = mask & (length >= 0)
     return texts.strings(
-        _gathered(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
+        _gather(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
     )
 
 
-def _gathered(
+def _gather(
     buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
 ) -> pa.Array:
     offsets = np.empty(len(position) + 1, np.int32)
@@ -271,7 +271,7 @@ def unknown_tags(rows: Rows, counts: NDArray[Any]) -> pa.Array:
             paths.cast(pa.string()),
             pa.array(element, pa.int64(), mask=level == 0).cast(pa.int32()),
             pa.array(tag, pa.int64()).cast(pa.int32()),
-            _gathered(rows.values, position, length, every),
+            _gather(rows.values, position, length, every),
         ],
         fields=list(schemas.UNKNOWN_TAG),
     )
@@ -327,7 +327,7 @@ def possible_times(times: pa.Array) -> pa.Array:
     return pc.if_else(known, times, pa.scalar(None, times.type))
 
 
-def unplaced(batch: Arrow) -> NDArray[np.bool_]:
+def find_unplaced(batch: Arrow) -> NDArray[np.bool_]:
     """Return which records lack topic, partition or offset: nothing knows when they apply."""
     found = np.zeros(batch.num_rows, bool)
     for name in ("topic", "partition", "offset"):

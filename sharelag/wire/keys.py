@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import compiled
+from sharelag.compiled import compile_kernel
 from sharelag.schemas import Arrow
 from sharelag.wire import texts
 from sharelag.wire.fields import STATE_KINDS
-from sharelag.wire.interpreter import binary, unplaced
+from sharelag.wire.interpreter import binary, find_unplaced
 
 #: Bytes of a key's topic id and partition, which follow the group's name.
 _TAIL = 20
@@ -60,12 +60,12 @@ class ShareKeys:
         from sharelag.wire.key_codes import AHEAD, key_codes
 
         keys, key_at, key_null = binary(raw.column("key"))
-        size, is_out = len(key_null), key_null | unplaced(raw)
+        size, is_out = len(key_null), key_null | find_unplaced(raw)
         code, record_type = np.empty(size, np.int32), np.empty(size, np.int16)
         partition = np.empty(size, np.int32)
         row = 0
         while True:
-            row, self._count = compiled(key_codes)(
+            row, self._count = compile_kernel(key_codes)(
                 keys, key_at, is_out, row, len(STATE_KINDS), self.seeds, self._slots,
                 self._words, self._arena, self._ends, self._count, code, record_type, partition,
             )  # fmt: skip
@@ -100,10 +100,10 @@ class ShareKeys:
 
         count = len(code)
         group_at = np.empty(count + 1, np.int32)
-        compiled(write_group_at)(code, self._ends, group_at)
+        compile_kernel(write_group_at)(code, self._ends, group_at)
         groups = np.empty(int(group_at[-1]) + _SLACK, np.uint8)
         topics = np.empty(texts.TOPIC_ID * count + _SLACK, np.uint8)
-        compiled(write_texts)(
+        compile_kernel(write_texts)(
             code, self._arena, self._ends, self._ids.view(np.uint8).reshape(-1), group_at, groups,
             topics,
         )  # fmt: skip
@@ -129,7 +129,9 @@ class ShareKeys:
             self._ends = np.resize(self._ends, capacity + 1)
             self._words = np.resize(self._words, WORDS * capacity)
             self._ids = np.resize(self._ids, (capacity, self._ids.shape[1]))
-            compiled(fill_slots)(self.seeds, self._slots, self._arena, self._ends, self._count)
+            compile_kernel(fill_slots)(
+                self.seeds, self._slots, self._arena, self._ends, self._count
+            )
 
     def _name_new(self) -> None:
         """Write the topic ids of new codes, and find those whose names are not unique."""
@@ -137,7 +139,7 @@ class ShareKeys:
 
         if self._named == self._count:
             return
-        are_ascii = compiled(write_ids)(
+        are_ascii = compile_kernel(write_ids)(
             self._arena, self._ends[: self._count + 1], self._named, texts.PAIRS, self._ids
         )
         new = np.arange(self._named, self._count, dtype=np.int32)

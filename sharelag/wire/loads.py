@@ -42,7 +42,7 @@ def _put_word(_context: Any, buf: Any, p: Any, value: Any) -> Any:
     return types.void(buf, p, value), generate
 
 
-def _folded(_context: Any, a: Any, b: Any) -> Any:
+def _fold(_context: Any, a: Any, b: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         wide, word = ir.IntType(128), ir.IntType(64)
         product = builder.mul(*(builder.zext(one, wide) for one in arguments))
@@ -61,4 +61,4 @@ word = _load(64, types.uint64, is_swapped=False)
 #: ``(buf: uint8[], p, value: uint64)`` writes them.
 put_word: Any = intrinsic(_put_word)
 #: ``(a: uint64, b: uint64)``: the upper half of their product, exclusive-or the lower one.
-folded: Any = intrinsic(_folded)
+folded: Any = intrinsic(_fold)

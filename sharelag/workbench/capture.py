@@ -17,7 +17,7 @@ from sharelag.inputs import KafkaInput, RawInput
 from sharelag.inputs.files.captures import CaptureInfo, check_place, share_records, write_capture
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.metrics.age import requested_offsets
+from sharelag.metrics.age import request_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import told
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -79,10 +79,10 @@ def _extras(
         "past_offsets": lambda: source.past_offsets(ids, _moments(records, requested)),
         "logs": lambda: source.logs(ids),
         "times": lambda: source.times(
-            requested_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))
+            request_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))
         ),
         "committed_times": lambda: source.times(
-            requested_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
+            request_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
         ),
         "settings": lambda: source.settings(groups, named),
         "leaders": lambda: source.leaders(ids),

@@ -15,7 +15,7 @@ from rich.text import Text
 from sharelag.durations import duration
 from sharelag.metrics.brokers import Lead, leads
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import Suspicion, suspected
+from sharelag.metrics.explain import Suspicion, suspect
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.schemas import Arrow
@@ -67,7 +67,7 @@ def summarize_groups(
         for row in evidence.groups.to_pylist()
         if row["members"] == 0
     }
-    young, led = suspected(evidence, patience), leads(evidence.brokers)
+    young, led = suspect(evidence, patience), leads(evidence.brokers)
     groups = rollup_arrow(evidence.lag, "group").to_pylist()
     for group in sorted(groups, key=lambda one: _badness(one, found[one["group_id"]])):
         name = group["group_id"]

@@ -13,7 +13,7 @@ import numpy as np
 from sharelag.metrics.causes.declared import not_started
 from sharelag.metrics.causes.inputs import CauseInputs
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import Suspicion, explain, suspected
+from sharelag.metrics.explain import Suspicion, explain, suspect
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED
 from sharelag.model import iso
@@ -53,7 +53,7 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     return judge_lags(evidence.lag, not_started.find(facts).where, nothing_came)
 
 
-def judged_groups(
+def judge_groups(
     evidence: Evidence,
     patience: timedelta | None = None,
     broken: Mapping[str | None, list[dict[str, Any]]] | None = None,
@@ -67,7 +67,7 @@ def judged_groups(
     words), ``causes``, ``rules``, and ``why``, the main finding in a sentence (None: no problem).
     """
     causes, progress = rows_by_group(explain(evidence, patience)), rows_by_group(evidence.progress)
-    dark, young = unknown_lags(evidence), suspected(evidence, patience)
+    dark, young = unknown_lags(evidence), suspect(evidence, patience)
     rules = broken or {}
     facts, ages = CauseInputs.of(evidence), defaultdict[str, list[float]](list)
     for group, age in zip(facts.groups, facts.ages.tolist(), strict=True):

@@ -74,7 +74,7 @@ class Opened:
     def refresh(self) -> Self:
         """Read the input again; where it holds what it held before, the answers are kept."""
         # An input remembers what it asked, too; a copy of it does not.
-        fresh = replace(self, source=copied(self.source), metrics=copied(self.metrics))
+        fresh = replace(self, source=copy_input(self.source), metrics=copy_input(self.metrics))
         version = self._once("version", self.source.version)
         if self.metrics is None and version is not None and version == fresh.source.version():
             object.__setattr__(fresh, "_once", self._once)
@@ -201,7 +201,7 @@ class Opened:
         Only of so few records (`engines.FEW_RECORDS`). Both engines give the same rows; what is
         read later of a cluster goes up to its end then.
         """
-        source = copied(self.source)  # it keeps what it has read, such as where its log ends
+        source = copy_input(self.source)  # it keeps what it has read, such as where its log ends
         on_spark = engines.choose(self.engine, source) == "spark"
         if on_spark and not engines.is_sooner_here(source):
             return None
@@ -412,7 +412,7 @@ class Opened:
             return work()
 
 
-def copied(source: Any) -> Any:
+def copy_input(source: Any) -> Any:
     """Return an input that has not been asked anything yet."""
     if not is_dataclass(source) or isinstance(source, type):
         return source

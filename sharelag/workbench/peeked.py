@@ -74,12 +74,12 @@ class PeekedRecord:
             f"{place} in {self.group}: {self.state}, delivery count {count}",
             f"{record.timestamp_type or 'time'}: {when}",
             f"key, {_size(record.key)}:",
-            *_indented(self._shown(record.key, form)),
+            *_indent(self._shown(record.key, form)),
         ]
         for name, value in record.headers:
             shown = " ".join(self._shown(value, form, indent=None).splitlines())
             lines.append(f"header {name}, {_size(value)}: {shown}")
-        lines += [f"value, {_size(record.value)}:", *_indented(self._shown(record.value, form))]
+        lines += [f"value, {_size(record.value)}:", *_indent(self._shown(record.value, form))]
         lines += [
             f"no field {name!r} to mask: check its spelling, upper and lower case matter"
             for name in self.not_found
@@ -219,5 +219,5 @@ def _size(data: bytes | None) -> str:
     return counted(len(data), "byte")
 
 
-def _indented(text: str) -> list[str]:
+def _indent(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()] or ["  "]

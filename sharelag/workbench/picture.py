@@ -150,7 +150,7 @@ def _drawn(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> It
         for index, name in enumerate(names):
             yield (
                 f"  {name:<{margin - 2}}"
-                + " ".join(_painted(cell, index, paint) for cell in shown).rstrip()
+                + " ".join(_paint(cell, index, paint) for cell in shown).rstrip()
             )
         carets = " ".join(
             ("^" if cell.first == start or cell.last == last else "").ljust(cell.width)
@@ -161,7 +161,7 @@ def _drawn(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> It
     yield f"  ^ effective start {start}, last offset with a known state {last}"
 
 
-def _painted(cell: _Cell, index: int, paint: Paint | None) -> str:
+def _paint(cell: _Cell, index: int, paint: Paint | None) -> str:
     """One text of a cell as wide as the cell; states in their colour."""
     text = cell.texts[index].ljust(cell.width)
     if paint is None or index != 1 or cell.state not in _STATES:

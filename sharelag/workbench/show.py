@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import listed
+from sharelag.errors import list_names
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, without_timestamps
@@ -46,13 +46,13 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     return rows
 
 
-def decoded_texts(decoded: Decoded) -> Iterator[str]:
-    """Yield the same as `decoded_rows`, as lines of JSON, many in one text."""
+def decode_texts(decoded: Decoded) -> Iterator[str]:
+    """Yield the same as `decode_rows`, as lines of JSON, many in one text."""
     for texts in chain(kafka_texts(decoded.records), reject_texts(decoded.rejects)):
         yield "\n".join(texts.to_pylist())
 
 
-def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
+def decode_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
     """Yield records in the shape of Kafka's formatters, then rejects, each in the order of the log.
 
     With ``columns`` every row has the same keys, as a table needs.
@@ -84,7 +84,7 @@ def older_generations(records: Arrow) -> Counter[str]:
     return total
 
 
-def drafted_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator[str]:
+def draft_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator[str]:
     """Yield what the types are, and who would take a share group for a consumer group.
 
     ``found`` has `sharelag.wire.group_types.GROUP_TYPES` in the order of the records; of ``groups``
@@ -100,10 +100,10 @@ def drafted_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterat
         *(types.column(n).to_pylist() for n in ("group_id", "type")), strict=True
     ):
         by_type.setdefault(kind or "unknown", []).append(group)
-    words = "; ".join(f"{kind}: {listed(names)}" for kind, names in sorted(by_type.items()))
+    words = "; ".join(f"{kind}: {list_names(names)}" for kind, names in sorted(by_type.items()))
     yield f"types of groups in ConsumerGroupMetadata, as a draft of KIP-932 has them: {words}"
     if shares := by_type.get(SHARE):
         yield (
             "software that knows only version 0 of ConsumerGroupMetadata reads as consumer groups, "
-            f"though they are share groups: {listed(shares)}"
+            f"though they are share groups: {list_names(shares)}"
         )

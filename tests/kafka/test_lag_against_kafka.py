@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sharelag as api
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.model.versions import has_reached
 from sharelag.tables.gaps import NO_COMPLETE_COUNT
 from tests.support.kafka.broker import KafkaBroker
@@ -44,7 +44,7 @@ def test_what_javas_members_did_is_the_lag_that_kafka_has(broker: KafkaBroker) -
     (row,) = api.open(servers, engine="local", groups=group).lag().table.to_pylist()
     assert 0 < min(held) < max(accepted) < records
     assert row["start_offset"] <= min(held)
-    (theirs,) = described_offsets(broker.share_groups_describe(group)).to_pylist()
+    (theirs,) = parse_offsets(broker.share_groups_describe(group)).to_pylist()
     assert (theirs["start_offset"], theirs["lag"]) == (row["start_offset"], row["lag"])
     if has_reached(KAFKA_VERSION, "4.2"):
         assert row["lag"] == records - len(accepted)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message
 
 import sharelag
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
@@ -56,7 +56,7 @@ def group_at_work(first: KafkaBroker, request: pytest.FixtureRequest) -> str:
 
 
 def described(first: KafkaBroker, group: str) -> dict[tuple[str, int], Any]:
-    rows = described_offsets(first.share_groups_describe(group)).to_pylist()
+    rows = parse_offsets(first.share_groups_describe(group)).to_pylist()
     return {(row["topic"], row["partition"]): row["start_offset"] for row in rows}
 
 

@@ -17,7 +17,7 @@ import sharelag
 from sharelag.errors import InputError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.printed import read_printed_offsets
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.model import milliseconds
 from sharelag.model.versions import has_reached
 from tests.support.cases import Cases, few_of
@@ -65,7 +65,7 @@ def work(broker: KafkaBroker, until: Any, how: Any = accept) -> None:
 
 
 def described(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
-    rows = described_offsets(broker.share_groups_describe(GROUP)).to_pylist()
+    rows = parse_offsets(broker.share_groups_describe(GROUP)).to_pylist()
     return {row["partition"]: (row["start_offset"], row["lag"]) for row in rows}
 
 
@@ -116,7 +116,7 @@ def test_a_reset_to_a_time_begins_with_the_record_of_that_time(first: KafkaBroke
     assert (row["new_start_offset"], row["again"]) == (1, 2)
     (line,) = [note for note in plan.notes if note.endswith("--execute")]
     first.share_groups("--group", *line.split("--group", 1)[1].split())
-    (found,) = described_offsets(first.share_groups_describe(group)).to_pylist()
+    (found,) = parse_offsets(first.share_groups_describe(group)).to_pylist()
     assert (found["start_offset"], found["lag"]) == (1, row["new_lag"])
     seen = share_consume(servers, group, [topic], accept, until=2)
     assert [one.offset for one in seen] == [1, 2]
@@ -173,7 +173,7 @@ def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
             offset > 60
         )
         reset_as_planned(first, plan.notes[-1], group, topic, offset, end=60)
-        (found,) = described_offsets(first.share_groups_describe(group)).to_pylist()
+        (found,) = parse_offsets(first.share_groups_describe(group)).to_pylist()
         assert (found["start_offset"], found["lag"]) == (row["new_start_offset"], row["new_lag"])
         (lag,) = sharelag.open(servers, engine="local").lag(group).table.to_pylist()
         assert (lag["start_offset"], lag["lag"]) == (found["start_offset"], found["lag"])
@@ -192,7 +192,7 @@ def reset_as_planned(
         assert tool == "kafka-share-groups.sh"
         assert arguments[:2] == ["--bootstrap-server", broker.bootstrap_servers]
         broker.share_groups(*arguments[2:])
-        (found,) = described_offsets(broker.share_groups_describe(group)).to_pylist()
+        (found,) = parse_offsets(broker.share_groups_describe(group)).to_pylist()
         assert found["start_offset"] == min(offset, end)
     else:
         release = KAFKA_VERSION.rpartition(".")[0]

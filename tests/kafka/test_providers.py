@@ -10,7 +10,7 @@ import pytest
 
 from sharelag.errors import ConfigError
 from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.kafka.providers import resolved
+from sharelag.inputs.kafka.providers import resolve
 from tests.support.kafka import oracles
 from tests.support.kafka.cloud_files import TAKEN
 
@@ -62,7 +62,7 @@ def test_references_are_resolved_as_kafka_does(
     seen = {"equal": 0, "refused": 0}
     for given, kafkas in zip(questions, answers, strict=True):
         try:
-            ours = resolved(given)["client.id"]
+            ours = resolve(given)["client.id"]
         except ConfigError:
             left = kafkas.get("client.id", "")
             assert "error" in kafkas or any(

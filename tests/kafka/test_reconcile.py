@@ -16,7 +16,7 @@ from sharelag.errors import BrokerUnreachableError
 from sharelag.inputs.kafka import logs
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.inputs.kafka.scan import scan
 from sharelag.metrics import reconcile as why
 from sharelag.metrics.lag import lag_arrow
@@ -77,7 +77,7 @@ def answers(
     lag = lag_arrow(windows, offsets)
     scanned = scan(config, windows, offsets)
     assert scanned.schema == SCANNED
-    described = described_offsets(broker.share_groups_describe(), datetime.now(UTC))
+    described = parse_offsets(broker.share_groups_describe(), datetime.now(UTC))
     described = described.filter(pc.is_in(described.column("topic"), pa.array(topics)))
     rows = reconcile_arrow(lag, described, scanned).to_pylist()
     for row in rows:

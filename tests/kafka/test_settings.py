@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _values, settings
+from sharelag.inputs.kafka.settings import TOPIC_SETTINGS, _agree, _in_force, _values, settings
 from sharelag.model.settings import (
     Setting,
     catalogue,
@@ -379,12 +379,12 @@ def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> No
 def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -> None:
     name = "group.share.max.size"
     with caplog.at_level("WARNING", logger="sharelag"):
-        agreed = _agreed(
+        agreed = _agree(
             [{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}]
         )
     assert agreed == {name: (None, "broker"), "x": ("1", "broker")}
     assert "brokers have different values of group.share.max.size (200, 300)" in caplog.text
-    assert _agreed([{name: ("200", "default")}, None]) is None
+    assert _agree([{name: ("200", "default")}, None]) is None
 
 
 def test_secrets_are_null() -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.engine.spark import diff, rollup
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.engine.spark.tables import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
@@ -118,7 +118,7 @@ def test_a_frame_holds_what_one_process_finds(benches: tuple[Any, Any], name: st
     frame = on_spark.frames[name]
     assert frame.columns == TABLES[name].schema.names
     wanted = SAME[name](local)
-    assert rows(collected(frame, TABLES[name].schema)) == rows(wanted)
+    assert rows(collect(frame, TABLES[name].schema)) == rows(wanted)
 
 
 @compared("then")
@@ -197,7 +197,7 @@ def test_dataframes_of_ones_own_give_the_lag_of_the_capture(
     assert "a DataFrame of raw records" in repr(bench)
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), ends)
-    assert rows(collected(lag, schemas.LAG)) == rows(wanted)
+    assert rows(collect(lag, schemas.LAG)) == rows(wanted)
 
 
 @pytest.mark.parametrize("kind", ["pandas", pytest.param("arrow", marks=pytest.mark.exhaustive)])
@@ -220,28 +220,26 @@ def test_functions_take_tables_of_this_process(
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     records, rejects = sharelag.decode(given[0])
     assert not rejects.count()
-    windows = like(
-        kind, collected(sharelag.windows(like(kind, records.toArrow())), schemas.WINDOWS)
-    )
-    lag = collected(sharelag.lag(windows, given[1]), schemas.LAG)
+    windows = like(kind, collect(sharelag.windows(like(kind, records.toArrow())), schemas.WINDOWS))
+    lag = collect(sharelag.lag(windows, given[1]), schemas.LAG)
     assert rows(lag) == rows(wanted)
     by_group = rollup(like(kind, lag), "group").toArrow()
     assert pc.sum(by_group.column("lag")) == pc.sum(wanted.column("lag"))
     assert sharelag.history(like(kind, records.toArrow())).count() == records.count()
     past = like(kind, bench.evidence().past_offsets)
-    grown = collected(sharelag.imbalance(like(kind, lag), past=past), schemas.IMBALANCE)
+    grown = collect(sharelag.imbalance(like(kind, lag), past=past), schemas.IMBALANCE)
     frames = bench.frames
     of_spark = sharelag.imbalance(frames.lag, past=frames.past_offsets)
-    assert rows(grown) == rows(collected(of_spark, schemas.IMBALANCE))
+    assert rows(grown) == rows(collect(of_spark, schemas.IMBALANCE))
     assert diff(windows, windows).select("change").distinct().count() == 1
     past_records = sharelag.history(records)
-    history = like(kind, collected(past_records, schemas.HISTORY))
+    history = like(kind, collect(past_records, schemas.HISTORY))
     assert history.shape[0] == records.count()
-    counted = collected(sharelag.health(given[0]), schemas.HEALTH)
+    counted = collect(sharelag.health(given[0]), schemas.HEALTH)
     of_spark = sharelag.health(own(spark)[0])
-    assert rows(counted) == rows(collected(of_spark, schemas.HEALTH))
+    assert rows(counted) == rows(collect(of_spark, schemas.HEALTH))
     of_groups = sharelag.decode(own(spark)[0], "__consumer_offsets").records.toArrow()
-    found = collected(sharelag.members(like(kind, of_groups)), schemas.MEMBERS)
+    found = collect(sharelag.members(like(kind, of_groups)), schemas.MEMBERS)
     assert rows(found) == rows(bench.evidence().members)
 
 
@@ -298,7 +296,7 @@ def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
     both = older.unionByName(later).unionByName(older)
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), both)
-    assert rows(collected(lag, schemas.LAG)) == rows(wanted)
+    assert rows(collect(lag, schemas.LAG)) == rows(wanted)
     assert (
         sharelag.open(raw=raw, offsets=both).reading.table("lag").to_pylist() == wanted.to_pylist()
     )
@@ -443,7 +441,7 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
     whole = sharelag.open("chapters", engine="local").timeline(every=10.0)
     on_spark = sharelag.open("chapters", spark=spark).timeline(every=10.0)
     assert not whole.notes
-    assert rows(collected(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
+    assert rows(collect(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
     monkeypatch.setattr(
         "sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS",
         len(pc.unique(whole.table["as_of"])) * 5,
@@ -460,7 +458,7 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
         lags = cut.table.filter(pc.equal(cut.table["as_of"], cut.as_of)).column("lag").to_pylist()
         assert sorted(lags) == sorted(worst.column("lag").to_pylist())
         assert "the 5 share partitions with the most lag" in cut.to_text()
-        assert rows(collected(cut.to_spark(), schemas.TIMELINE)) == rows(whole.table)
+        assert rows(collect(cut.to_spark(), schemas.TIMELINE)) == rows(whole.table)
         billing = bench.timeline("billing", every=10.0)
         assert set(billing.table.column("group_id").to_pylist()) == {"billing"}
         assert billing.to_spark().select("group_id").distinct().count() == 1

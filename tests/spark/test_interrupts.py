@@ -14,7 +14,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.inputs.spark import is_connect, java, session, sessions
 from tests.support.kafka.workload import wait_until
 
@@ -94,7 +94,7 @@ def test_a_connection_that_java_gave_up_is_no_excuse(monkeypatch: pytest.MonkeyP
 
 
 def test_each_question_of_a_later_cell_sees_to_it(started_aside: SparkSession) -> None:
-    collected(started_aside.range(1), pa.schema([("id", pa.int64())]))
+    collect(started_aside.range(1), pa.schema([("id", pa.int64())]))
     has_own = signal.getsignal(signal.SIGINT) is java._cancel
     assert has_own != is_connect(started_aside)
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.errors import InputError
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
@@ -143,7 +143,7 @@ def test_a_moment_is_not_read_beyond(raw: DataFrame) -> None:
 
 
 def rows(frame: DataFrame, schema: pa.Schema) -> list[Any]:
-    found = collected(frame, schema)
+    found = collect(frame, schema)
     return sorted(found.to_pylist(), key=str)
 
 

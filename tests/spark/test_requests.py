@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.engine.spark.text_files import consumed, request_frame
 from sharelag.errors import InputError
 from sharelag.inputs.files.consumed import ConsumedLog
@@ -62,7 +62,7 @@ def test_both_engines_read_the_same(
         ours = log.table(name)
         frame = request_frame(spark, log.log, name, piece)
         assert name != "requests" or tasks_with_rows(frame) > 1
-        assert ordered(collected(frame, TABLES[name])).equals(ordered(ours)), name
+        assert ordered(collect(frame, TABLES[name])).equals(ordered(ours)), name
         assert ours.num_rows or name == "offset_calls"
     # Logs of several brokers may have the same name.
     (tmp_path / "2").mkdir()
@@ -83,7 +83,7 @@ def test_what_consumers_print_is_the_same_on_both_engines(
     for name, schema in CONSUMED_TABLES.items():
         frame = consumed(spark, tmp_path, name, piece=1_000)
         assert name != "deliveries" or tasks_with_rows(frame) > 1
-        assert ordered(collected(frame, schema)).equals(ordered(tables[name])), name
+        assert ordered(collect(frame, schema)).equals(ordered(tables[name])), name
         assert tables[name].num_rows
     with pytest.raises(
         InputError, match="unknown table 'keys': choose one of deliveries, outcomes"

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.errors import InputError
 from sharelag.schemas import LAG
 from tests.support.chapters import CAPTURE
@@ -271,7 +271,7 @@ def test_what_is_not_taken_is_one_sentence_on_every_path(
         "pandas": lambda: lag_of(raw.to_pandas(), ENDS, engine="local"),
         "polars": lambda: lag_of(pl.from_arrow(raw), ENDS, engine="local"),
         "frame": lambda: lag_of(frame, ENDS, spark=spark),
-        "functions": lambda: collected(
+        "functions": lambda: collect(
             sharelag.lag(sharelag.windows(sharelag.decode(frame).records), ENDS), LAG
         ),
         "file": lambda: sharelag.open(tmp_path, engine="local").reading.table("windows"),
@@ -312,7 +312,7 @@ def test_records_without_a_place_are_rejects_that_answers_count(
         )
         answers[engine] = result.table.num_rows
     assert set(answers.values()) == {len(wanted)}
-    rejects = collected(sharelag.decode(raw).rejects, pa.schema([("reason", pa.string())]))
+    rejects = collect(sharelag.decode(raw).rejects, pa.schema([("reason", pa.string())]))
     assert (
         rejects.to_pylist()
         == [{"reason": "the record has no topic, no partition or no offset"}] * 3

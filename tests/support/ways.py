@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.errors import SetupError
 from sharelag.inputs.spark import is_connect
 from tests.support.kafka.jars import delta_jars
@@ -120,13 +120,13 @@ def compare(
 def _find(spark: SparkSession, source: Source, way: str) -> pa.Table:
     functions, frames, sql, _ = WAYS
     if way == functions:
-        return collected(sharelag.lag(source.raw(), source.offsets), schemas.LAG)
+        return collect(sharelag.lag(source.raw(), source.offsets), schemas.LAG)
     if way == frames:
         with sharelag.open(raw=source.raw(), offsets=source.offsets) as bench:
-            return collected(bench.frames.lag, schemas.LAG)
+            return collect(bench.frames.lag, schemas.LAG)
     if way == sql:
         with sharelag.open(raw=source.raw(), offsets=source.offsets) as bench:
-            return collected(bench.sql("select * from lag"), schemas.LAG)
+            return collect(bench.sql("select * from lag"), schemas.LAG)
     return _stream(spark, source)
 
 

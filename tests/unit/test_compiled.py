@@ -30,15 +30,15 @@ def test_a_kernel_is_the_function_that_was_written() -> None:
 
 
 def test_compiled_kernels_call_those_of_their_own_and_of_other_modules() -> None:
-    ours = compiled.compiled(kernels.total)
+    ours = compiled.compile_kernel(kernels.total)
     assert ours(VALUES) == TOTAL
     assert ours.signatures  # type: ignore[attr-defined]
-    assert compiled.compiled(kernels.total) is ours
+    assert compiled.compile_kernel(kernels.total) is ours
     assert kernels.total([1]) == 103  # the plain one stays what it was
 
 
 def test_a_kernel_may_call_itself() -> None:
-    assert compiled.compiled(kernels.factorial)(10) == kernels.factorial(10) == 3_628_800
+    assert compiled.compile_kernel(kernels.factorial)(10) == kernels.factorial(10) == 3_628_800
 
 
 def test_little_work_is_done_without_numba_and_much_with_it() -> None:
@@ -71,7 +71,7 @@ def test_arrays_come_as_views_where_a_kernel_asks_for_them(plain: None) -> None:
     compiled.ready(kernels.shifted, 2)(octets, out)
     assert out.tolist() == [1 << 16, 255 << 16]
     again = np.zeros(2, np.int64)
-    compiled.compiled(kernels.shifted)(octets, again)
+    compiled.compile_kernel(kernels.shifted)(octets, again)
     assert again.tolist() == out.tolist()
 
 
@@ -157,7 +157,7 @@ def test_records_are_decoded_the_same_plain_and_compiled(
 def test_texts_are_gathered_the_same_plain_and_compiled() -> None:
     octets = np.frombuffer(b"abcdefgh", np.uint8)
     found = []
-    for gather in (wire_kernels.gather, compiled.compiled(wire_kernels.gather)):
+    for gather in (wire_kernels.gather, compiled.compile_kernel(wire_kernels.gather)):
         ends, data = np.zeros(4, np.int32), np.zeros(4, np.uint8)
         gather(octets, np.array([6, 0, 1]), np.array([2, -1, 2]), ends, data)
         found.append((ends.tolist(), data.tobytes()))
@@ -211,7 +211,7 @@ def test_sums_beyond_64_bits_wrap_round_without_a_word(plain: None) -> None:
     """A state batch may end at the greatest offset."""
     rows = np.array([[5, 2**63 - 1, 1, 0], [2**63 - 1, 2**63 - 1, 1, 2]] + [[0] * 4] * 6)
     same = rows.copy()
-    assert compiled.ready(combine_rows, 0)(rows, 2, -1) == compiled.compiled(combine_rows)(
+    assert compiled.ready(combine_rows, 0)(rows, 2, -1) == compiled.compile_kernel(combine_rows)(
         same, 2, -1
     )
     assert rows.tolist() == same.tolist()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sharelag.cli import cli
 from sharelag.cli.options import Duration
-from sharelag.durations import UNITS, duration, parse_duration, typed
+from sharelag.durations import UNITS, duration, parse_duration, spell
 from sharelag.errors import InputError
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import parse_moment, parse_since
@@ -70,7 +70,7 @@ def test_a_number_alone_is_taken_where_its_unit_is_known() -> None:
 
 @given(st.timedeltas(min_value=timedelta(), max_value=timedelta(days=10_000)))
 def test_what_is_typed_is_read_back(one: timedelta) -> None:
-    assert parse_duration(typed(one)) == one
+    assert parse_duration(spell(one)) == one
 
 
 @given(st.floats(min_value=1, max_value=1e12))

@@ -42,7 +42,7 @@ from sharelag_widgets.dashboards.trials import (
     numbers,
     shorter,
     simulate_options,
-    watched_comparison,
+    watch_comparison,
 )
 from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
@@ -586,7 +586,7 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
     assert trial.join(30)
     assert lab.state == "cancelled"
     with pytest.raises(CancelledError):
-        watched_comparison({}, (), lambda: True, lambda *_: None)
+        watch_comparison({}, (), lambda: True, lambda *_: None)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag_widgets import AssignmentEditor, Difference, LagTable, Selection
-from sharelag_widgets.edits import as_ranges, folded, new_edit, numbers_in
+from sharelag_widgets.edits import as_ranges, fold, new_edit, numbers_in
 from tests.support.widgets.editors import BASE, Gate, editor, fails, partitions
 from tests.support.widgets.samples import HOSTILE
 from tests.support.widgets.unpacked import unpacked
@@ -241,7 +241,7 @@ def test_every_edit_does_what_it_is_called() -> None:
     base = {"a": {0, 1, 2}, "b": {2, 3}}
 
     def after(do: str, **about: Any) -> dict[str, set[int]]:
-        return folded(base, [new_edit(do, **about)], 1)
+        return fold(base, [new_edit(do, **about)], 1)
 
     assert after("move", rows="0-1", **{"from": "a"}, to="b") == {"a": {2}, "b": {0, 1, 2, 3}}
     assert after("move", rows="2", **{"from": None}, to="a") == {"a": {0, 1, 2}, "b": {3}}

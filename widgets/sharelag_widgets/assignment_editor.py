@@ -20,10 +20,10 @@ from .edits import (
     Places,
     as_ranges,
     assignment_of,
-    folded,
+    fold,
     held_of,
     new_edit,
-    renumbered,
+    renumber,
 )
 from .run import RunView, words_of
 from .selection import Selection, selection_for
@@ -141,11 +141,11 @@ class AssignmentEditor(RunView):
     @property
     def assignment(self) -> Assignment:
         """Partitions of each topic of each member, as edited; set it to edit it all at once."""
-        return self._reported(folded(self._base, self.edits, self.at))
+        return self._reported(fold(self._base, self.edits, self.at))
 
     @assignment.setter
     def assignment(self, assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> None:
-        held, now = self._held(assignment), folded(self._base, self.edits, self.at)
+        held, now = self._held(assignment), fold(self._base, self.edits, self.at)
         edits = [new_edit("add", member=member) for member in held if member not in now]
         edits += [new_edit("remove", member=member) for member in now if member not in held]
         self._edit(
@@ -191,7 +191,7 @@ class AssignmentEditor(RunView):
                 numbers = {
                     row: places[place] for place, row in self._places.items() if place in places
                 }
-                self.edits = renumbered(self.edits, numbers)
+                self.edits = renumber(self.edits, numbers)
             self._places, self._base = places, base
             self._on_run, self._on_load = on_run or self._on_run, on_load or self._on_load
             self.member_labels = (
@@ -230,7 +230,7 @@ class AssignmentEditor(RunView):
         """Return what is shown, in a sentence."""
         if not len(self.rows):
             return self.note
-        held = folded(self._base, self.edits, self.at)
+        held = fold(self._base, self.edits, self.at)
         pairs = {(member, row) for member, rows in held.items() for row in rows}
         before = {(member, row) for member, rows in self._base.items() for row in rows}
         alone = len(self.rows) - len({row for _, row in pairs})

@@ -24,7 +24,7 @@ export function renewed(list, fresh) {
   return fresh.forEach((one, n) => one.isEqualNode(there[n]) || there[n].replaceWith(one));
 }
 
-/** What there is to say of a partition in a group. */
+/** A partition in a group, in words. */
 export function placeWords(scene, { name }, row) {
   const { columns, measure, held, base } = scene;
   const column = columns[measure];
@@ -35,7 +35,7 @@ export function placeWords(scene, { name }, row) {
   return `${scene.labels[row]} ${name === null ? "without a member" : `of ${isolated(name)}`}${value}${also ? `, also of ${also}` : ""}${moved}`;
 }
 
-/** What there is to say of a member. */
+/** A member in words. */
 export function memberWords(scene, group) {
   if (group.name === null) return group.all ? `${number(group.all)} without a member` : "No partition is without a member";
   const load = scene.loadOf(group.name);

@@ -23,14 +23,14 @@ Held: TypeAlias = dict[str, set[int]]
 Edit = Mapping[str, Any]
 
 
-def folded(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) -> Held:
+def fold(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) -> Held:
     """Return the rows of each member once the first ``at`` edits are done.
 
     Edits that name somebody who is not there (any more) change nothing.
     """
-    held = _copied(base)
+    held = _copy(base)
     for edit in edits[:at]:
-        held = _copied(base) if edit["do"] == "reset" else _after(held, edit)
+        held = _copy(base) if edit["do"] == "reset" else _after(held, edit)
     return held
 
 
@@ -69,7 +69,7 @@ def new_edit(do: str, **about: Any) -> dict[str, Any]:
     return {"id": uuid.uuid4().hex, "do": do, **about}
 
 
-def renumbered(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
+def renumber(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
     """Return the same edits after rows were renumbered; edits of rows that are gone are dropped."""
 
     def moved(ranges: str) -> str:
@@ -101,7 +101,7 @@ def numbers_in(text: str) -> list[int]:
     return [number for part in ends for number in range(int(part[0]), int(part[-1]) + 1)]
 
 
-def _copied(base: Mapping[str, Iterable[int]]) -> Held:
+def _copy(base: Mapping[str, Iterable[int]]) -> Held:
     return {member: set(rows) for member, rows in base.items()}
 
 

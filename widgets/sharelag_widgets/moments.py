@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sharelag.errors import InputError
 
 from .columns import LARGEST, Column, smallest
-from .selection import Key, isolated, key_text, keys_of
+from .selection import Key, isolate, key_text, keys_of
 
 #: What says when a row was true; the first that the table has.
 _TIMES = ("as_of", "record_timestamp", "write_timestamp")
@@ -183,5 +183,5 @@ def _label(row: dict[str, Any], key: Key) -> str:
     topic = row.get("topic") or row.get("topic_id")
     if topic is None or row.get("partition") is None:
         return " / ".join(map(str, key))
-    group = f" in {isolated(row['group_id'])}" if row.get("group_id") else ""
-    return f"{isolated(topic)}-{row['partition']}{group}"
+    group = f" in {isolate(row['group_id'])}" if row.get("group_id") else ""
+    return f"{isolate(topic)}-{row['partition']}{group}"

@@ -79,7 +79,7 @@ class PartitionGrid(RowsView):
         measure: str = "",
         noun: str = "share partition",
     ) -> PartitionGrid:
-        """Cells of a table with a row a share partition.
+        """Show a table with one row per share partition as cells.
 
         Parameters
         ----------

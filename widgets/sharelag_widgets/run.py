@@ -97,7 +97,7 @@ class Difference:
     Attributes
     ----------
     rows
-        A table with a row a measure: ``measure`` (its name for people), ``baseline`` and ``edited``
+        A row per measure: ``measure`` (its name for people), ``baseline`` and ``edited``
         (numbers, null where there is none), and if wanted ``unit`` (``ms`` is shown as a duration),
         ``better`` (``less`` or ``more``; else neither is), ``low`` and ``high`` (the change, edited
         less baseline, over the seeds), ``unknown`` (what null means, such as ``not drained``; it is

@@ -162,7 +162,7 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
     return selection
 
 
-def isolated(name: str) -> str:
+def isolate(name: str) -> str:
     """A name within a sentence: one that runs from right to left must not turn what follows."""
     return (
         f"\u2068{name}\u2069"

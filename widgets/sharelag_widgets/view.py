@@ -15,7 +15,7 @@ import traitlets
 
 from . import still
 from .columns import Column, Rows, column_of, pack, table_of
-from .selection import SHARE_PARTITION, Key, Selection, isolated, key_texts, keys_of
+from .selection import SHARE_PARTITION, Key, Selection, isolate, key_texts, keys_of
 
 
 class Heard(anywidget.AnyWidget):
@@ -229,7 +229,7 @@ def labels_of(rows: pa.Table, keys: Sequence[Key], labels: Mapping[Key, str] | N
         given = [rows.column(name) for name in ("topic", "topic_id") if name in names]
         coded = pc.coalesce(*(one.cast(pa.string()) for one in given)).dictionary_encode()
         coded = coded.combine_chunks()
-        shown = pa.array(map(isolated, coded.dictionary.to_pylist()), pa.string())
+        shown = pa.array(map(isolate, coded.dictionary.to_pylist()), pa.string())
         numbers = rows.column("partition").combine_chunks().cast(pa.string())
         return pc.binary_join_element_wise(shown.take(coded.indices), numbers, "-")
     return pa.array(

@@ -90,7 +90,7 @@ class WindowStrip(View):
             ``as_of``, ``record_timestamp`` or ``write_timestamp``, whichever the table has first.
         ends : table, optional
             Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with
-            that column, a row a share partition, to show what is unread. Ends that have a time
+            that column, one row per share partition, to show what is unread. Ends that have a time
             (``as_of``) after a share partition's last record are a separate moment, with the
             window that this record left; else they belong to the last moment.
         keys : tuple of str

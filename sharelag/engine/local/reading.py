@@ -25,7 +25,7 @@ from sharelag.engine import (
 )
 from sharelag.engine.local.records import (
     StateTopic,
-    decoded,
+    decode_topic,
     keep_records,
     read_states,
     read_whole,
@@ -241,7 +241,7 @@ class QuickReading(Reading):
             found: Iterator[Decoded] = iter(())
             if self.group_records_refused is None:
                 choice = self.choice.without_topics()
-                found = decoded(
+                found = decode_topic(
                     self.source, GROUP_TOPIC, choice=choice, seen=self._see_group_records
                 )
             return latest_group_records(
@@ -257,6 +257,6 @@ class QuickReading(Reading):
         """Return all records of some share partitions; they are held in memory, so choose few."""
         groups = frozenset(wanted.column("group_id").to_pylist()) or self.choice.groups
         choice = replace(self.choice.without_topics(), groups=groups)
-        found = decoded(self.source, STATE_TOPIC, self.as_of, choice)
+        found = decode_topic(self.source, STATE_TOPIC, self.as_of, choice)
         parts = [rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)

@@ -155,7 +155,7 @@ def _replay(
     return StateTopic(windows, count.counted, gaps_of(raw), history, pa.concat_tables(counts))
 
 
-def decoded(
+def decode_topic(
     source: Input,
     topic: str = STATE_TOPIC,
     as_of: Moment = None,

@@ -21,7 +21,7 @@ from sharelag.inputs.offsets import fold_ends, latest_ends
 from sharelag.inputs.spark.frames import as_frame, is_of_spark
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.health import finished_counts, gather, health_arrow
+from sharelag.metrics.health import count_finished, gather, health_arrow
 from sharelag.metrics.imbalance import OVER, imbalance_arrow
 from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arrow, rollup_keys
 from sharelag.metrics.load_per_item import NEEDED
@@ -295,5 +295,5 @@ def health(
 def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBatch:
     """Return `sharelag.schemas.HEALTH` of the state partitions that one task has."""
     counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation, mine.kafka_version))]
-    counts += [finished_counts(part) for part in states.histories(mine)]
+    counts += [count_finished(part) for part in states.histories(mine)]
     return health_arrow(pa.concat_tables(counts), partitions)

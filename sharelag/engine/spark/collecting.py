@@ -15,7 +15,7 @@ from sharelag.tables.arrow import as_table, for_spark, one_batch
 _ROWS = pa.schema([("rows", pa.binary())])
 
 
-def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+def collect(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     """Collect a DataFrame with one row per share partition, or a summary.
 
     The schema is that of the result: Spark's Arrow has microseconds and other names inside lists.
@@ -25,10 +25,10 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
         return frame.select(schema.names).toArrow().cast(schema)
 
 
-def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def stream_rows(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield a DataFrame of any size, one task's rows after another, in its order."""
     java.cancel_jobs()
-    packed = map_in_arrow(frame.select(schema.names), _packed, _ROWS)
+    packed = map_in_arrow(frame.select(schema.names), _pack, _ROWS)
     with explain_failures():
         for row in packed.toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
@@ -43,7 +43,7 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
     return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
 
 
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sharelag import schemas
 from sharelag.engine import OVER, rows_of
 from sharelag.engine.spark import membership, states
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.engine.spark.frames import OnSpark
 from sharelag.engine.spark.packing import FOUND
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
@@ -192,7 +192,7 @@ class Passes(OnSpark):
     ) -> Pass:
         records = self._chosen(records if with_members else only(records, STATE_TOPIC))
         found = records.find(partial(find, until=until, over=self.over, with_members=with_members))
-        return Pass(collected(found, FOUND), until, with_members)
+        return Pass(collect(found, FOUND), until, with_members)
 
     @property
     def _first_records(self) -> Records:

@@ -29,7 +29,7 @@ from sharelag.engine import (
 )
 from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
 from sharelag.engine.spark import answers, dead_letters, membership, states
-from sharelag.engine.spark.collecting import collected, frame_of, streamed
+from sharelag.engine.spark.collecting import collect, frame_of, stream_rows
 from sharelag.engine.spark.frames import Frames
 from sharelag.engine.spark.packing import FOUND, pack_table, unpack_table
 from sharelag.engine.spark.passes import Passes, only
@@ -130,7 +130,7 @@ class SparkReading(Passes):
             yield "total", pa.table([[total]], _TOTAL)
 
         records = self._chosen_topics(self._records_of(group=group))
-        found = collected(records.find(latest_task), FOUND)
+        found = collect(records.find(latest_task), FOUND)
         rows = latest(unpack_table(found, "history", schemas.HISTORY), most)
         total = pc.sum(unpack_table(found, "total", _TOTAL).column("total")).as_py() or 0
         return Rows(named(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
@@ -138,7 +138,7 @@ class SparkReading(Passes):
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """All rows of the history, one task's after another."""
         order = [name for name, _ in HISTORY_ORDER]
-        for batch in streamed(self.history_frame(since).orderBy(*order), _HISTORY):
+        for batch in stream_rows(self.history_frame(since).orderBy(*order), _HISTORY):
             yield pa.Table.from_batches([batch])
 
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
@@ -158,7 +158,7 @@ class SparkReading(Passes):
         """Apply a function to the history of share partitions in the tasks that replay it."""
         summarize = states.summarize(each, schema)
         found = self._records_of(keys).find(lambda mine: [("found", summarize(mine))])
-        return unpack_table(collected(found, FOUND), "found", schema)
+        return unpack_table(collect(found, FOUND), "found", schema)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
@@ -172,7 +172,7 @@ class SparkReading(Passes):
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions in the tasks that have them."""
-        return collected(self._records_of(keys).map_share_partitions(each, schema), schema)
+        return collect(self._records_of(keys).map_share_partitions(each, schema), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at moments of the past.
@@ -182,13 +182,13 @@ class SparkReading(Passes):
         records = self._records_of(keys)
         at = moments
         if isinstance(moments, int):
-            found = collected(records.find(_find_times), FOUND)
+            found = collect(records.find(_find_times), FOUND)
             times = unpack_table(found, "times", _TIMES).column("time")
             at = evenly_spaced(np.unique(times.to_numpy()), moments)
         version = self.source.kafka_version
         each = partial(replay_at, moments=np.array(at, np.int64), kafka_version=version)
         order = ("as_of", "group_id", "topic_id", "partition")
-        table = collected(records.map_share_partitions(each, WINDOWS_AT), WINDOWS_AT)
+        table = collect(records.map_share_partitions(each, WINDOWS_AT), WINDOWS_AT)
         return table.sort_by([(name, "ascending") for name in order])
 
     # ---- dead letters ----------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class SparkReading(Passes):
             yield pack_table("rows", first_of(rows, most))
             yield pack_table("sums", sums_of(rows))
 
-        found = collected(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)
+        found = collect(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)
         sums = unpack_table(found, "sums", SUMS).group_by(["status", "reason"])
         whole = sums.aggregate([("offsets", "sum"), ("rows", "sum")]).rename_columns(SUMS.names)
         return Ledger(first_of(unpack_table(found, "rows", LEDGER), most), whole.cast(SUMS))
@@ -237,7 +237,7 @@ class SparkReading(Passes):
         if name == "health":
             partitions = self.source.partitions(STATE_TOPIC)
             records = only(self._whole_records, STATE_TOPIC)
-            return collected(answers.health(records, partitions), schemas.HEALTH)
+            return collect(answers.health(records, partitions), schemas.HEALTH)
         if name == "members":
             return unpack_table(self._membership, name, schemas.MEMBERS)
         if name == "groups":
@@ -262,7 +262,7 @@ class SparkReading(Passes):
             records = records.written_by(moment)
             if groups := self.choice.groups:
                 records = records.where(partial(filter_groups, groups=groups))
-            return collected(records.find(membership.find_membership), FOUND)
+            return collect(records.find(membership.find_membership), FOUND)
 
         passes = {"states": self._states, "rest": self._rest}
         for done in (found() for name, found in passes.items() if name in self.once):
@@ -298,7 +298,7 @@ class SparkReading(Passes):
                 yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
 
         together = self._named(self.frames.windows).repartition("topic_id", "partition")
-        return collected(map_in_arrow(together, scan_task, SCANNED), SCANNED)
+        return collect(map_in_arrow(together, scan_task, SCANNED), SCANNED)
 
 
 def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:

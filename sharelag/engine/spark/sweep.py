@@ -84,7 +84,7 @@ def sweep(
     report = None if progress is None else _from(progress, len(made), len(plan.runs))
     if todo:
         frame = _frame(spark, todo, folder, partitions)
-        fresh = {row["run"]: row for row in _collected(frame, len(todo), report).to_pylist()}
+        fresh = {row["run"]: row for row in _collect(frame, len(todo), report).to_pylist()}
         if folder is not None:  # what was kept is the truth: else a next sweep would be another one
             kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
@@ -175,7 +175,7 @@ def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]
     return lambda done: progress(before + done, runs)
 
 
-def _collected(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
+def _collect(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
     """Return the rows, while progress is reported, from Spark's own books."""
     if progress is None:
         return frame.toArrow()

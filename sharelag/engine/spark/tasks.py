@@ -40,7 +40,7 @@ from sharelag.inputs.files.pieces import Plan, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
-from sharelag.inputs.spark.frames import holds_whole_partitions, scanned_files
+from sharelag.inputs.spark.frames import find_files, holds_whole_partitions
 from sharelag.inputs.spark.sessions import tasks_at_once
 from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
@@ -230,7 +230,7 @@ class Records:
         source = self.source
         if not isinstance(source, DataFrame) or self.packed or self.decoded:
             return source
-        files = scanned_files(source, later=True)
+        files = find_files(source, later=True)
         if not files or not are_in_reach(source.sparkSession, files):
             return source
         try:

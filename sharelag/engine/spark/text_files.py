@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sharelag.engine.spark.collecting import collected, frame_of
+from sharelag.engine.spark.collecting import collect, frame_of
 from sharelag.engine.spark.meeting import meet
 from sharelag.errors import InputError
 from sharelag.inputs.files import consumed as consumed_lines
@@ -200,7 +200,7 @@ def _note_unread(
                     one = {**(counts.first or {}), **place, **numbers}
                     yield pa.RecordBatch.from_pylist([one], schema=_COUNTS)
 
-    rows = collected(map_in_arrow(pieces, count_task, _COUNTS), _COUNTS)
+    rows = collect(map_in_arrow(pieces, count_task, _COUNTS), _COUNTS)
     rows = rows.sort_by([("source", "ascending"), ("begin", "ascending")])
     total, skipped, rejects = (sum(rows.column(name).to_pylist()) for name in _NUMBERS)
     first = rows.filter(rows.column("reason").is_valid()).slice(0, 1).to_pylist()

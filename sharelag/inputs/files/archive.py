@@ -284,7 +284,7 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     been changed then.
     """
     ArchiveInput(folder).info()
-    with views.locked(folder / ".compacting"):
+    with views.hold_lock(folder / ".compacting"):
         view = views.current(folder)
         if view.folder is None:
             return 0

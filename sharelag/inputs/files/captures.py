@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from sharelag.durations import parse_duration, typed
+from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError, meant
 from sharelag.inputs.files import parquet
 from sharelag.inputs.files.listing import entries
@@ -226,7 +226,7 @@ def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _to_json(info: CaptureInfo) -> dict[str, Any]:
     may_lack = {
-        "patience": None if info.patience is None else typed(info.patience),
+        "patience": None if info.patience is None else spell(info.patience),
         "kafka_version": info.kafka_version,
     }
     return {

@@ -70,7 +70,7 @@ class TextLog:
 
     path: Path
 
-    #: What there is none of at a path, and what to give.
+    #: What a path without it lacks, and what to give instead.
     _MISSING: ClassVar[tuple[str, str]]
 
     @property

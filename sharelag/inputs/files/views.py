@@ -89,7 +89,7 @@ def commit(
     keep : float
         Seconds to keep replaced views.
     """
-    with locked(archive / ".lock"):
+    with hold_lock(archive / ".lock"):
         before = current(archive)
         there = (
             {str(path.relative_to(before.folder)): path for path in before.files("")}
@@ -114,7 +114,7 @@ def commit(
 
 
 @contextmanager
-def locked(path: Path, wait: float = math.inf) -> Iterator[bool]:
+def hold_lock(path: Path, wait: float = math.inf) -> Iterator[bool]:
     """Hold a lock that ends with this process; yield whether it was acquired in time."""
     import fcntl  # not on Windows, where archives can still be read
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sharelag.errors import ConfigError, listed
+from sharelag.errors import ConfigError, list_names
 from sharelag.inputs.kafka.java_settings import as_written, to_librdkafka
-from sharelag.inputs.kafka.providers import resolved
+from sharelag.inputs.kafka.providers import resolve
 from sharelag.inputs.texts import read_text
 from sharelag.tables.words import counted
 
@@ -178,7 +178,7 @@ def client_config(
         no Kafka client knows are ignored with a warning, as Kafka's commands do.
     """
     properties = read_properties(command_config) if command_config else {}
-    properties = resolved(properties | dict(command_properties or {}))
+    properties = resolve(properties | dict(command_properties or {}))
     named_otherwise = properties.pop("metadata.broker.list", None)  # librdkafka's alias
     servers = (
         bootstrap_servers
@@ -280,7 +280,7 @@ def _note_ignored(unknown: Sequence[str], hidden: int) -> None:
     """Warn of settings that are ignored; what may be part of a password is not shown."""
     shown = sorted(name for name in unknown if "." in name)
     hidden += len(unknown) - len(shown)
-    parts = [listed(shown)] if shown else []
+    parts = [list_names(shown)] if shown else []
     if hidden:
         parts.append(f"{counted(hidden, 'line')} not shown here, which may be {_BROKEN}")
     if parts:

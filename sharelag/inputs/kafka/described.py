@@ -89,7 +89,7 @@ def _split(line: str, delimiter: str) -> list[str]:
         return []
 
 
-def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
+def parse_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
     """Return `sharelag.schemas.DESCRIBED` of complete output, in its order.
 
     ``as_of`` is when it was printed, which it does not say. Blanks at the end of a group id are
@@ -193,7 +193,7 @@ class Described(NamedTuple):
     others: tuple[str, ...] = ()  # lines that the command does not print
 
 
-def described_groups(text: str) -> Described:
+def parse_groups(text: str) -> Described:
     """Parse the complete output of one or more commands, with headers; ``--list`` has none.
 
     ``groups`` of the result has every group of the text in one row, sorted: `GROUP_STATES`, null
@@ -252,7 +252,7 @@ class _Read:
     def tables(self) -> Described:
         if self.error is not None:
             raise self.error
-        lags = described_offsets("\n".join(self.offsets))
+        lags = parse_offsets("\n".join(self.offsets))
         sums = lags.group_by("group_id").aggregate(
             [("topic", "count_distinct"), ("partition", "count"), ("lag", "sum"), ("lag", "count")]
         )

@@ -25,7 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sharelag.compiled import compiled, kernel
+from sharelag.compiled import compile_kernel, kernel
 from sharelag.errors import ConfigError
 from sharelag.inputs.kafka.client import consumer_settings, is_logged
 from sharelag.inputs.kafka.config import ClientConfig
@@ -285,12 +285,12 @@ class NativeMessages:
     def _columns(self, places: NDArray[np.int64]) -> Taken:
         count = len(places)
         ends = np.zeros((2, count + 1), np.int64)
-        compiled(sizes)(places, *ends)
+        compile_kernel(sizes)(places, *ends)
         octets = [np.empty(end, np.uint8) for end in ends[:, -1]]
         has, error = np.empty((2, count), np.bool_), np.empty(count, np.int32)
         partition, offset = np.empty(count, np.int32), np.empty(count, np.int64)
         time, kind = np.empty(count, np.int64), np.empty(count, np.int32)
-        run: Any = compiled(gather)
+        run: Any = compile_kernel(gather)
         run(
             places, *ends, *self._addresses, *octets, *has, error, partition, offset, time,
             kind.ctypes.data,

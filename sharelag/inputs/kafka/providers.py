@@ -25,7 +25,7 @@ _Parameters = Mapping[str, str]
 _Lookup = Callable[[str, str, _Parameters], str | None]
 
 
-def resolved(properties: Mapping[str, str]) -> dict[str, str]:
+def resolve(properties: Mapping[str, str]) -> dict[str, str]:
     """Replace references to the providers that Java's client properties name.
 
     ``config.providers`` and what belongs to it are left out; references to other providers stay. A

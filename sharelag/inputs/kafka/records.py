@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
-from sharelag.errors import ClusterError, InputError, NoLeaderError, listed
+from sharelag.errors import ClusterError, InputError, NoLeaderError, list_names
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection, consumer, is_of_group
 from sharelag.inputs.kafka.config import READING, ClientConfig
@@ -116,7 +116,7 @@ def _first_records(
 def _warn(silent: Mapping[str, ClusterError]) -> None:
     for kind in {type(error): None for error in silent.values()}:
         topics = [topic for topic, error in silent.items() if type(error) is kind]
-        more = f" (and {listed(topics[1:])} likewise)" if len(topics) > 1 else ""
+        more = f" (and {list_names(topics[1:])} likewise)" if len(topics) > 1 else ""
         its = "their" if len(topics) > 1 else "its"
         _LOG.warning("%s%s; continuing without %s timestamps", silent[topics[0]], more, its)
 
@@ -142,7 +142,7 @@ def _one_round(
 
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
     for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
-        for place, message, is_end in placed(messages, config, _HIDDEN, hide):
+        for place, message, is_end in place_messages(messages, config, _HIDDEN, hide):
             if place in pending and message.offset() >= pending[place]:
                 kind, time = message.timestamp()
                 first = (None, None) if is_end else (message.offset(), time if kind else None)
@@ -180,7 +180,7 @@ def until_done(
             raise silence_error(config, "records", latest_reason(heard))
 
 
-def placed(
+def place_messages(
     messages: Iterable[Message],
     config: ClientConfig,
     hidden: Collection[int] = (),
@@ -276,7 +276,9 @@ def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Mes
     try:
         client.assign([Partition(topic, partition, offset)])
         for messages in until_done(client, config, heard, found.__len__, 1):
-            found += [None if is_end else one for _, one, is_end in placed(messages, config)]
+            found += [
+                None if is_end else one for _, one, is_end in place_messages(messages, config)
+            ]
     finally:
         client.close()
     return found[0]

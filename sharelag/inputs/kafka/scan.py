@@ -24,7 +24,7 @@ from sharelag.errors import ClusterError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection, consumer
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.records import Place, placed, until_done
+from sharelag.inputs.kafka.records import Place, place_messages, until_done
 from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import SCANNED
 from sharelag.tables.arrow import flat
@@ -281,7 +281,7 @@ def _take(
             _LOG.warning("%s; continuing without the records of its backlog", said)
         hidden.add(place[0])
 
-    for place, message, is_end in placed(messages, config, _REFUSED, hide):
+    for place, message, is_end in place_messages(messages, config, _REFUSED, hide):
         if is_end:
             upto[place] = message.offset()
         else:

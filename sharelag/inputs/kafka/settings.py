@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka.admin import ConfigSource, ResourceType
 
 from sharelag import schemas
-from sharelag.errors import ClusterError, listed
+from sharelag.errors import ClusterError, list_names
 from sharelag.inputs.kafka.brokers import broker_features
 from sharelag.inputs.kafka.client import Connection
 from sharelag.inputs.kafka.config import ClientConfig
@@ -67,7 +67,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     settings.
     """
     connection = Connection(config)
-    brokers = _agreed(_of_brokers(connection))
+    brokers = _agree(_of_brokers(connection))
     rows = list(_rows("broker", None, brokers, _BROKER_SETTINGS))
     for group, values in _describe(connection, ResourceType.GROUP, "group", groups):
         rows += _rows(
@@ -118,7 +118,7 @@ def _describe(
             "the settings of %s%s %s are unknown: grant DESCRIBE_CONFIGS on %s",
             scope,
             "s" * (len(refused) > 1),
-            listed(refused),
+            list_names(refused),
             "the cluster" if scope == "broker" else "them" if len(refused) > 1 else "it",
         )
 
@@ -134,7 +134,7 @@ def _values(entries: Mapping[str, Any]) -> _Values:
 # ---- putting together ----------------------------------------------------------------------------
 
 
-def _agreed(brokers: list[_Reported]) -> _Reported:
+def _agree(brokers: list[_Reported]) -> _Reported:
     """Return the settings of all brokers; a value that they disagree on is null."""
     seen = [described for described in brokers if described is not None]
     if not seen or len(seen) < len(brokers):

@@ -47,7 +47,7 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.spark import session
 from sharelag.inputs.spark.data_source import register
 from sharelag.inputs.spark.data_source_options import FORMAT
-from sharelag.inputs.spark.queries import brief, ended, require_streams, started
+from sharelag.inputs.spark.queries import brief, ended, require_streams, start_query
 from sharelag.tables.arrow import for_spark
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -111,7 +111,7 @@ def follow(
     require_streams(spark, "follow into an archive from a process with its own Spark")
     begun = begin(folder, kafka.cluster_id(config), there, config)
     with ExitStack() as stack:
-        if not stack.enter_context(views.locked(folder / ".following", wait=_LET_GO)):
+        if not stack.enter_context(views.hold_lock(folder / ".following", wait=_LET_GO)):
             raise InputError(
                 f"another job is writing to {folder}: stop it first, or choose another folder"
             )
@@ -138,7 +138,7 @@ def follow(
         trigger: dict[str, Any] = (
             {"availableNow": True} if until_now else {"processingTime": f"{every} seconds"}
         )
-        query = started(writer.trigger(**trigger).start)
+        query = start_query(writer.trigger(**trigger).start)
         held = stack.pop_all()
     threading.Thread(
         target=job.attend, args=(query, every, held), name="sharelag-follow", daemon=True

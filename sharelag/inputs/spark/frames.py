@@ -168,7 +168,7 @@ class FrameInput(RecordsOnly):
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
         """Files that the DataFrame is a mere scan of; None: it is more, or not of such files."""
-        return scanned_files(self.raw)
+        return find_files(self.raw)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """Return the last known end of each partition of these topics, up to a moment."""
@@ -213,7 +213,7 @@ class FrameInput(RecordsOnly):
         return f"a DataFrame of raw records{without}"
 
 
-def scanned_files(frame: Any, later: bool = False) -> list[RawFile] | None:
+def find_files(frame: Any, later: bool = False) -> list[RawFile] | None:
     """Return the Parquet files of this machine that a DataFrame shows as they are.
 
     Rows in Spark's cache, chosen rows, computed columns, names of folders as columns and tables of

@@ -189,7 +189,7 @@ def _java() -> Path | None:
 # warns of incubator modules, which no option turns off. The module speeds up linear algebra, so the
 # flag stays and the line goes. A Python worker that starts too late for Spark prints a traceback
 # that it cannot connect; Spark raises that in the driver, where a stream is started again
-# (`sharelag.inputs.spark.queries.started`). Everything else is passed on as it comes.
+# (`sharelag.inputs.spark.queries.start_query`). Everything else is passed on as it comes.
 
 #: What Java says of a module that Spark asks for.
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"

@@ -53,7 +53,7 @@ def require_own_process(spark: SparkSession, instead: str) -> None:
         )
 
 
-def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+def start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Start a query and wait until its sources are initialized.
 
     Spark waits ten seconds for the worker of a Python streaming source; no setting changes that,
@@ -68,7 +68,7 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
         reraise=True,
     )
     try:
-        return again(_started, start)
+        return again(_start_query, start)
     except PySparkException as error:
         if not _without_worker(error):
             raise
@@ -127,7 +127,7 @@ def raised_in_worker(error: BaseException) -> ShareLagError | None:
     return ours[-1] if ours else None
 
 
-def _started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+def _start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     query = start()
     # The status of a query until its sources are initialized; if another Spark has another text, do
     # not wait.

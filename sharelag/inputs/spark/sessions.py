@@ -85,7 +85,7 @@ def user_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]
     if file.is_file():
         found |= javaproperties.loads(file.read_text())
     return found | dict(
-        _submitted_settings(shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", "")))
+        _read_submitted_settings(shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", "")))
     )
 
 
@@ -102,7 +102,7 @@ def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
-def _submitted_settings(arguments: list[str]) -> Iterator[tuple[str, str]]:
+def _read_submitted_settings(arguments: list[str]) -> Iterator[tuple[str, str]]:
     for name, value in pairwise(arguments):
         if name == "--master":
             yield "spark.master", value

@@ -82,7 +82,7 @@ def is_stuck(given: CauseInputs) -> Bools:
     return np.asarray(given.now - given.observed("head_since") > given.patience, bool)
 
 
-def released_lately(given: CauseInputs, within: Floats) -> Bools:
+def has_lately_released(given: CauseInputs, within: Floats) -> Bools:
     """Whether records were released within so many milliseconds, or within patience."""
     ago = given.now - given.observed("last_released")
     return np.asarray(ago <= np.maximum(within, given.patience), bool)

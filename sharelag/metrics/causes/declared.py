@@ -15,11 +15,11 @@ from sharelag.metrics.causes.cause import (
     Found,
     cause,
     defect,
+    has_lately_released,
     head,
     is_stuck,
     nothing_happens,
     or_earlier,
-    released_lately,
     waits,
 )
 from sharelag.metrics.causes.inputs import CauseInputs, sums
@@ -233,7 +233,7 @@ def lock_expiry(given: CauseInputs) -> Found:
     in_time = [(span >= 0.6 * lock) & (span <= 1.6 * lock) for span in (every, of_head)]
     released, finished = given.observed("released"), given.observed("finished")
     where = given.behind & (in_time[0] | (in_time[1] & (deliveries >= 2)))
-    where &= released_lately(given, 2 * lock) & (5 * released >= released + finished)
+    where &= has_lately_released(given, 2 * lock) & (5 * released >= released + finished)
     evidence = {
         "given back every ms": np.where(in_time[0], every, of_head),
         "lock duration ms": lock,
@@ -265,7 +265,7 @@ def redelivery_storm(given: CauseInputs) -> Found:
     row = np.arange(len(part))
     begin, end = given.observed("begin"), given.observed("end")
     since = begin + (end - begin) * part // BINS
-    where = given.behind & fails.any(axis=1) & released_lately(given, given.patience)
+    where = given.behind & fails.any(axis=1) & has_lately_released(given, given.patience)
     evidence = {"given back": released[row, part], "finished": finished[row, part]}
     return Found(where, given.lag("effective_lag"), since, evidence)
 

@@ -258,7 +258,7 @@ class Tools:
         result = self.now().plan_reset(
             group, target, shift_by=shift_by, topic=topics, kafka_version=kafka_version
         )
-        return _planned(result, "plan-reset")
+        return _plan(result, "plan-reset")
 
     def plan_delete(
         self,
@@ -272,7 +272,7 @@ class Tools:
         again, and what would be skipped. Kafka's command is among the notes; it is not run.
         """
         result = self.now().plan_delete(group, topics, kafka_version=kafka_version)
-        return _planned(result, "plan-delete")
+        return _plan(result, "plan-delete")
 
     def _compared(
         self,
@@ -326,7 +326,7 @@ class Tools:
         return answer_of(result, result.title, found.verdict(), by_measure)
 
 
-def _planned(result: Result, command: str) -> dict[str, Any]:
+def _plan(result: Result, command: str) -> dict[str, Any]:
     """Give a plan; only the command simulates what follows, as that can take minutes."""
     here = not_simulated(f"`sharelag {command} --simulate`")
     notes = (here if note == not_simulated() else note for note in result.notes)

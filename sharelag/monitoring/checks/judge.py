@@ -218,7 +218,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     rows += completeness(begun)
     for row in rows:
         row["as_of"] = evidence.as_of
-        row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
+        row["silenced_until"] = _find_silence(row, rules.silences, evidence.as_of)
     rows.sort(key=lambda row: (row["silenced_until"] is not None, -rank(row["level"])))
     counted = [row["level"] for row in rows if row["silenced_until"] is None]
     return Checked(
@@ -376,7 +376,9 @@ def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:
     return dict.fromkeys(CHECKED.names) | about | {"level": level} | known
 
 
-def _silenced(row: dict[str, Any], silences: tuple[Silence, ...], now: datetime) -> datetime | None:
+def _find_silence(
+    row: dict[str, Any], silences: tuple[Silence, ...], now: datetime
+) -> datetime | None:
     """Return the end of the silence in force; a row that is fine needs none."""
     if row["level"] == OK:
         return None

@@ -66,7 +66,7 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
     else:
         found = _of_partitions(rule, moments, mine & ~never)
         if rule.measure == "lag" and rule.per == "group":
-            found = _summed(found)
+            found = _sum_groups(found)
     return _with_never_fetched(found, facts, never)
 
 
@@ -267,7 +267,7 @@ def _unsure(rule: Rule, facts: CauseInputs) -> dict[str, str]:
     return found
 
 
-def _summed(found: Series) -> Series:
+def _sum_groups(found: Series) -> Series:
     """Sum the values of each group; an unknown value makes the sum a lower bound."""
     groups, of = np.unique(found.group.astype(str), return_inverse=True)
     size = (len(groups), len(found.at))

@@ -78,7 +78,7 @@ def past(
     observed = schemas.OBSERVED.empty_table()
     if rates:
         observed = begun.over_history(
-            partial(_observed, moments=chosen, over=over), schemas.OBSERVED
+            partial(_observe, moments=chosen, over=over), schemas.OBSERVED
         )
     timeline = lags_at(begun, ends, chosen)
     first = begun.over_history(_first, schemas.HISTORY)
@@ -89,7 +89,7 @@ def past(
     return found
 
 
-def _observed(history: pa.RecordBatch, moments: Sequence[datetime], over: timedelta) -> pa.Table:
+def _observe(history: pa.RecordBatch, moments: Sequence[datetime], over: timedelta) -> pa.Table:
     """Observe the spans before several moments; the column ``end`` names the moment."""
     return pa.Table.from_batches([observe(history, at, over) for at in moments], schemas.OBSERVED)
 

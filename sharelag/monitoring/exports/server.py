@@ -171,7 +171,7 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
         if not _is_goal(goal[0]):
             words = "goal must be a duration such as 30s"
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
-        numbers = numbers | _wanted(gathered.evidence, group, goal[0])
+        numbers = numbers | _want_members(gathered.evidence, group, goal[0])
     target = given.get("target")
     if target:
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
@@ -188,7 +188,7 @@ def _is_goal(text: str) -> bool:
         return False
 
 
-def _wanted(evidence: Evidence, group: str, goal: str) -> dict[str, Any]:
+def _want_members(evidence: Evidence, group: str, goal: str) -> dict[str, Any]:
     """Return how many members keep a goal, and why; null where nothing is known of the topics."""
     try:
         found = members_wanted(evidence, group, goal)

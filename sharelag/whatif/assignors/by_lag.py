@@ -40,7 +40,7 @@ def lag_proportional(group: Group) -> Assignment:
     weights = lags(group)
     subscribed = {member for members in group.subscribers.values() for member in members}
     if group.homogeneous and len(subscribed) >= len(group.places) > 0:
-        return _seated(group, seats(weights, len(subscribed))).assignment()
+        return _seat(group, seats(weights, len(subscribed))).assignment()
     pairs = Pairs(group)
     taken = dict.fromkeys(pairs.places_of, 0.0)
     for place in sorted(weights, key=lambda place: (-weights[place], place)):
@@ -87,7 +87,7 @@ def lags(group: Group) -> dict[Place, float]:
     return {place: known.get(place, mean) for place in group.places}
 
 
-def _seated(group: Group, counts: dict[Place, int]) -> Pairs:
+def _seat(group: Group, counts: dict[Place, int]) -> Pairs:
     """Fill seats, with those first who are there already."""
     pairs = Pairs(group)
     for member, places in sorted(group.current.items()):
@@ -358,7 +358,7 @@ def _changes(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> Iter
     for place, member in joins.items():
         if member is not None:
             yield _Change((member, place), drop=(heavy, place))
-        left = _spared(draft, place, spare)
+        left = _spare(draft, place, spare)
         if left is not None:
             yield _Change((left[0], place), drop=left)
 
@@ -370,7 +370,7 @@ def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> st
     )
 
 
-def _spared(
+def _spare(
     draft: _Loads, place: Place, spare: list[tuple[Place, list[str]]]
 ) -> tuple[str, Place] | None:
     """Who could best leave which place for another: who then has the most has the least."""

@@ -14,7 +14,7 @@ from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignm
 ServiceRate = float | Mapping[str, float]
 
 
-def predicted_drain(
+def predict_drain(
     group: Group, assignment: Assignment, service_rate: ServiceRate = 1.0
 ) -> dict[Place, float | None]:
     """Predict when each assignable partition of a subscribed topic has no lag left.
@@ -116,7 +116,7 @@ class Figures:
         The part of the pairs with a replica in the member's rack; None where no pair has both racks
         known.
     drain
-        Seconds until each place is drained (`predicted_drain`); None where no service rate was
+        Seconds until each place is drained (`predict_drain`); None where no service rate was
         given.
     """
 
@@ -215,5 +215,5 @@ def figures(
         revoked=len(before - after),
         revoked_needlessly=len((before - after) & allowed),
         rack_match=sum(local) / len(local) if local else None,
-        drain=None if service_rate is None else predicted_drain(group, kept, service_rate),
+        drain=None if service_rate is None else predict_drain(group, kept, service_rate),
     )

@@ -124,7 +124,7 @@ def optimum(
         drain, bound = (
             1 / (speed * part) if part > 0 else math.inf for part in (found.value, found.bound)
         )
-        return Optimum(_employed(found.pairs, model), drain, min(bound, drain), 1.0)
+        return Optimum(_employ(found.pairs, model), drain, min(bound, drain), 1.0)
     arriving = sum(model.rate.values())
     if arriving:  # perhaps more than can be served: then serve all in the same proportion
         nothing = dict.fromkeys(group.places, 0.0)
@@ -136,7 +136,7 @@ def optimum(
             f"{moves} moves (None: any number): raise them"
         )
     return Optimum(
-        _employed(found.pairs, model), math.inf, math.inf, found.value * model.total_rate / arriving
+        _employ(found.pairs, model), math.inf, math.inf, found.value * model.total_rate / arriving
     )
 
 
@@ -309,7 +309,7 @@ class _Model:
         return pairs
 
 
-def _employed(pairs: Pairs, model: _Model) -> Assignment:
+def _employ(pairs: Pairs, model: _Model) -> Assignment:
     """Let spare members join where most is to be done, as far as moves are left."""
     used = sum(place not in pairs.group.current[member] for member, place in pairs)
     for member in pairs.idle():

@@ -225,7 +225,7 @@ def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, A
             f"it knows {', '.join(known) or 'none'}"
         ) from None
     try:
-        return _checked(name, group, function(group, **options))
+        return _check(name, group, function(group, **options))
     except ShareLagError:
         raise
     except Exception as error:  # anything can go wrong in code of others
@@ -271,7 +271,7 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
     return function
 
 
-def _checked(name: str, group: Group, answer: Any) -> Assignment:
+def _check(name: str, group: Group, answer: Any) -> Assignment:
     """Return the answer in plain lists, members without one included."""
     known = {member.id for member in group.members}
     if not isinstance(answer, Mapping):

@@ -186,7 +186,7 @@ def unknown_work(scenario: Scenario) -> str:
     return ""
 
 
-def blocked(scenario: Scenario) -> str:
+def say_blocked(scenario: Scenario) -> str:
     """Say which open transaction holds the lag of a scenario; empty where none does."""
     if scenario.settings.isolation_level != "read_committed":
         return ""
@@ -208,7 +208,7 @@ def standing(best: Best, baseline: str, is_pair: bool) -> str:
     if not best.names:
         return ""
     how = "is better" if is_pair else "is best" if best.beats_all else f"is better than {baseline}"
-    return f"{joined(best.names)} {'tie' if len(best.names) > 1 else how}"
+    return f"{join_names(best.names)} {'tie' if len(best.names) > 1 else how}"
 
 
 def sentence(said: str) -> str:
@@ -217,7 +217,7 @@ def sentence(said: str) -> str:
     return f"{said if is_name else said[:1].upper() + said[1:]}."
 
 
-def joined(names: tuple[str, ...], word: str = "and") -> str:
+def join_names(names: tuple[str, ...], word: str = "and") -> str:
     """Return names in a sentence: ``a, b and c``."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 

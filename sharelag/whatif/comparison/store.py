@@ -24,11 +24,11 @@ _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 def folder(out: str | Path) -> str:
     """Make the folder, and give an address (``s3://...`` is one already) for every process."""
     name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
-    system, base = _opened(name)
+    system, base = _open(name)
     try:
         system.create_dir(f"{base}/{_RUNS}", recursive=True)
     except OSError as error:
-        raise _refused(name, error) from error
+        raise _refuse(name, error) from error
     return name
 
 
@@ -44,7 +44,7 @@ def save_all(out: str, runs: pa.Table) -> None:
 
 def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
     """Load the runs that are there; broken files and those of other columns are ignored."""
-    system, base = _opened(out)
+    system, base = _open(out)
     for info in system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}")):
         id_ = info.base_name.removesuffix(_END)
         if id_ not in ids:
@@ -61,7 +61,7 @@ def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
 
 def _write(out: str, name: str, table: pa.Table) -> None:
     """Write under another name first, so that no half file is left and writers do not mix."""
-    system, base = _opened(out)
+    system, base = _open(out)
     path = f"{base}/{name}"
     aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
     try:
@@ -69,18 +69,18 @@ def _write(out: str, name: str, table: pa.Table) -> None:
             parquet.write_table(table, file)
         system.move(aside, path)
     except OSError as error:
-        raise _refused(out, error) from error
+        raise _refuse(out, error) from error
 
 
-def _opened(out: str) -> tuple[fs.FileSystem, str]:
+def _open(out: str) -> tuple[fs.FileSystem, str]:
     try:
         system, base = fs.FileSystem.from_uri(out)
     except (pa.ArrowInvalid, OSError) as error:
-        raise _refused(out, error) from error
+        raise _refuse(out, error) from error
     return system, base.rstrip("/")
 
 
-def _refused(out: str, error: Exception) -> InputError:
+def _refuse(out: str, error: Exception) -> InputError:
     return InputError(
         f"runs cannot be kept in {out!r} ({error}): "
         f"give a folder that can be written to, or its address"

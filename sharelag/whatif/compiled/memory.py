@@ -15,7 +15,7 @@ from sharelag.whatif.compiled.calls import called
 from sharelag.whatif.consumers import Behaviour, Limits
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.logs import Log, expected
+from sharelag.whatif.simulation.logs import Log, expect_records
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
 #: Places from which on each begins with little memory.
@@ -107,13 +107,17 @@ def records_of(scenario: Scenario) -> int:
     """Count the records that a scenario has to deliver, as far as that is known beforehand."""
     starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
-    return backlog + sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers)
+    return backlog + sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
 
 
 def _records(scenario: Scenario) -> int:
     """Records of all logs, at most but for chance."""
     there = sum(start.end_offset for start in scenario.starts.values())
-    return there + 2 * sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers) + 4096
+    return (
+        there
+        + 2 * sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
+        + 4096
+    )
 
 
 def _in_flight(scenario: Scenario) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from sharelag.compiled import compiled, is_cached, kernel
+from sharelag.compiled import compile_kernel, is_cached, kernel
 from sharelag.whatif.compiled.calls import called
 
 
@@ -35,7 +35,7 @@ def call(a: Any, what: Any, at: Any, number: Any) -> Any:
 
 def form() -> Any:
     """Return the compiled form of `call`."""
-    return compiled(call)
+    return compile_kernel(call)
 
 
 def is_ready() -> bool:

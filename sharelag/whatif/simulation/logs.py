@@ -258,7 +258,7 @@ def _appended(
 
 
 def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
-    edges, passed = expected(producer, scenario)
+    edges, passed = expect_records(producer, scenario)
     total = passed[-1] / producer.batch_records
     if producer.pattern == "steady":
         counts = np.arange(1, int(total) + 1, dtype=np.float64)
@@ -269,7 +269,7 @@ def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) 
     return np.rint(times * 1000).astype(np.int64)
 
 
-def expected(
+def expect_records(
     producer: Producer, scenario: Scenario
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How many records are to be expected until the bounds (ms) of spans of an even rate."""

@@ -55,7 +55,7 @@ class Placed(NamedTuple):
         return columns if place is None else {k: v.take(place) for k, v in columns.items()}
 
 
-def placed(bodies: Nested, topics: str = "topics", topic: str = "topicId") -> Placed:
+def place_partitions(bodies: Nested, topics: str = "topics", topic: str = "topicId") -> Placed:
     """Return partitions of the topics of requests or answers."""
     _, found = bodies.into(topics)
     parent, partitions = found.into("partitions")
@@ -166,7 +166,7 @@ def positive(values: pa.Array, least: int = 1) -> pa.Array:
     return pc.if_else(pc.greater_equal(values, least), values, pa.scalar(None, values.type))
 
 
-def renamed(lists: pa.Array, kind: pa.ListType) -> pa.Array:
+def rename_fields(lists: pa.Array, kind: pa.ListType) -> pa.Array:
     """Return lists of structs under our names for the same fields, nulls kept."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     items = pc.list_flatten(lists)

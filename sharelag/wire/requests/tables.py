@@ -21,9 +21,9 @@ from sharelag.wire.requests.nested import (
     json_name,
     keys_of,
     only_where,
-    placed,
+    place_partitions,
     positive,
-    renamed,
+    rename_fields,
     spread,
 )
 
@@ -95,7 +95,7 @@ def _lock_ms(log: Log, row: pa.Array) -> pa.Array:
 
 
 def _acquisitions(log: Log) -> pa.RecordBatch:
-    at = placed(log.response, "responses")
+    at = place_partitions(log.response, "responses")
     parent, runs = at.partitions.into("acquiredRecords")
     columns = {
         **log.asked(runs.row, "group_id", "member_id"),
@@ -107,7 +107,7 @@ def _acquisitions(log: Log) -> pa.RecordBatch:
 
 
 def _named_partitions(log: Log) -> pa.RecordBatch:
-    at = placed(log.request)
+    at = place_partitions(log.request)
     return _of_session(log, at.partitions.row, at.named() | {"forgotten": False})
 
 
@@ -125,7 +125,7 @@ def _of_session(log: Log, row: pa.Array, columns: Columns) -> pa.RecordBatch:
 
 
 def _acknowledgements(log: Log) -> pa.RecordBatch:
-    at = placed(log.request)
+    at = place_partitions(log.request)
     parent, batches = at.partitions.into("acknowledgementBatches")
     last, types = batches.of("lastOffset"), batches.of("acknowledgeTypes")
     one = pc.equal(pc.list_value_length(types), 1)
@@ -154,7 +154,7 @@ def _acknowledgements(log: Log) -> pa.RecordBatch:
 
 def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
     """Return the same of a draft, whose requests have a session in place of a member."""
-    at = placed(log.request)
+    at = place_partitions(log.request)
     parent, batches = at.partitions.into("acknowledgementBatches")
     of, first, last, is_gap = drafts.split_at_gaps(
         batches.of("startOffset"), batches.of("lastOffset"), batches.of("gapOffsets")
@@ -177,7 +177,7 @@ def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
 def _acknowledge_errors(log: Log, at: Placed) -> pa.Array:
     """Return the error of each partition's acknowledgements; 0 where the answer omits it."""
     code = "acknowledgeErrorCode" if log.one.api.name == _FETCH else "errorCode"
-    answer = placed(log.response, "responses")
+    answer = place_partitions(log.response, "responses")
     where = pc.index_in(keys_of(at), keys_of(answer))
     found = answer.partitions.of(code).take(where)
     whole = log.response.of("errorCode").take(at.partitions.row)
@@ -187,7 +187,7 @@ def _acknowledge_errors(log: Log, at: Placed) -> pa.Array:
 
 def _current_leaders(log: Log) -> pa.RecordBatch:
     """Return leaders that a broker named to members that asked the wrong one."""
-    at = placed(log.response, "responses")
+    at = place_partitions(log.response, "responses")
     api, row = log.one.api.name, at.partitions.row
     names = ["errorCode", *(["acknowledgeErrorCode"] if api == _FETCH else [])]
     codes = [at.partitions.of(name).cast(pa.int16()) for name in names]
@@ -217,7 +217,7 @@ def _heartbeats(log: Log) -> pa.RecordBatch:
         **log.request.named("subscribed_topic_names"),
         **log.response.named("error_code", "heartbeat_interval_ms"),
         "answered_epoch": log.response.of("memberEpoch"),
-        "assigned_partitions": renamed(partitions, kind),
+        "assigned_partitions": rename_fields(partitions, kind),
     }
     return log.made(schemas.HEARTBEATS, log.request.row, columns)
 
@@ -242,7 +242,7 @@ def _described_members(log: Log) -> pa.RecordBatch:
         "group_id": groups.of("groupId").take(parent),
         **members.named("member_id", "client_id", "client_host", "rack_id", "member_epoch"),
         **members.named("subscribed_topic_names"),
-        "assigned_partitions": renamed(partitions, kind),
+        "assigned_partitions": rename_fields(partitions, kind),
     }
     return log.made(schemas.DESCRIBED_MEMBERS, members.row, columns)
 
@@ -271,7 +271,7 @@ def _listings(log: Log) -> pa.RecordBatch:
 
 def _state_calls(log: Log, call: str) -> pa.RecordBatch:
     """Return what leaders asked of share coordinators, one row per share partition."""
-    asked, answered = placed(log.request), placed(log.response, "results")
+    asked, answered = place_partitions(log.request), place_partitions(log.response, "results")
     where = pc.index_in(keys_of(asked), keys_of(answered))
     row = asked.partitions.row
     results = Nested(row, answered.partitions.items.take(where))
@@ -293,7 +293,7 @@ def _state_calls(log: Log, call: str) -> pa.RecordBatch:
             columns[name] = positive(state.of(json_name(name)), least=0)
     if state.items.type.get_field_index("stateBatches") >= 0:
         kind = schemas.STATE_CALLS.field("state_batches").type
-        columns["state_batches"] = renamed(state.of("stateBatches"), kind)
+        columns["state_batches"] = rename_fields(state.of("stateBatches"), kind)
     return log.made(schemas.STATE_CALLS, row, columns, log.answered)
 
 
@@ -313,8 +313,8 @@ def _described_offsets(log: Log) -> tuple[pa.Array, Columns]:
 
 
 def _altered_offsets(log: Log) -> tuple[pa.Array, Columns]:
-    asked = placed(log.request, topic="topicName")
-    answered = placed(log.response, "responses", "topicName")
+    asked = place_partitions(log.request, topic="topicName")
+    answered = place_partitions(log.response, "responses", "topicName")
     where = pc.index_in(keys_of(asked), keys_of(answered))
     row = asked.partitions.row
     whole = log.response.of("errorCode").take(row)

@@ -16,7 +16,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, rows_by_group
 from sharelag.workbench.ask import question
 from sharelag.workbench.explained import summarize_groups
-from sharelag.workbench.judged import headline, judged_groups
+from sharelag.workbench.judged import headline, judge_groups
 from sharelag.workbench.result import Result, chart
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def overview(t: Tables) -> Result:
     """How each group is, the worst first; the title says it in a sentence."""
     evidence, base = t.bench.evidence(), t.bench.base_of_evidence()
-    groups = judged_groups(evidence, t.bench.patience)
+    groups = judge_groups(evidence, t.bench.patience)
     progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
     rows = [

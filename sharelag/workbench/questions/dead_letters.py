@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import Ledger, OfQueue
-from sharelag.errors import InputError, listed
+from sharelag.errors import InputError, list_names
 from sharelag.inputs.queues import Queue, queue_of
 from sharelag.metrics.dead_letters import (
     REDRIVEN,
@@ -74,7 +74,9 @@ def _once(queue: Queue) -> str:
     begins = {partition: first for partition, (first, _) in queue.ranges.items() if first}
     if not begins:
         return _ONCE
-    where = listed([f"{first} of partition {number}" for number, first in sorted(begins.items())])
+    where = list_names(
+        [f"{first} of partition {number}" for number, first in sorted(begins.items())]
+    )
     return f"{_ONCE}; {queue.topic} has no records before offset {where} any more"
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import Beside, question
@@ -65,7 +65,7 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
             "true lag is counted in the logs of a running cluster as of now: give "
             "--bootstrap-server and no --as-of"
         )
-    printed = None if described is None else described_offsets(described)
+    printed = None if described is None else parse_offsets(described)
     if printed is not None and t.bench.choice.groups:
         chosen = pa.array(sorted(t.bench.choice.groups))
         printed = printed.filter(pc.is_in(printed.column("group_id"), chosen))
@@ -73,7 +73,7 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
     return base.answer(
         "The same lag, measured in several ways",
         table,
-        views.reconciled(described is not None, true),
+        views.choose_reconciled(described is not None, true),
         "lag",
         as_of=pc.max(table.column("as_of")).as_py(),
         unknown=gaps.of_column(table, "lag", "the lag"),

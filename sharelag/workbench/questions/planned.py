@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.durations import UNITS, typed
+from sharelag.durations import UNITS, spell
 from sharelag.engine import Reading
-from sharelag.errors import InputError, listed, unknown_topic
+from sharelag.errors import InputError, list_names, unknown_topic
 from sharelag.inputs import Input, KafkaInput
 from sharelag.inputs.files.printed import read_printed_offsets
 from sharelag.metrics import reset
@@ -29,7 +29,7 @@ from sharelag.replay.moment import FIRST, Choice, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import counted, shown_name
-from sharelag.whatif.after_reset import after_reset, drained
+from sharelag.whatif.after_reset import after_reset, simulate_drain
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench.ask import question
 from sharelag.workbench.result import Result
@@ -63,14 +63,14 @@ def plan_reset(
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")
     plan = reset_of(t.read, evidence, group, to, shift_by, topics, local_offsets)
-    plan, said = _simulated(evidence, group, plan, members) if simulate else (plan, not_simulated())
+    plan, said = _simulate(evidence, group, plan, members) if simulate else (plan, not_simulated())
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
     commands = reset.reset_commands(group, topics, to, *address_of(source), plan)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
         said,
-        _refused(evidence, group),
+        _say_refused(evidence, group),
         _beyond(plan, to),
         *(_commands_in_words(commands, source, kafka_version) if commands else [_NO_OFFSETS]),
         *_remote_reads(plan),
@@ -91,7 +91,7 @@ def plan_delete(
     """Say what deleting a group, or its offsets of topics, would do; nothing is written."""
     evidence, source = t.bench.evidence(group), t.bench.source
     plan, begins = deletion_of(t.read, evidence, group, topics)
-    plan, said = _simulated(evidence, group, plan, members) if simulate else (plan, not_simulated())
+    plan, said = _simulate(evidence, group, plan, members) if simulate else (plan, not_simulated())
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
         f"A deletion of {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
@@ -101,7 +101,7 @@ def plan_delete(
     notes = [
         f"Nothing was written. {gone}",
         said,
-        _refused(evidence, group),
+        _say_refused(evidence, group),
         "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
         *_commands_in_words([command], source, kafka_version, asks=False),
     ]
@@ -159,7 +159,7 @@ def reset_of(
 def _before(as_of: datetime, ago: timedelta) -> datetime:
     if ago > as_of - FIRST:
         raise InputError(
-            f"{typed(ago)} ago is before 1970, where Kafka's timestamps start: give a shorter "
+            f"{spell(ago)} ago is before 1970, where Kafka's timestamps start: give a shorter "
             "duration"
         )
     return as_of - ago
@@ -174,7 +174,7 @@ def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequenc
         if lacking := sorted(partitions - set(mine)):
             raise InputError(
                 f"topic {name!r} has no partition {lacking[0]} here: its partitions are "
-                f"{listed([str(one) for one in sorted(mine)]) or 'none of these'}"
+                f"{list_names([str(one) for one in sorted(mine)]) or 'none of these'}"
             )
     return lag
 
@@ -258,14 +258,14 @@ def not_simulated(by: str = "--simulate (simulate=True)") -> str:
     return f"How long the new lag takes is not known: {by} simulates it."
 
 
-def _simulated(
+def _simulate(
     evidence: Evidence, group: str, plan: pa.Table, members: int | None
 ) -> tuple[pa.Table, str]:
     """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
 
     The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
     """
-    found = drained(after_reset(scenario_from(evidence, group), plan, members))
+    found = simulate_drain(after_reset(scenario_from(evidence, group), plan, members))
     at = plan.schema.get_field_index("new_drain_ms")
     times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]
     filled = plan.set_column(at, plan.schema.field(at), pa.array(times, pa.int64()))
@@ -322,7 +322,7 @@ def _beyond(plan: pa.Table, to: Target) -> str:
     )
 
 
-def _refused(evidence: Evidence, group: str) -> str:
+def _say_refused(evidence: Evidence, group: str) -> str:
     """Say that Kafka refuses while a group has members; empty where it has none."""
     members = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
     count = members.column("members")[0].as_py() if members.num_rows else None

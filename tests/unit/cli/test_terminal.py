@@ -17,7 +17,7 @@ import sharelag
 from sharelag.cli.telling import tell
 from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.reset import reset_commands
-from sharelag.tables.fitting import fitted, widest
+from sharelag.tables.fitting import fit, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import ask, rows_of, sharelag_on_a_terminal
@@ -137,19 +137,19 @@ def test_the_worst_come_first_and_scripts_get_the_same_order_as_ever() -> None:
 def test_long_names_are_shortened_where_they_can_still_be_told_apart(tmp_path: Path) -> None:
     long = ["x" * 199 + "a", "x" * 199 + "b", "short"]
     cells = {"GROUP": ["GROUP", *long], "LAG": ["LAG", "1", "2", "3"]}
-    fits = fitted(cells, {"GROUP": "group_id", "LAG": "lag"}, 40)
+    fits = fit(cells, {"GROUP": "group_id", "LAG": "lag"}, 40)
     assert len(set(fits["GROUP"])) == 4
     assert fits["GROUP"][3] == "short"
     assert {len(text) for text in fits["GROUP"][1:3]} == {36}
     # A character that takes two places takes them of the width.
     wide = {"GROUP": ["GROUP", "\u8acb\u6c42" * 20], "LAG": ["LAG", "1"]}
-    assert widest(fitted(wide, {"GROUP": "group_id", "LAG": "lag"}, 40)["GROUP"]) <= 36
+    assert widest(fit(wide, {"GROUP": "group_id", "LAG": "lag"}, 40)["GROUP"]) <= 36
 
 
 def test_a_sentence_is_wrapped_and_never_cut() -> None:
     words = "the in-flight window is full: nothing new is delivered until its first record is done"
     cells = {"GROUP": ["GROUP", "g" * 30], "SUMMARY": ["SUMMARY", words]}
-    fits = fitted(cells, {"GROUP": "group_id", "SUMMARY": "summary"}, 60)
+    fits = fit(cells, {"GROUP": "group_id", "SUMMARY": "summary"}, 60)
     assert " ".join(fits["SUMMARY"][1].split("\n")) == words
     assert widest(fits["GROUP"]) + 1 + widest(fits["SUMMARY"]) <= 60
 
@@ -212,7 +212,7 @@ def test_a_command_to_copy_stays_in_one_line(
 def test_names_that_are_longer_than_a_line_break_behind_dots() -> None:
     problem = "greater than group.share.max.delivery.count.limit = 10, " + "x" * 30
     cells = {"NAME": ["NAME", "n" * 50], "PROBLEM": ["PROBLEM", problem]}
-    fits = fitted(cells, {"NAME": "name", "PROBLEM": "problem"}, 75)
+    fits = fit(cells, {"NAME": "name", "PROBLEM": "problem"}, 75)
     assert fits["PROBLEM"][1].split("\n") == [
         *("greater than group.", "share.max.delivery.", "count.limit = 10,"),
         *("x" * 24, "x" * 6),

@@ -17,7 +17,7 @@ from sharelag import schemas
 from sharelag.engine.local import QuickReading
 from sharelag.engine.once import Once
 from sharelag.engine.spark import tasks
-from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.collecting import collect
 from sharelag.engine.spark.packing import REPLAYED
 from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.errors import InputError
@@ -206,9 +206,9 @@ class Failing:
 )
 def test_a_task_that_misses_its_file_says_what_to_do(message: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        collected(cast("DataFrame", Failing(message)), schemas.WINDOWS)
+        collect(cast("DataFrame", Failing(message)), schemas.WINDOWS)
 
 
 def test_other_errors_of_tasks_are_left_as_they_are() -> None:
     with pytest.raises(RuntimeError, match="no memory"):
-        collected(cast("DataFrame", Failing("no memory")), schemas.WINDOWS)
+        collect(cast("DataFrame", Failing("no memory")), schemas.WINDOWS)

@@ -20,7 +20,7 @@ from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import read_printed
 from sharelag.inputs.files.request_log import RequestLog
 from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.kafka.described import described_groups, described_offsets
+from sharelag.inputs.kafka.described import parse_groups, parse_offsets
 from sharelag.inputs.measured import read_metrics
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
 from sharelag.whatif import from_json, named, names, to_json
@@ -144,8 +144,8 @@ RECORDS: dict[str, tuple[Callable[[Path], int], Callable[[], bytes]]] = {
 }
 #: The same of texts without records.
 READERS: dict[str, tuple[Callable[[Path], Any], Callable[[], bytes]]] = RECORDS | {
-    "described offsets": (lambda path: described_offsets(_text(path)), lambda: OFFSETS),
-    "described groups": (lambda path: described_groups(_text(path)), lambda: GROUPS),
+    "described offsets": (lambda path: parse_offsets(_text(path)), lambda: OFFSETS),
+    "described groups": (lambda path: parse_groups(_text(path)), lambda: GROUPS),
     **{
         f"metrics in {name}": (lambda path: read_metrics([path]), (METRICS / name).read_bytes)
         for name in ("example.prom", "second.csv", "second.properties")
@@ -320,5 +320,5 @@ def test_numbers_that_kafka_does_not_print_are_refused(number: str, place: bytes
     text = OFFSETS.replace(place, f" {number} ".encode(), 1).decode()
     assert text != OFFSETS.decode()
     with pytest.raises(InputError, match="line 3 has no share group offset") as caught:
-        described_offsets(text)
+        parse_offsets(text)
     assert len(str(caught.value)) < 500

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.inputs.kafka.described import described_groups
+from sharelag.inputs.kafka.described import parse_groups
 from tests.support.command import ask, sharelag
 
 #: As ``ShareGroupCommand`` of Kafka 4.3.1 printed it.
@@ -46,7 +46,7 @@ MORE_TYPES = {"usual": "Consumer", "jobs": "Jobs"}
 
 
 def groups(text: str, *names: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in names) for row in described_groups(text).groups.to_pylist()]
+    return [tuple(row[name] for name in names) for row in parse_groups(text).groups.to_pylist()]
 
 
 def printed(tmp_path: Path, text: str, *arguments: str) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ def test_java_counts_the_length_of_names_in_utf_16(tmp_path: Path) -> None:
 )
 def test_other_text_is_an_error_that_says_what_to_give(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="headers"):
-        described_groups(text)
+        parse_groups(text)
     file = tmp_path / "printed.txt"
     file.write_text(text, "utf-8")
     done = sharelag("groups", "--kafka-output", str(file))
@@ -161,7 +161,7 @@ def test_members_that_were_not_printed_are_unknown_and_not_none(tmp_path: Path) 
         assert said("members", text).startswith(
             f"sharelag: 0 members of {groups}, {printed}{unknown}"
         )
-    members = described_groups(STATES).groups.column("members").to_pylist()
+    members = parse_groups(STATES).groups.column("members").to_pylist()
     whole = f"{len(members)} groups, {sum(members)} members, {printed}"
     assert said("groups", STATES) == f"sharelag: {whole}"
     assert said("groups", STATES, "--state", "Dead") == f"sharelag: 0 groups, 0 members, {printed}"
@@ -175,7 +175,7 @@ def test_a_name_with_line_feeds_is_the_name_of_one_group() -> None:
         assert groups(STATES.replace("a b  c          ", padded), "group_id", "members") == sorted(
             [(name, 1), ("crowd", 3)]
         )
-        found = described_groups(MEMBERS.replace("crowd           XN", f"{padded}XN"))
+        found = parse_groups(MEMBERS.replace("crowd           XN", f"{padded}XN"))
         assert found.members.column("group_id").to_pylist() == sorted([name, "crowd", "crowd"])
 
 
@@ -190,7 +190,7 @@ def test_hostile_names_are_escaped_on_a_terminal(tmp_path: Path) -> None:
 def is_read(text: str) -> bool:
     """Whether it is read; an error that is not the user's would fail the test."""
     try:
-        return len(described_groups(text).groups) > 0
+        return len(parse_groups(text).groups) > 0
     except InputError:
         return False
 

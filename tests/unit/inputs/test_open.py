@@ -13,7 +13,7 @@ import sharelag
 from sharelag.cli import cli
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
-from sharelag.inputs.open import ChoiceError, is_cluster_named, named_input, open_input
+from sharelag.inputs.open import ChoiceError, is_cluster_named, open_input, open_named
 from sharelag.inputs.recorded import DEMO, folder_of
 from sharelag.reports.inputs import read
 from tests.support.command import ask
@@ -31,17 +31,17 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_option_names_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
     demo = folder_of(DEMO)
-    assert named_input(capture=demo) == CaptureInput(demo) == open_input(demo) == open_input(DEMO)
-    assert named_input(raw="lake.state") == RawInput("lake.state")
-    assert named_input(segments="/var/kafka") == SegmentsInput((Path("/var/kafka"),))
-    cluster = named_input(bootstrap_server="broker:9092", timeout=3)
+    assert open_named(capture=demo) == CaptureInput(demo) == open_input(demo) == open_input(DEMO)
+    assert open_named(raw="lake.state") == RawInput("lake.state")
+    assert open_named(segments="/var/kafka") == SegmentsInput((Path("/var/kafka"),))
+    cluster = open_named(bootstrap_server="broker:9092", timeout=3)
     assert isinstance(cluster, KafkaInput)
     assert (cluster.config.bootstrap_servers, cluster.config.timeout) == ("broker:9092", 3)
     assert not is_cluster_named(None)
     monkeypatch.setenv(_SERVERS, "other:9092")
     assert is_cluster_named(None)
-    assert named_input().describe() == "cluster at other:9092"
-    assert named_input(capture=demo) == CaptureInput(demo)
+    assert open_named().describe() == "cluster at other:9092"
+    assert open_named(capture=demo) == CaptureInput(demo)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_each_option_names_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_none_or_several_are_refused_in_one_wording(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ChoiceError) as raised:
-        named_input(**given)
+        open_named(**given)
     assert str(raised.value) == message
 
 
@@ -126,9 +126,9 @@ def test_what_has_a_meaning_already_keeps_it(
     for address in ("s3state:9092", "s3state:9092,other:9092"):
         assert isinstance(open_input(address), KafkaInput)
     assert open_input("s3a://bucket/raw") == RawInput("s3a://bucket/raw")
-    assert named_input(raw="s3a://bucket/raw") == RawInput("s3a://bucket/raw")
+    assert open_named(raw="s3a://bucket/raw") == RawInput("s3a://bucket/raw")
     Path("s3state:demo").write_bytes(b"")
-    assert open_input("s3state:demo") == RawInput("s3state:demo") == named_input(raw="s3state:demo")
+    assert open_input("s3state:demo") == RawInput("s3state:demo") == open_named(raw="s3state:demo")
     assert isinstance(open_input(DEMO), CaptureInput)
 
 

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from sharelag.errors import InputError, SetupError
 from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.spark.queries import ended, require_streams, started
+from sharelag.inputs.spark.queries import ended, require_streams, start_query
 
 SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
 SLOW += "Python worker failed to connect back."
@@ -59,21 +59,21 @@ def _starting(*failures: str | None) -> tuple[Any, list[_Query]]:
 
 def test_a_worker_that_was_too_slow_is_waited_for_again() -> None:
     start, made = _starting(SLOW, SLOW, None)
-    assert started(start) is made[2]
+    assert start_query(start) is made[2]
     assert made[2].waits == 3  # until its sources were there
 
 
 def test_but_not_for_ever() -> None:
     start, made = _starting(*[SLOW] * 9)
     with pytest.raises(SetupError, match="10 seconds in 5 attempts: this machine is too busy"):
-        started(start)
+        start_query(start)
     assert len(made) == 5
 
 
 def test_what_failed_otherwise_is_heard_by_who_waits_for_it() -> None:
     start, made = _starting(LOST)
     with pytest.raises(StreamingQueryException, match="were pruned"):
-        started(start).awaitTermination(1)
+        start_query(start).awaitTermination(1)
     assert len(made) == 1
     assert ended(cast(Any, made[0]))
 

@@ -14,7 +14,7 @@ from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import read_printed_offsets
 from sharelag.inputs.files.text_pieces import line_blocks, pieces_of
 from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.inputs.measured import read_metrics
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.whatif import named, to_json
@@ -291,7 +291,7 @@ def test_tables_that_were_pasted(name: str, tmp_path: Path) -> None:
         ("a b", None, 1),
         ("billing", 7, 0),
     ]
-    described = described_offsets(f"[2026-11-21 10:00:00,123] WARN no such setting\n{text}")
+    described = parse_offsets(f"[2026-11-21 10:00:00,123] WARN no such setting\n{text}")
     assert described.column("group_id").to_pylist() == ["billing", "a b"]
     assert described.column("lag").to_pylist() == [7, None]
 

@@ -176,7 +176,7 @@ def test_who_does_not_ask_for_causes_looks_for_no_packages(monkeypatch: pytest.M
     def refuse(_path: object) -> None:
         raise AssertionError("packages were looked for")
 
-    monkeypatch.setattr("sharelag.plugins._installed", refuse)
+    monkeypatch.setattr("sharelag.plugins._find_installed", refuse)
     assert command("lag", "--capture", STUCK).returncode == 0
     with pytest.raises(AssertionError, match="packages were looked for"):
         known_causes()

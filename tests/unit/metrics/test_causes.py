@@ -11,7 +11,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain, suspected
+from sharelag.metrics.explain import explain, suspect
 from sharelag.model.settings.queues import Queues
 from sharelag.workbench.explained import summarize_groups
 from tests.support.fields import assert_fields
@@ -230,7 +230,7 @@ def test_what_lasts_is_suspected_before_it_counts_as_stuck() -> None:
     def result(ago: float, **about: Any) -> tuple[list[str], list[str]]:
         writes = [Wrote(ago + 1, 100, 0), Wrote(ago, 100, 9, [(101, 109, 2, 1)])]
         found = evidence(*writes, age=ago, end=110, **about)
-        suspicions = [one.words() for one in suspected(found).values()]
+        suspicions = [one.words() for one in suspect(found).values()]
         return explain(found).column("cause").to_pylist(), suspicions
 
     assert result(5) == ([], [])

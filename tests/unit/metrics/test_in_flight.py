@@ -9,7 +9,13 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.measured import CLOSE, add_measured, measured_arrow, measured_by, readings
+from sharelag.metrics.measured import (
+    CLOSE,
+    add_measured,
+    describe_measured,
+    measured_arrow,
+    readings,
+)
 from tests.support.fields import assert_fields
 
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -162,7 +168,7 @@ def test_expired_locks_have_a_rate_between_two_readings_unless_a_load_lies_betwe
 def test_it_is_said_in_words_and_in_columns() -> None:
     row = measured(*IN_FLIGHT)
     table = pa.Table.from_pylist([row], schema=schemas.MEASURED)
-    assert measured_by(table) == {
+    assert describe_measured(table) == {
         ("g", "T", 0): "18 to 27 acquired, 60 to 62 never delivered, 30 in flight"
     }
     lag = pa.Table.from_pylist([LAG], schema=schemas.LAG)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.engine.local.records import decoded
+from sharelag.engine.local.records import decode_topic
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
@@ -315,7 +315,7 @@ def test_any_history_says_what_reading_it_row_by_row_says(
 
 def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
     """What the last window has finished, and the first did not, was finished in between."""
-    parts = decoded(CaptureInput(CAPTURE), STATE_TOPIC)
+    parts = decode_topic(CaptureInput(CAPTURE), STATE_TOPIC)
     records = pa.Table.from_batches([part.records for part in parts])
     history = history_arrow(records)
     end = max(history.column("record_timestamp").to_pylist())

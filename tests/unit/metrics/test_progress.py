@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.engine.local.records import decoded
+from sharelag.engine.local.records import decode_topic
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.age import oldest_offsets
@@ -271,7 +271,7 @@ def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
 
 def test_the_recorded_run_as_of_every_noted_moment() -> None:
     """Ages between the recorded moments, and rates that explain how ends and lag moved."""
-    records = pa.Table.from_batches([part.records for part in decoded(CaptureInput(CAPTURE))])
+    records = pa.Table.from_batches([part.records for part in decode_topic(CaptureInput(CAPTURE))])
     history = history_arrow(records)
     noted = [
         json.loads(path.read_text())

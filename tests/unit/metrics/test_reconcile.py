@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.metrics import reconcile as why
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
@@ -44,7 +44,7 @@ def example(end: int = 11) -> pa.Table:
 def printed(
     lag: int | str, start: int | str = 2, as_of: datetime | None = NOW, group: str = KEY.group_id
 ) -> pa.Table:
-    return described_offsets(f"\n{HEADER}\n{group}  orders  0  0  {start}  {lag}\n", as_of)
+    return parse_offsets(f"\n{HEADER}\n{group}  orders  0  0  {start}  {lag}\n", as_of)
 
 
 def scanned(**counts: int) -> pa.Table:
@@ -245,14 +245,14 @@ LAYOUTS = {
 @pytest.mark.parametrize("header", LAYOUTS)
 def test_old_and_new_layouts(header: str) -> None:
     line, (epoch, start, lag) = LAYOUTS[header]
-    (found,) = described_offsets(f"\n{header}\n{line}\n").to_pylist()
+    (found,) = parse_offsets(f"\n{header}\n{line}\n").to_pylist()
     assert_fields(found, leader_epoch=epoch, start_offset=start, lag=lag)
     assert_fields(found, group_id="g", topic="t", partition=0, as_of=None)
 
 
 @pytest.mark.row("LAG-13", "LAG-14")
 def test_a_dash_is_not_zero() -> None:
-    (found,) = described_offsets(f"{HEADER}\ng  t  0  -  -  -").to_pylist()
+    (found,) = parse_offsets(f"{HEADER}\ng  t  0  -  -  -").to_pylist()
     assert_fields(found, leader_epoch=None, start_offset=None, lag=None)
 
 
@@ -267,7 +267,7 @@ Share group 'it's empty' has no offset information.
 {HEADER.replace("GROUP    ", "GROUP                  ")}
  GROUP TOPIC PARTITION x      pay.ments_-1    12         3             10000000000   0
 """
-    rows = described_offsets(text, NOW).to_pylist()
+    rows = parse_offsets(text, NOW).to_pylist()
     names = ("group_id", "topic", "partition", "start_offset", "lag")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("a group of us", "orders", 0, 2, 7),
@@ -290,4 +290,4 @@ Share group 'it's empty' has no offset information.
 def test_what_is_no_offset_is_refused_with_its_line(text: str) -> None:
     words = f"line {len(text.splitlines())} has no share group offset|line 1 has no"
     with pytest.raises(InputError, match=words):
-        described_offsets(text)
+        parse_offsets(text)

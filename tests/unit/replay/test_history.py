@@ -15,7 +15,7 @@ import pytest
 
 from sharelag import open as open_workbench
 from sharelag import schemas
-from sharelag.engine.local.records import decoded
+from sharelag.engine.local.records import decode_topic
 from sharelag.inputs import CaptureInput
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
 from sharelag.replay import replay, replay_arrow
@@ -268,7 +268,7 @@ def _in_log_order(pieces: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
     source = CaptureInput(CAPTURE)
-    records = pa.Table.from_batches([batch.records for batch in decoded(source)])
+    records = pa.Table.from_batches([batch.records for batch in decode_topic(source)])
     history = history_arrow(records)
     assert history.num_rows == records.num_rows == 1780
     for as_of in (

@@ -29,7 +29,7 @@ from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.forecasts import forecast
-from sharelag.workbench.judged import judged_groups, unknown_lags
+from sharelag.workbench.judged import judge_groups, unknown_lags
 from tests.support.chapters import CAPTURE
 from tests.support.made_runs import groups
 from tests.support.written_input import NOW, Write, WrittenInput
@@ -316,9 +316,9 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
 
 def test_lag_that_nobody_can_read_is_not_called_none() -> None:
     """An open transaction holds all that a group of read_committed lags behind."""
-    (found,) = judged_groups(sharelag.open("open_transaction", engine="local").evidence())
+    (found,) = judge_groups(sharelag.open("open_transaction", engine="local").evidence())
     assert found["lag"] > 0
     assert found["drain"] == "stalled"
     assert 5_000 < found["age_ms"] < 7_000  # since the transaction began
-    (done,) = judged_groups(sharelag.open("healthy", engine="local").evidence())
+    (done,) = judge_groups(sharelag.open("healthy", engine="local").evidence())
     assert (done["lag"], done["drain"], done["age_ms"]) == (0, "no lag", 0)

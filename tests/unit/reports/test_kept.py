@@ -100,7 +100,7 @@ def test_the_times_of_records_count_as_the_group_reads_them(
 def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
     assert notebooks.declared(notebooks.notebook("capacity"))["record_ttl"] == "24h"
     with pytest.raises(InputError, match="the parameter 'record_ttl' must be a duration"):
-        notebooks.checked(notebooks.notebook("capacity"), {"record_ttl": "soon"})
+        notebooks.check_parameters(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="must be positive"):
         cells.archived(case(), 0)
     declared = {name: notebooks.declared(notebooks.notebook(name)) for name in notebooks.names()}

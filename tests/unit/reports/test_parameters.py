@@ -115,9 +115,9 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
     daily = notebooks.notebook("daily")
-    known = notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))
+    known = notebooks.check_parameters(daily, _given(tmp_path / "p.yaml", ()))
     assert known["as_of"] == "2026-06-01T00:00:00.000Z"
-    assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
+    assert notebooks.check_parameters(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
     for end in ("{hunter22", "2026-02-30", "[" * 1500, "9" * 5000, "!!bool hunter22"):
         (tmp_path / "p.yaml").write_text(f"password: {end}")
         with pytest.raises(InputError, match="is not valid YAML") as raised:
@@ -206,9 +206,9 @@ def test_parameters_are_those_of_papermill(name: str, tmp_path: Path) -> None:
     for one in expected:
         same = notebooks.declared(path)[one]
         given = 7 if isinstance(same, int) else 0.25 if isinstance(same, float) else ["other"]
-        assert notebooks.checked(path, {one: given}) == {one: given}
+        assert notebooks.check_parameters(path, {one: given}) == {one: given}
     with pytest.raises(InputError, match="has no parameter 'none': choose from"):
-        notebooks.checked(path, {"none": 1})
+        notebooks.check_parameters(path, {"none": 1})
 
 
 def test_what_is_typed_for_a_text_stays_a_text(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from sharelag.replay.moment import parse_time
 from sharelag.reports import report
 from sharelag.reports.blocks import PLOTLY_MIME
-from sharelag.reports.execute import scrubbed_notebook
-from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
+from sharelag.reports.execute import scrub_notebook
+from sharelag.reports.secrets import MASK, PROPERTIES, scrub, secrets_of
 from sharelag.tables.level import CHECKED
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
@@ -144,11 +144,11 @@ def test_what_counts_as_a_secret(properties: Path, monkeypatch: pytest.MonkeyPat
     )
     assert {IN_FILE, "abcd", "eight-or-more"} <= found
     assert not {"true", "not-secret", str(properties), "PLAIN", "u"} & found
-    assert scrubbed({"a": ["x abcd y", 3], "abcd": None}, found) == {
+    assert scrub({"a": ["x abcd y", 3], "abcd": None}, found) == {
         "a": [f"x {MASK} y", 3],
         MASK: None,
     }
-    assert scrubbed("untouched", frozenset()) == "untouched"
+    assert scrub("untouched", frozenset()) == "untouched"
 
 
 #: Called like what a notebook, a verdict, a figure and a widget are made of.
@@ -195,7 +195,7 @@ def test_texts_are_masked_and_structure_is_not() -> None:
         cells=[new_code_cell("data = 1", outputs=outputs, metadata={"data": "data", "tags": []})]
     )
     notebook.cells[0].id = "data"
-    clean = scrubbed_notebook(notebook, ["data"])
+    clean = scrub_notebook(notebook, ["data"])
     nbformat.validate(clean)
     (cell,) = clean.cells
     assert (cell.id, cell.source, cell.metadata["data"]) == ("data", f"{MASK} = 1", MASK)

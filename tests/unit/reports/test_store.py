@@ -62,7 +62,7 @@ def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
     latest = tmp_path / "daily" / "latest"
     assert latest.exists()
     assert latest.resolve().name == kept(tmp_path)[0]
-    with store.reserved(
+    with store.reserve(
         tmp_path, "daily", False, print
     ):  # the next run does not turn it to the later clock
         assert latest.resolve().name == kept(tmp_path)[0]
@@ -85,7 +85,7 @@ def test_what_a_killed_run_left_is_put_in_order(tmp_path: Path) -> None:
     lines = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:20])
     assert store.read(tmp_path) == runs[:2]
-    with store.reserved(tmp_path, "daily", False, print):
+    with store.reserve(tmp_path, "daily", False, print):
         assert store.read(tmp_path) == runs
         assert (tmp_path / "daily" / "latest").resolve().name == runs[2].run_id
         assert not list((tmp_path / "daily").glob(".half-*"))

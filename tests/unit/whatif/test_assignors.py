@@ -12,7 +12,7 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Topic, assign, simulate
 from sharelag.whatif.assignors import contract as rules
-from sharelag.whatif.assignors.contract import predicted_drain
+from sharelag.whatif.assignors.contract import predict_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.assignors.java_maps import JavaMap, string_hash, uuid_hash
 from tests.support.groups_to_assign import (
@@ -136,16 +136,16 @@ def test_drain_divides_a_member_among_what_has_lag_left() -> None:
     # partition 1.
     first = 10 / 0.875
     rest = (30 - first * (0.875 - 0.5)) / (1.75 - 0.5)
-    drain = predicted_drain(group, {"m0": {"t": [0, 1, 2, 3]}}, service_rate=2.0)
+    drain = predict_drain(group, {"m0": {"t": [0, 1, 2, 3]}}, service_rate=2.0)
     assert drain == {
         ("t", 0): pytest.approx(first),
         ("t", 1): pytest.approx(first + rest),
         ("t", 2): 0.0,
         ("t", 3): None,
     }
-    assert predicted_drain(group, {"m0": {"t": [0]}})["t", 1] == math.inf
+    assert predict_drain(group, {"m0": {"t": [0]}})["t", 1] == math.inf
     with pytest.raises(InputError, match="'m0' has no service rate"):
-        predicted_drain(group, {}, service_rate={"m1": 1.0})
+        predict_drain(group, {}, service_rate={"m1": 1.0})
 
 
 # ---- simple --------------------------------------------------------------------------------------

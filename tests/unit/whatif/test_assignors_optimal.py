@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sharelag.errors import InputError
 from sharelag.whatif import assign
-from sharelag.whatif.assignors.contract import predicted_drain
+from sharelag.whatif.assignors.contract import predict_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimum
 from tests.support.groups_to_assign import (
@@ -71,7 +71,7 @@ def test_nobody_drains_sooner_than_the_bound(
     speed = len(everybody) / sum(held.lag(place) or 0 for place in held.places)
     assert found.bound <= found.drain
     assert 1 / found.bound - 1 / found.drain <= 1e-3 * speed + 1e-9
-    drains = predicted_drain(held, assign(name, group, topics)).values()
+    drains = predict_drain(held, assign(name, group, topics)).values()
     assert max(drain for drain in drains if drain is not None) >= found.bound * (1 - 1e-9)
 
 

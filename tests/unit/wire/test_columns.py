@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import compiled
+from sharelag.compiled import compile_kernel
 from sharelag.wire import ShareKeys, decode_columns
 from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, record_numbers
 from sharelag.wire.interpreter import interpret
@@ -154,8 +154,8 @@ def test_keys_made_to_have_one_hash_have_many_where_the_seeds_are_secret() -> No
         found = np.empty(len(keys), np.uint64)
         for n in range(len(keys)):
             p = np.uint64(38 * n)
-            words = tuple(map(np.uint64, compiled(key_words)(octets, p, p + np.uint64(38))))
-            found[n] = compiled(key_hash)(words, np.uint64(0), tuple(seeds))
+            words = tuple(map(np.uint64, compile_kernel(key_words)(octets, p, p + np.uint64(38))))
+            found[n] = compile_kernel(key_hash)(words, np.uint64(0), tuple(seeds))
         return len(np.unique(found))
 
     assert hashes(known) == 1, "they are made for these seeds"

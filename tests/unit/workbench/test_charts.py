@@ -111,7 +111,7 @@ def test_no_two_states_that_touch_differ_by_colour_alone(theme: palette.Theme) -
 
 
 def test_names_cannot_act() -> None:
-    shown = text.escaped(text.name(HOSTILE, None))
+    shown = text.escape(text.name(HOSTILE, None))
     assert "<" not in shown
     assert "%{" not in shown
     assert "$" not in shown
@@ -139,7 +139,7 @@ def test_numbers_and_lists_read_well() -> None:
         "over 99 %",
         "100 %",
     ]
-    assert text.listed("abcde") == "a, b, c and 2 more"
+    assert text.list_names("abcde") == "a, b, c and 2 more"
 
 
 def test_importing_the_charts_does_not_import_plotly() -> None:
@@ -172,7 +172,7 @@ def test_every_figure_says_its_finding_and_as_of_when(name: str, theme: palette.
     )
     assert all(others)
     shown = re.sub("<.?b>", "", figure.layout.title.text).replace("<br>", " ")
-    assert shown == text.escaped(title)
+    assert shown == text.escape(title)
     assert figure.layout.title.subtitle.text.replace("<br>", " ").startswith(facts)
     assert figure.layout.template.layout.paper_bgcolor == palette.PAPER[theme]["paper"]
     for trace in figure.data:

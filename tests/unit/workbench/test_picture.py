@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sharelag.cli.windows import _painted
+from sharelag.cli.windows import _paint
 from sharelag.inputs.recorded import folder_of
 from sharelag.workbench.picture import pictures
 from tests.support.command import sharelag
@@ -103,12 +103,12 @@ def test_names_are_escaped_and_unknown_states_shown_by_number() -> None:
 
 def test_states_alone_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    lines = list(pictures([row(0, 2, [0, 0, 2, 1])], _painted))
+    lines = list(pictures([row(0, 2, [0, 0, 2, 1])], _paint))
     assert [index for index, line in enumerate(lines) if "\x1b" in line] == [2]
     plain = list(pictures([row(0, 2, [0, 0, 2, 1])]))
     assert [re.sub(r"\x1b\[\d+m", "", line) for line in lines] == plain
     monkeypatch.setenv("NO_COLOR", "1")
-    assert list(pictures([row(0, 2, [0, 0, 2, 1])], _painted)) == plain
+    assert list(pictures([row(0, 2, [0, 0, 2, 1])], _paint)) == plain
 
 
 def test_the_command_draws_what_its_json_says() -> None:

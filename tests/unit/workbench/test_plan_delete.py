@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.reset import delete_command
-from sharelag.whatif.after_reset import Drained, after_reset, drained
+from sharelag.whatif.after_reset import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.planned import deletion_of
 from tests.support.command import sharelag as command
 
@@ -128,7 +128,7 @@ def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
     assert sum(one.count for one in after.members) == 3
     assert after.producers == scenario.producers
     # All of it comes again: more than what lags now.
-    some = drained(after, seeds=[1])
+    some = simulate_drain(after, seeds=[1])
     assert isinstance(some, Drained)
     assert some.duration_ms == 6 * 3_600_000  # an hour was too short for three members
     assert all(time is not None for times in some.times_ms.values() for time in times)

@@ -6,7 +6,7 @@ import pytest
 
 import sharelag
 from sharelag.workbench import Workbench
-from sharelag.workbench.judged import headline, judged_groups
+from sharelag.workbench.judged import headline, judge_groups
 from tests.support.rules import outcome
 from tests.support.written_input import Write, WrittenInput
 
@@ -28,7 +28,7 @@ def test_it_is_the_cause_in_answers_verdicts_checks_and_dashboards(bench: Workbe
     (row,) = bench.explain().table.to_pylist()
     assert (row["cause"], row["severity"]) == (CAUSE, "critical")
     assert f"since {row['since']:%Y-%m-%d %H:%M:%S}" in bench.explain().to_text()
-    assert headline(judged_groups(bench.evidence()), []) == f"billing: {SAYS}."
+    assert headline(judge_groups(bench.evidence()), []) == f"billing: {SAYS}."
     found = outcome(written(), f"measure: cause, causes: [{CAUSE}], warn: 1, unknown: ok")
     assert found["level"] == "warning"
     board = bench.dashboard("billing")
@@ -41,5 +41,5 @@ def test_nothing_is_said_to_be_done(bench: Workbench) -> None:
     assert (lag["lag"], lag["effective_lag"], lag["lag_reason"]) == (None, None, "negative_lag")
     (progress,) = bench.progress().table.to_pylist()
     assert (progress["age_ms"], progress["drain"], progress["drain_ms"]) == (None, "unknown", None)
-    (group,) = judged_groups(bench.evidence())
+    (group,) = judge_groups(bench.evidence())
     assert (group["lag"], group["age_ms"], group["drain"]) == (None, None, "unknown")

@@ -149,7 +149,7 @@ class FleetView(Dashboard):
         self.groups.fill(sums)
         lag = self.bench.lag()
         self.header.tell(lag.as_of, lag.unknown)
-        self.rows = measured(self.bench)
+        self.rows = measure(self.bench)
         show_known(self.grid, self.rows, MEASURES)
         self.cells.header.tell(lag.as_of, lag.unknown, units="lag and its parts in offsets")
         self.table.fill(lag)
@@ -188,7 +188,7 @@ def charts_help() -> dict[str, str]:
     return meanings_of(["unread", "window_available", "window_unknown", "window_complete"])
 
 
-def measured(bench: Workbench) -> pa.Table:
+def measure(bench: Workbench) -> pa.Table:
     """`sharelag.schemas.LAG` with the age, whether it drains, and the first cause beside it."""
     lag = bench.lag().table
     progress = beside(keys(lag, SHARE_PARTITION), bench.evidence().progress, SHARE_PARTITION)

@@ -94,7 +94,7 @@ class StateTopicHealth(Dashboard):
 
 
 def generations(health: pa.Table) -> pa.Table:
-    """Return a row a kind of record, with the partitions it is in."""
+    """Return one row per kind of record, with the partitions it is in."""
     rows = health.select(["partition", "generations"]).to_pylist()
     found = {
         kind: [row["partition"] for row in rows if kind in (row["generations"] or ())]

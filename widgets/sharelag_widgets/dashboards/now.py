@@ -36,7 +36,7 @@ from .fleet import (
     groups_table,
     in_words,
     incident_text,
-    measured,
+    measure,
     with_trends,
 )
 from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
@@ -259,7 +259,7 @@ class Now(PastGroup):
         self.header.tell(overview.as_of, self._unknown(overview))
         self.header.earlier = self.seen is not self.bench
         self._channel = incident_text(self.seen)
-        self.rows = measured(self.seen)
+        self.rows = measure(self.seen)
         show_known(self.grid, self.rows, MEASURES)
         self._shown = self.seen
 

@@ -10,7 +10,7 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merged
+from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merge_layouts
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.declared import meanings_of, units_in_words
 from sharelag.workbench import Result, Workbench
@@ -107,7 +107,7 @@ class ChartPart(Part):
         _without_words(layout)
         below = {"legend": layout["template"]["layout"]["legend"]}
         below |= {name: _AXIS for name in layout if name.startswith(("xaxis", "yaxis"))}
-        self.view.figure = given | {"layout": merged(below, layout)}
+        self.view.figure = given | {"layout": merge_layouts(below, layout)}
         # What has nothing to draw is a sentence, and no empty chart.
         self.view.layout.display = None if figure.data else "none"
         if not figure.data:

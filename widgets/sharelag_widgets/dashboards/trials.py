@@ -120,7 +120,7 @@ def difference_rows(comparison: Comparison) -> pa.Table:
             "variant": row["variant"],
             "baseline": bases[row["measure"]],
             "tried": _mean(row),
-            "difference": _signed(row, "difference"),
+            "difference": _sign(row, "difference"),
             "interval": _interval(row),
             "verdict": trials.for_people(row)["verdict"]
             or ("same" if _is_same(row) else "not clear"),
@@ -146,7 +146,7 @@ def differs(comparison: Comparison, measure: str) -> bool:
     )
 
 
-def described(scenario: Scenario) -> str:
+def describe_baseline(scenario: Scenario) -> str:
     """Return what the baseline is."""
     limits, count = scenario.settings.limits, len(scenario.each_member())
     return (
@@ -187,30 +187,30 @@ def shorter(scenario: Scenario, seconds: float) -> Scenario:
     return replace(scenario, duration_ms=round(seconds * 1000))
 
 
-def watched_comparison(
+def watch_comparison(
     chosen: Mapping[str, Scenario],
     seeds: Sequence[int],
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None],
 ) -> Comparison:
     """Compare scenarios, until nobody waits any more: then a simulation ends in its middle."""
-    with _watched(cancelled, progress) as report:
+    with _watch(cancelled, progress) as report:
         return compare(chosen, seeds=seeds, progress=report)
 
 
-def watched_search(
+def watch_search(
     scenario: Scenario,
     given: Mapping[str, Any],
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None],
 ) -> Clearing:
     """Search what clears the lag of a scenario by `what_clears`, until nobody waits any more."""
-    with _watched(cancelled, progress) as report:
+    with _watch(cancelled, progress) as report:
         return what_clears(scenario, baseline=BASELINE, progress=report, **given)
 
 
 @contextmanager
-def _watched(
+def _watch(
     cancelled: Callable[[], bool], progress: Callable[[int, int], None]
 ) -> Iterator[Callable[[int, int], None]]:
     """Let simulations end in their middle once nobody waits any more."""
@@ -262,7 +262,7 @@ def _interval(row: Mapping[str, Any]) -> str:
         return MISSING
     if low == row["difference"] == high:
         return trials.IN_EVERY_RUN
-    return f"{_signed(row, 'difference_low')} to {_signed(row, 'difference_high')}"
+    return f"{_sign(row, 'difference_low')} to {_sign(row, 'difference_high')}"
 
 
 def _mean(row: Mapping[str, Any]) -> str:
@@ -270,7 +270,7 @@ def _mean(row: Mapping[str, Any]) -> str:
     return trials.for_people(row)["mean"] if row["unknown"] else _amount(row, "mean")
 
 
-def _signed(row: Mapping[str, Any], name: str) -> str:
+def _sign(row: Mapping[str, Any], name: str) -> str:
     """Return an amount in words, with its sign also where it is more."""
     return f"{'+' if (row[name] or 0) > 0 else ''}{_amount(row, name)}"
 

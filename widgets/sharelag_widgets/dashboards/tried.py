@@ -21,13 +21,13 @@ from sharelag.whatif.stuck_records import without_stuck_heads
 from ..run import Run
 from .dashboard import GroupDashboard
 from .pieces import Tries, words_of
-from .trials import BASELINE, CancelledError, watched_comparison
+from .trials import BASELINE, CancelledError, watch_comparison
 
 #: Of a what-if that answers within seconds.
 SEEDS = tuple(range(7))
 #: What can be tried by one click, by its name.
 TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
-#: The change that each makes, as the Python that people copy; `_changed` makes it.
+#: The change that each makes, as the Python that people copy; `_change` makes it.
 CHANGES = {
     "members": "scenario.with_members(len(scenario.each_member()) + 2)",
     "lag-aware": "replace(scenario, assignor='lag-aware-sticky')",
@@ -73,7 +73,7 @@ class TriedGroup(GroupDashboard):
                 return
             try:
                 self._scenario = scenario = cut_short(self.bench.scenario(group))
-                changed = _changed(scenario, name)
+                changed = _change(scenario, name)
             except Exception as error:  # people get a sentence
                 self.what_if.sentence = words_of(error)
                 return
@@ -89,7 +89,7 @@ class TriedGroup(GroupDashboard):
             chosen = {BASELINE: scenario, TRIALS[name]: changed}
             self.header.busy, self.what_if.busy = True, TRIALS[name]
             self._trial = Run(
-                partial(watched_comparison, chosen, SEEDS),
+                partial(watch_comparison, chosen, SEEDS),
                 lambda *_: None,
                 partial(self._ended, name),
             )
@@ -201,7 +201,7 @@ def _is_pinned(lag: pa.Table) -> bool:
     return bool(pc.any(pc.greater(pc.fill_null(behind, 1), 0)).as_py())
 
 
-def _changed(scenario: Scenario, name: str) -> Scenario | None:
+def _change(scenario: Scenario, name: str) -> Scenario | None:
     if name == "members":
         return scenario.with_members(len(scenario.each_member()) + 2)
     if name == "lag-aware":

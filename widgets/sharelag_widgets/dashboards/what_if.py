@@ -33,13 +33,13 @@ from .trials import (
     MEANS,
     OF_MEASURES,
     CancelledError,
-    described,
+    describe_baseline,
     difference_rows,
     first_measure,
     known_measures,
     notes_of,
-    watched_comparison,
-    watched_search,
+    watch_comparison,
+    watch_search,
 )
 
 #: What stands there before anything was run.
@@ -147,7 +147,9 @@ class WhatIfLab(GroupDashboard):
         group = self._known_group()
         self.scenario: Scenario = self.bench.scenario(group)
         evidence = self.bench.evidence(group)
-        self.header.tell(evidence.as_of, self.bench.lag(group).unknown, (described(self.scenario),))
+        self.header.tell(
+            evidence.as_of, self.bench.lag(group).unknown, (describe_baseline(self.scenario),)
+        )
         self.presets.begin_with(self.scenario)
         self.assumed.header.tell(None, notes=self.scenario.assumed)
         state = State(group, evidence.as_of)
@@ -191,7 +193,7 @@ class WhatIfLab(GroupDashboard):
             given = self.presets.searched
             self._simulating(group, self.presets.search_code(group), 1)
             self._trial = Run(
-                lambda cancelled, progress: watched_search(scenario, given, cancelled, progress),
+                lambda cancelled, progress: watch_search(scenario, given, cancelled, progress),
                 self._progressed,
                 self._ended,
             )
@@ -215,7 +217,7 @@ class WhatIfLab(GroupDashboard):
             seeds = change.seeds_of(len(chosen))
             self._simulating(group, change.code(group, seeds), len(chosen) * len(seeds))
             self._trial = Run(
-                lambda cancelled, progress: watched_comparison(chosen, seeds, cancelled, progress),
+                lambda cancelled, progress: watch_comparison(chosen, seeds, cancelled, progress),
                 self._progressed,
                 self._ended,
             )

@@ -39,7 +39,7 @@ from sharelag.inputs.spark.data_source import register
 from sharelag.inputs.spark.data_source_options import FORMAT
 from sharelag.inputs.spark.ends import read_ends
 from sharelag.inputs.spark.frames import FrameInput
-from sharelag.inputs.spark.queries import brief, ended, raised_in_worker, started
+from sharelag.inputs.spark.queries import brief, ended, raised_in_worker, start_query
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import Told
 from sharelag.wire.fields import STATE_TOPIC
@@ -114,7 +114,7 @@ class Kept:
     def _follow(self) -> None:
         """Read records from their beginning until stopped, or some were pruned unread."""
         self._current, self._found = False, schemas.WINDOWS.empty_table()
-        query = started(self._start)
+        query = start_query(self._start)
         try:
             self._attend(query)
         finally:
