@@ -87,9 +87,9 @@ def test_what_was_compiled_is_found_again_on_disk(tmp_path: Path) -> None:
         file.rename(folder / file.name)
     code = """
 import numpy as np
-from sharelag.compiled import compiled
+from sharelag.compiled import compile_kernel
 from cached.kernels import total
-ours = compiled(total)
+ours = compile_kernel(total)
 print(ours(np.array([-3, 5, 7])))
 print(sum(ours.stats.cache_hits.values()), sum(ours.stats.cache_misses.values()))
 """
@@ -125,9 +125,9 @@ def test_kernels_without_source_files_are_compiled_for_this_process(tmp_path: Pa
     code = f"""
 import sys; sys.path.insert(0, {str(tmp_path / "zipped.zip")!r})
 import numpy as np
-from sharelag.compiled import compiled
+from sharelag.compiled import compile_kernel
 from zipped.kernels import total
-print(compiled(total)(np.array([-3, 5, 7])))
+print(compile_kernel(total)(np.array([-3, 5, 7])))
 """
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(
