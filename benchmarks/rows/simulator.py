@@ -87,7 +87,7 @@ _NOTE = (
     "random numbers and rows that Python takes out, the rest arrivals and the summary. Within "
     "the events a sixth is waiting for random numbers that have left the cache. Tried: memory "
     "as a pointer (an array is counted atomically at every call, which was 40 %), parts of the "
-    "loop as LLVM's own, which nobody else calls (a tenth), near events "
+    "loop as LLVM's own, which nobody else calls (some 7 %), near events "
     "in buckets in place of a heap, locks in the order of their ends, no search for records to "
     "deliver again while there are none, windows as large as locks need, memory of the last "
     "run, answers to heartbeats only where they change something. Smaller windows alone save 8 "
