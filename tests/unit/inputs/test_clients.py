@@ -278,7 +278,7 @@ producer.flush(60)
 def interrupt(_):
     raise KeyboardInterrupt
 
-native.compiled = interrupt
+native.compile_kernel = interrupt
 config = ClientConfig({"bootstrap.servers": f"{broker.host}:{broker.port}"}, 30.0)
 try:
     list(fetch.read_ranges(config, "topic", {0: (0, 20_000)}))
