@@ -152,7 +152,8 @@ def without_numba() -> Iterator[None]:
     """Let what is imported meanwhile believe that numba is not installed; no kernel is compiled."""
     with _lock:
         loaded = sys.modules.get("numba")
-        sys.modules["numba"] = None  # type: ignore[assignment]  # which fails its imports
+        # Python refuses to import what is None here; the type of `modules` does not know that.
+        sys.modules["numba"] = None  # type: ignore[assignment]
         try:
             yield
         finally:
@@ -263,6 +264,7 @@ def _whole() -> Any:
             library.enable_object_caching()
             library._optimize_final_module = partial(_optimize, library)
             state.library = library
+            # numba says nothing of types
             return super().define_pipelines()  # type: ignore[no-untyped-call]
 
     return Whole

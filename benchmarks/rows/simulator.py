@@ -80,7 +80,7 @@ def against_simpy(bench: Bench, commit: Commit) -> Iterator[Contest]:
 
 
 _NOTE = (
-    "Members poll a record or two at a time, so that each completion is several of our events: "
+    "Members poll one or two records at a time, so one completion takes several of our events: "
     "a poll arrives, is answered and worked on, is written, the partition is unlocked, records "
     "come; 3.2 a completion, 6.1 where each record is acknowledged by itself, of some 0.1 "
     "microseconds each. These events are three fifths of the time; a quarter is heartbeats, "

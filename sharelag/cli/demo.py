@@ -79,9 +79,10 @@ def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
 
 
 def _report(out: Path, engine: str) -> dict[str, Any]:
-    """Make the daily report; the same of its verdict."""
+    """Make the daily report; return what its verdict says, as `_overview` does."""
     from sharelag.reports import report
     from sharelag.reports.execute import execute
+    from sharelag.workbench.judged import worst_cause
 
     made = report(
         "daily",
@@ -94,10 +95,7 @@ def _report(out: Path, engine: str) -> dict[str, Any]:
     )
     if made.verdict is None or made.run.error is not None:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
-    groups = [
-        {**group, "cause": next((one["cause"] for one in group["causes"]), None)}
-        for group in made.verdict["groups"]
-    ]
+    groups = [group | {"cause": worst_cause(group)} for group in made.verdict["groups"]]
     return {**made.verdict, "groups": groups}
 
 

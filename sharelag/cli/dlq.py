@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import ANSWER, INPUT, command, repeated, source_of
+from sharelag.cli.options import ANSWER, INPUT, command, repeat, source_of
 from sharelag.cli.output import start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.metrics.dead_letters import STATUSES
@@ -72,7 +72,7 @@ def dlq(
     default="auto",
     help="How key, headers and value are shown.",
 )
-@repeated(
+@repeat(
     "--mask",
     metavar="FIELD",
     help="Hide a field of JSON, such as card.number; repeatable. What is not JSON is hidden whole.",

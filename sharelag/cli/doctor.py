@@ -45,8 +45,8 @@ class Check(NamedTuple):
     is_flag=True,
     help="Show the rights that commands need on the cluster, and how to grant those missing.",
 )
-@option.repeated("--group", metavar="GROUP", help="For --rights; repeatable.")
-@option.repeated("--topic", metavar="TOPIC", help="For --rights; repeatable.")
+@option.repeat("--group", metavar="GROUP", help="For --rights; repeatable.")
+@option.repeat("--topic", metavar="TOPIC", help="For --rights; repeatable.")
 @click.option(
     "--principal",
     metavar="USER",

@@ -32,7 +32,7 @@ _OF_INPUT = (
 
 
 @command(option.INPUT, _PRINTED, option.CHOICE, option.ANSWER)
-@option.repeated(
+@option.repeat(
     "--state",
     "states",
     metavar="STATE",

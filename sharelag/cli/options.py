@@ -74,7 +74,7 @@ def path(*names: str, **look: Any) -> Callable[[_F], _F]:
     return click.option(*names, type=click.Path(path_type=Path), **look)
 
 
-def repeated(*names: str, **look: Any) -> Callable[[_F], _F]:
+def repeat(*names: str, **look: Any) -> Callable[[_F], _F]:
     """Return an option that may be given several times."""
     return click.option(*names, multiple=True, **look)
 
@@ -88,7 +88,7 @@ CLUSTER = [
         metavar="FILE",
         help="Client properties file, as for Kafka's own commands.",
     ),
-    repeated("--command-property", metavar="K=V", help="A single client property; repeatable."),
+    repeat("--command-property", metavar="K=V", help="A single client property; repeatable."),
 ]
 INPUT = [
     *CLUSTER,
@@ -105,7 +105,7 @@ INPUT = [
         "Kafka's console consumer or kafka-dump-log.sh printed, or an address that an installed "
         "package opens.",
     ),
-    repeated(
+    repeat(
         "--segments",
         metavar="DIR",
         callback=lambda _context, _option, folders: ",".join(folders),
@@ -136,16 +136,16 @@ REQUESTS = [
     ),
 ]
 #: What brokers measure themselves, beside the input.
-METRICS = repeated(
+METRICS = repeat(
     "--broker-metrics",
     metavar="FILE_OR_URL",
     help="What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
     "acquired and which locks expired; repeatable, 1=FILE_OR_URL names broker 1 as its origin.",
 )
 NAMES = [
-    repeated("--group", metavar="GROUP", help="Only this group; repeatable."),
+    repeat("--group", metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    repeated(
+    repeat(
         "--topic",
         metavar="TOPIC[:0,1]",
         help="Only this topic, or these partitions of it; repeatable.",

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeated
+from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeat
 from sharelag.cli.output import print_rows, start_local
 from sharelag.cli.partial import note_partial, write_lacking
 from sharelag.cli.telling import tell
@@ -37,7 +37,7 @@ _TABLES = (
     "batching: how much is acknowledged as it was acquired; findings: what the checkers found; "
     "errors: which requests failed, how often, and what to do; else a table of the log.",
 )
-@repeated("--group", metavar="GROUP", help="Only this group; repeatable.")
+@repeat("--group", metavar="GROUP", help="Only this group; repeatable.")
 @click.option(
     "--as-of",
     metavar="TIME",
@@ -157,7 +157,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
 
 @command(OUTPUT, TIMEOUT, VERBOSE)
 @click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
-@repeated("--group", metavar="GROUP", help="Only this group; repeatable.")
+@repeat("--group", metavar="GROUP", help="Only this group; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="All figures, not those of shares alone.")
 def metrics(
     places: tuple[str, ...],

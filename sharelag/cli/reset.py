@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.ask import print_answer
-from sharelag.cli.options import ANSWER, INPUT, command, duration, flag, repeated
+from sharelag.cli.options import ANSWER, INPUT, command, duration, flag, repeat
 
 if TYPE_CHECKING:
     from sharelag.workbench.questions.planned import Target
@@ -32,7 +32,7 @@ _KAFKA_VERSION = click.option(
 
 @command(INPUT, ANSWER, name="plan-reset")
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
-@repeated(
+@repeat(
     "--topic",
     "topics",
     metavar="TOPIC[:0,1]",
@@ -87,7 +87,7 @@ def plan_reset(output: str, **options: Any) -> int | None:
 
 @command(INPUT, ANSWER, name="plan-delete")
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
-@repeated(
+@repeat(
     "--topic",
     "topics",
     metavar="TOPIC",

@@ -39,7 +39,7 @@ _ANY_GROUP = "GROUP"
 
 
 @command(option.INPUT, option.NAMES, option.ANSWER)
-@option.repeated(
+@option.repeat(
     "--set",
     "given",
     metavar="NAME=VALUE",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import Duration, choice_of, duration, moment_of, repeated, source_of
+from sharelag.cli.options import Duration, choice_of, duration, moment_of, repeat, source_of
 from sharelag.cli.output import groups_in, read_by, require_rows, start
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
@@ -95,7 +95,7 @@ SCENARIO = [
     duration("--over", default="1h", help="How far back rates look."),
 ]
 VARIANTS = [
-    repeated(
+    repeat(
         "--assignor", metavar="NAME", help="The assignor; repeatable. `list` says what each does."
     ),
     click.option(
@@ -104,10 +104,10 @@ VARIANTS = [
         metavar="N,N",
         help="Numbers of members.  [default: as they are]",
     ),
-    repeated(
+    repeat(
         "--setting", metavar="NAME=V,V", help="Values of a setting by Kafka's name; repeatable."
     ),
-    repeated(
+    repeat(
         "--autoscale",
         metavar="POLICY",
         help="An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s or fixed:8; "
@@ -150,7 +150,7 @@ TRIALS = [
         metavar="VARIANT",
         help="The variant to compare with.  [default: the first; of an input the group as it is]",
     ),
-    repeated(
+    repeat(
         "--measure",
         metavar="NAME",
         help="Print this measure with all its intervals, not the table that decides; repeatable.",
@@ -169,7 +169,7 @@ TRIALS = [
         help="Search settings and members that keep every --goal for the fewest member-hours. "
         "--setting NAME=LOW..HIGH and --between narrow what is tried; NAME=VALUE stays.",
     ),
-    repeated(
+    repeat(
         "--goal",
         metavar="GOAL",
         help="What --tune is to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",

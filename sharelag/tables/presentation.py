@@ -32,7 +32,7 @@ class GroupSummary:
 
 @dataclass(frozen=True, eq=False)
 class Presentation:
-    """What `sharelag.tables.render` makes text and HTML of."""
+    """A result in words, which `sharelag.tables.render` turns into text and HTML."""
 
     title: str  # the question
     when: str  # the moment that it is of, in words

@@ -293,7 +293,7 @@ def tune(
     foreseen = trials * len(_SEARCH) + 60 * len(_CHECK) + 2 * seeds
     tuner = _Tuner(scenario, each, wanted, runs, seed * _APART, progress, foreseen)
     best = tuner.best(trials, seed)
-    changed = tuner.changed(best)
+    changed = tuner.find_changes(best)
     both = {AS_IT_IS: scenario, RECOMMENDED: turn(scenario, changed)}
     fresh = tuner.make(both, range(_FRESH, _FRESH + seeds))
     comparison = compared(fresh, AS_IT_IS, confidence, both)
@@ -363,10 +363,10 @@ class _Tuner:
 
     def label(self, point: Point) -> str:
         """Return the settings that a point has otherwise than the group as it is."""
-        changed = self.changed(point).items()
+        changed = self.find_changes(point).items()
         return ", ".join(f"{name}={text_of(value)}" for name, value in changed) or AS_IT_IS
 
-    def changed(self, point: Point) -> dict[str, Value]:
+    def find_changes(self, point: Point) -> dict[str, Value]:
         """Return what a point has otherwise than the group as it is."""
         return {
             name: value

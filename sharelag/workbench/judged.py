@@ -53,6 +53,12 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     return judge_lags(evidence.lag, not_started.find(facts).where, nothing_came)
 
 
+def worst_cause(group: Mapping[str, Any]) -> str | None:
+    """Return the first cause of a judged group; None where it has none."""
+    causes = group["causes"]
+    return causes[0]["cause"] if causes else None
+
+
 def judge_groups(
     evidence: Evidence,
     patience: timedelta | None = None,

@@ -71,7 +71,9 @@ def test_keys_that_are_not_ours_go_on(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(3, 1))
     desk = open_desk(strip)
     desk.page.evaluate("""window.seen = [];
-        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
+        document.addEventListener('keydown', event => {
+            seen.push(event.key);
+            event.preventDefault(); })""")
     desk.page.focus(PICTURE)
     desk.press("ArrowRight", "[", "q", "Escape", "F2")
     # The browser's own stay the browser's.
@@ -285,8 +287,11 @@ def test_a_history_is_numbers(open_desk: OpenDesk) -> None:
 
 def test_it_paints_when_it_is_seen_and_fits_any_width(open_desk: OpenDesk) -> None:
     desk = open_desk(WindowStrip.of(moving(10, 2)))
-    desk.page.evaluate("""() => { window.kept = document.querySelector('main > div'); window.kept.remove();
-        window.kept.style.display = 'none'; document.querySelector('main').append(window.kept); }""")
+    desk.page.evaluate("""() => {
+        window.kept = document.querySelector('main > div');
+        window.kept.remove();
+        window.kept.style.display = 'none';
+        document.querySelector('main').append(window.kept); }""")
     desk.settle()
     desk.page.evaluate("window.kept.style.display = ''")
     desk.page.wait_for_function(f"document.querySelector('{PICTURE}').width > 500")

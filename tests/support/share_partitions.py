@@ -94,7 +94,7 @@ def runs(share: SharePartition) -> list[tuple[int, int, int, int]]:
     return [(run[0], run[1], int(run[2]), run[3]) for run in share.in_flight()]
 
 
-def replayed(topic: StateTopic) -> Window:
+def replay_topic(topic: StateTopic) -> Window:
     decoded = decode_arrow(topic.records())
     assert decoded.rejects.num_rows == 0
     [(_, window)] = window_items(replay_arrow(decoded.records))

@@ -123,7 +123,7 @@ def all_to_all(group: Group) -> Assignment:
     No member is ever idle and no partition short of members, at the price of a share session a
     pair: ``M * P``.
     """
-    return as_assignment(group, group.allowed)
+    return as_assignment(group, group.allowed_pairs)
 
 
 def round_robin(group: Group) -> Assignment:

@@ -195,7 +195,7 @@ def figures(
     """Sum an assignment up; what `check` finds wrong in it is left out."""
     before = pairs_of({member.id: member.current for member in group.members})
     after = pairs_of({member.id: assignment.get(member.id, {}) for member in group.members})
-    allowed = group.allowed
+    allowed = group.allowed_pairs
     good = after & allowed
     counts = Counter(place for _, place in good)
     loads = Counter(member for member, _ in good)

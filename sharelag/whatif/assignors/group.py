@@ -165,12 +165,12 @@ class Group:
         """What each member has and may keep: assignable, still subscribed to; ascending."""
         kept: dict[str, list[Place]] = {member.id: [] for member in self.members}
         held = pairs_of({member.id: member.current for member in self.members})
-        for member, place in sorted(held & self.allowed):
+        for member, place in sorted(held & self.allowed_pairs):
             kept[member].append(place)
         return {member: tuple(places) for member, places in kept.items()}
 
     @cached_property
-    def allowed(self) -> Set[tuple[str, Place]]:
+    def allowed_pairs(self) -> Set[tuple[str, Place]]:
         """The pairs of member and place that the subscriptions allow."""
         return {(id_, place) for place in self.places for id_ in self.subscribers[place[0]]}
 

@@ -135,11 +135,11 @@ def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
 
 
 def is_better(values: Floats, others: Floats, measure: Measure, level: float) -> bool | None:
-    """Whether the first are better than the second, pair by pair (by seed).
+    """Return whether the first values are better than the second ones, paired by seed.
 
-    By the interval of the differences, at this level. Where a measure is unknown since it is beyond
-    the run's end, there is no difference, but which one is more: then by an exact sign test. None:
-    the values do not say so, or neither direction is better.
+    The interval of the differences decides, at this level. A value beyond the end of a run is not
+    known, and has no difference: then an exact sign test of which one is larger decides. None: the
+    values do not decide it, or neither direction is better.
     """
     if measure.better is None:
         return None

@@ -20,12 +20,12 @@ from sharelag.whatif.compiled.serving import (
 )
 from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import (
-    answered,
     call,
-    collected,
+    gets_answer,
+    gets_buffered,
+    may_fetch_again,
     renews,
     resumes,
-    said_first,
     worked,
 )
 
@@ -81,7 +81,7 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
         elif more >= 0:
             refuse_all(a, more)
     elif kind == ANSWERED:
-        answered(a, subject, more)
+        gets_answer(a, subject, more)
     elif kind == ACKNOWLEDGED_NOW:
         acknowledged(a, subject)
     elif kind == UNLOCKED:
@@ -105,9 +105,9 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     elif kind == SAYS_FIRST:
         says(a, subject, more, SAID_FIRST)
     elif kind == SAID_FIRST:
-        said_first(a, subject)
+        may_fetch_again(a, subject)
     elif kind == COLLECTED:
-        collected(a, subject, more)
+        gets_buffered(a, subject, more)
     elif kind == RENEWED:
         renews(a, subject, more)
 

@@ -47,7 +47,7 @@ def _row_from(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
 
 @part
 def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
-    """Whether the record of an offset was gone after a number of compactions."""
+    """Return whether the record of an offset was gone after a number of compactions."""
     low = _row_from(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
     at = a[p + MISSING_AT] + low * MISS
     return bool(

@@ -30,7 +30,7 @@ def batch_of(a: Any, p: Any, offset: Any) -> Any:
 
 @part
 def is_hole(a: Any, p: Any, offset: Any) -> bool:
-    """Whether an offset within the window lies between two batches."""
+    """Return whether an offset within the window lies between two batches."""
     return bool(a[slot_of(a, p, offset) + BATCH] < 0)
 
 
@@ -103,7 +103,7 @@ def span(a: Any, p: Any) -> Any:
 
 @part
 def has_gap(a: Any, p: Any) -> bool:
-    """Whether holes may be first deliveries that were in flight when the leader changed."""
+    """Return whether holes may be first deliveries that were in flight when the leader changed."""
     return bool(a[p + GAP_END] == a[p + END])
 
 

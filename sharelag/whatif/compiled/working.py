@@ -74,7 +74,7 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
 
 @part
 def may_crash(a: Any, slot: Any) -> bool:
-    """Whether the member's process crashes at a record of this delivery."""
+    """Return whether the member's process crashes at a record of this delivery."""
     for entry in range(a[slot + ENTRIES]):
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p = a[at + E_PLACE]
@@ -266,14 +266,22 @@ def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
 @part
 def close_sessions(a: Any, m: Any) -> bool:
     """Acknowledge what is left and close all sessions; whether anything was left."""
-    slot, sent = a[m + PENDING], False
-    if slot >= 0:
-        sent = _acknowledge(a, m, slot, SAYS, SAYS, False)
-        a[m + PENDING] = -1
-        free(a, slot)
+    sent = _send_pending(a, m, SAYS)
     for broker in range(a[BROKERS]):
         if a[_session_of(a, m, broker) + S_OPEN]:
             _note_request(a, m, broker, -1, ASKS_CLOSE)
+    return sent
+
+
+@part
+def _send_pending(a: Any, m: Any, kind: Any) -> bool:
+    """Acknowledge what the last poll brought, by requests of a kind; return whether any went."""
+    slot = a[m + PENDING]
+    if slot < 0:
+        return False
+    a[m + PENDING] = -1
+    sent = _acknowledge(a, m, slot, kind, kind, False)
+    free(a, slot)
     return sent
 
 
@@ -362,11 +370,7 @@ def poll(a: Any, m: Any) -> None:
         return
     if a[m + BUFFERED] >= 0:
         # Nothing is fetched meanwhile, so that acknowledgements go alone.
-        slot = a[m + PENDING]
-        if slot >= 0:
-            a[m + PENDING] = -1
-            _acknowledge(a, m, slot, SAYS_FIRST, SAYS_FIRST, False)
-            free(a, slot)
+        _send_pending(a, m, SAYS_FIRST)
         push(a, a[NOW], COLLECTED, m, _collect(a, m))
         return
     a[m + IN_POLL] = 1
@@ -453,7 +457,7 @@ def _fetch(a: Any, m: Any) -> None:
 
 @part
 def _is_asked(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
-    """Whether a member is to fetch from a broker now."""
+    """Return whether a member is to fetch from a broker now."""
     if is_limited and broker != only:
         return False
     return not a[_session_of(a, m, broker) + IS_PENDING] and _leads(a, m, broker)
@@ -487,7 +491,7 @@ def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
 
 
 @part
-def answered(a: Any, session: Any, slot: Any) -> None:
+def gets_answer(a: Any, session: Any, slot: Any) -> None:
     """A fetch is answered: who waits for it works on what it brought, or fetches again."""
     m = a[session + S_MEMBER]
     if _is_stopped(a, m, ANSWERED, session, slot):
@@ -513,7 +517,7 @@ def answered(a: Any, session: Any, slot: Any) -> None:
 
 
 @part
-def collected(a: Any, m: Any, slot: Any) -> None:
+def gets_buffered(a: Any, m: Any, slot: Any) -> None:
     """A poll returns records that were there already."""
     if _is_stopped(a, m, COLLECTED, m, slot):
         if a[m + ENDED]:
@@ -523,7 +527,7 @@ def collected(a: Any, m: Any, slot: Any) -> None:
 
 
 @part
-def said_first(a: Any, m: Any) -> None:
+def may_fetch_again(a: Any, m: Any) -> None:
     """Acknowledgements that were sent alone are answered: what waited for that is fetched."""
     if not _is_stopped(a, m, SAID_FIRST, m, 0):
         a[m + UNANSWERED] -= 1

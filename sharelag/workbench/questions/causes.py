@@ -16,7 +16,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, rows_by_group
 from sharelag.workbench.ask import question
 from sharelag.workbench.explained import summarize_groups
-from sharelag.workbench.judged import headline, judge_groups
+from sharelag.workbench.judged import headline, judge_groups, worst_cause
 from sharelag.workbench.result import Result, chart
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def overview(t: Tables) -> Result:
             "completion_rate": _sum_of(progress[group["group_id"]], "completion_rate"),
             "gone": group["drain"],
             "members": members.get(group["group_id"]),
-            "cause": group["causes"][0]["cause"] if group["causes"] else None,
+            "cause": worst_cause(group),
         }
         for group in groups
     ]

@@ -58,19 +58,19 @@ FULL = Scenario(
 )
 
 
-def changed(value: Any, hint: Any = None) -> Iterator[Any]:
+def change_each(value: Any, hint: Any = None) -> Iterator[Any]:
     """The same but for one number, text or choice in it, whichever may be another."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
         for one in fields(value):
-            for other in changed(getattr(value, one.name), hints[one.name]):
+            for other in change_each(getattr(value, one.name), hints[one.name]):
                 with suppress(InputError):  # what does not go with the rest
                     yield replace(value, **{one.name: other})
     elif isinstance(value, StateBatch):
         yield from (value._replace(**{name: 9}) for name in value._fields)
     elif isinstance(value, tuple):
         for n, one in enumerate(value):
-            yield from ((*value[:n], other, *value[n + 1 :]) for other in changed(one))
+            yield from ((*value[:n], other, *value[n + 1 :]) for other in change_each(one))
     elif get_origin(hint) is Literal:
         yield from (other for other in get_args(hint) if other != value)
     elif isinstance(value, bool):
@@ -95,7 +95,7 @@ SCALERS = (
 def test_a_scenario_is_the_same_after_it_was_written_down(scenario: Scenario) -> None:
     """Whatever one changes in it, to other numbers, words and choices."""
     texts = {to_json(scenario)}
-    others = list(dict.fromkeys(changed(scenario)))
+    others = list(dict.fromkeys(change_each(scenario)))
     assert len(others) > 100
     for other in (*others, *(replace(FULL, autoscaler=one) for one in SCALERS)):
         text = to_json(other)

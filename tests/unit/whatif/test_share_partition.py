@@ -24,7 +24,7 @@ from tests.support.share_partitions import (
     ARCHIVED,
     AVAILABLE,
     Walk,
-    replayed,
+    replay_topic,
     runs,
     say,
 )
@@ -170,7 +170,7 @@ def test_promises_in_any_schedule(seed: int) -> None:
             live.get(o, (0, 0))[0] not in (2, 4) for o in range(share.start_offset, world.log_end)
         )
         assert world.log_end - share.start_offset - share.delivery_complete_count == left
-        assert replayed(world.topic) == world.topic.window(KEY)
+        assert replay_topic(world.topic) == world.topic.window(KEY)
     _check_drained(world)
 
 
@@ -185,7 +185,7 @@ def test_promises_while_records_are_deleted_compacted_aborted_and_writes_refused
                 state["startOffset"] < before["startOffset"]
             ):  # only over what the log start had passed in flight
                 assert before["inFlight"][0][0] < before["startOffset"]
-        assert replayed(world.topic) == world.topic.window(KEY)
+        assert replay_topic(world.topic) == world.topic.window(KEY)
 
 
 def _check_delivery(step: dict[str, Any], before: dict[str, Any], limits: Limits) -> None:

@@ -34,7 +34,7 @@ from tests.support.share_partitions import (
     RENEW,
     Walk,
     log,
-    replayed,
+    replay_topic,
     runs,
     say,
 )
@@ -399,5 +399,5 @@ def test_a_simulation_may_begin_from_a_captured_window() -> None:
     captured = Window(7, 2, 5, 100, 3, 11, 12, (StateBatch(101, 103, 2, 1),))
     topic = StateTopic(partitions=1)
     topic.adopt(KEY, captured, 500)
-    assert replayed(topic) == Window(7, 2, 5, 100, 3, 11, 500, captured.batches)
-    assert topic.window(KEY) == replayed(topic)
+    assert replay_topic(topic) == Window(7, 2, 5, 100, 3, 11, 500, captured.batches)
+    assert topic.window(KEY) == replay_topic(topic)

@@ -309,7 +309,7 @@ def test_records_of_several_brokers_wait_for_polls_as_in_kafkas_client() -> None
 
 
 def test_locks_run_while_records_wait_for_a_poll() -> None:
-    """Those of c are taken back before the member gets to them; one broker gives no such records."""
+    """Those of c are taken back before the member gets to them; one broker gives none such."""
     settings = Settings(Limits(lock_duration_ms=5000))
     several = of_three_brokers(settings=settings)
     found = {count: only(simulate(replace(several, brokers=count)).summary) for count in (1, 3)}

@@ -52,7 +52,7 @@ _NEVER = -1
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of a state partition: snapshots of share partitions, and records that wait.
+    """State kept for a state partition: snapshots of share partitions, and records that wait.
 
     ``seen`` are the offsets that came, as first and end of each range, ``forgotten`` is the last
     tombstone that does not wait any more.
