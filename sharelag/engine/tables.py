@@ -153,13 +153,17 @@ class Tables(ABC):
         return self.source.nodes(self.as_of)
 
     def _ask_brokers(self) -> pa.Table:
+        return self._brokers(self.table("leaders"), self.table("nodes"))
+
+    def latest_brokers(self) -> pa.Table:
+        """Return ``brokers`` as metadata tells them: at the end of the input, not at the moment."""
+        return self._brokers(self.source.leaders(self.topic_ids), self.source.nodes())
+
+    def _brokers(self, leaders: pa.Table, nodes: pa.Table) -> pa.Table:
         from sharelag.metrics.brokers import brokers
 
-        leaders = self.table("leaders")
         partitions = self.source.partitions(STATE_TOPIC)
-        return brokers(
-            self.table("lag"), self.table("offsets"), leaders, self.table("nodes"), partitions
-        )
+        return brokers(self.table("lag"), self.table("offsets"), leaders, nodes, partitions)
 
     def _ask_settings(self) -> pa.Table:
         lag = self.table("lag")

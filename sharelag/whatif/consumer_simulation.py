@@ -384,7 +384,7 @@ class Consumer(Life):
         wanted: dict[int, dict[int, int]] = {}
         for place, position in sorted(self._positions.items()):
             if place not in self._buffered and self.ended is None:
-                wanted.setdefault(place % self._world.scenario.brokers, {})[place] = position
+                wanted.setdefault(self._world.leaders[place], {})[place] = position
         for broker, asked in sorted(wanted.items()):
             if broker not in self._asked:
                 self._asked.add(broker)
@@ -569,7 +569,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         super().__init__(scenario, seed)
         self.assignor, self.settings = "consumer-group (uniform)", settings
         self.earliest = scenario.settings.auto_offset_reset == "earliest"
-        starts = scenario.starts.values()
+        starts, self.leaders = scenario.starts.values(), scenario.leaders
         self.partitions = [
             Partition(place, log, start, self.earliest)
             for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))

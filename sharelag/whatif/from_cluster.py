@@ -120,10 +120,10 @@ def scenario_from(
     )
     longest = max((one.work_ms or 0 for one in poison), default=0)
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
-    brokers = _brokers(evidence, name)
+    brokers, leading = _lead(topics, evidence, name)
     assumed.append(
         f"record batches of {batch_records} and polls of {polled} records; "
-        f"{'one broker' if brokers == 1 else f'{brokers} brokers, which lead in turn'}"
+        f"{leading}"
         f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
         "with latencies as by default"
     )
@@ -156,11 +156,29 @@ def scenario_from(
     )
 
 
-def _brokers(evidence: Evidence, group: str) -> int:
-    """Return how many brokers lead or replicate the group's topics; 1 where that is not known."""
+def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
+    """Let brokers lead the topics' partitions as in the cluster; return their number, in words too.
+
+    They are those that lead or replicate the group's topics. A partition whose leader is not known
+    is led by one of them in turn.
+    """
     known = _of_group(evidence.brokers, group)
     ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
-    return max(len(ids - {None}), 1)
+    numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
+    if len(numbers) < 2:
+        return 1, "one broker"
+    led = {
+        (row["topic_id"], row["partition"]): numbers[row["leader_id"]]
+        for row in known
+        if row["leader_id"] is not None
+    }
+    for n, topic in enumerate(topics):
+        places = ((topic.id, number) for number in range(topic.partitions))
+        leaders = (led.get(place, place[1] % len(numbers)) for place in places)
+        topics[n] = replace(topic, leaders=tuple(leaders))
+    times = (row["as_of"] for row in known if row["as_of"] is not None)
+    read = max(times, default=evidence.as_of)
+    return len(numbers), f"{len(numbers)} brokers, which lead as at {moment(read)}"
 
 
 def _group(evidence: Evidence, group: str | None) -> str:

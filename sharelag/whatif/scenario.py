@@ -99,6 +99,8 @@ class Topic:
         One for each partition, instead of the two above.
     racks
         Of the replicas, by partition.
+    leaders
+        Brokers, from 0 on, that lead at the begin, by partition. Empty: all lead in turn.
     retention_ms, segment_records
         How long records are kept, and how many of them are deleted together; None keeps them.
     compact_ms
@@ -118,6 +120,7 @@ class Topic:
     batch_records: int = 1
     starts: tuple[PartitionStart, ...] = ()
     racks: tuple[tuple[str, ...], ...] = ()
+    leaders: tuple[int, ...] = ()
     retention_ms: int | None = None
     segment_records: int = 1000
     compact_ms: int | None = None
@@ -142,6 +145,11 @@ class Topic:
                 f"topic {self.name!r} has {self.partitions} partitions "
                 f"and {len(self.starts)} starts or backlogs: "
                 "give as many as it has partitions, or one number for all"
+            )
+        if self.leaders and len(self.leaders) != self.partitions:
+            raise InputError(
+                f"topic {self.name!r} has {self.partitions} partitions and {len(self.leaders)} "
+                "leaders: give one for each partition, or none"
             )
         if self.compact_ms is not None and self.compact_ms < 1:
             raise InputError(
@@ -442,6 +450,12 @@ class Scenario(Displayable):
             )
         if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
             raise InputError("duration_ms, step_ms and brokers must be at least 1")
+        for topic in self.topics:
+            if any(not 0 <= leader < self.brokers for leader in topic.leaders):
+                raise InputError(
+                    f"topic {topic.name!r} has leaders {', '.join(map(str, topic.leaders))}: the "
+                    f"scenario's brokers are numbered from 0 to {self.brokers - 1}"
+                )
 
     def _require_topics(self, known: Mapping[str, int]) -> None:
         places: list[tuple[str, int]] = [(producer.topic, 0) for producer in self.producers]
@@ -484,6 +498,14 @@ class Scenario(Displayable):
             for topic in self.topics
             for number, start in enumerate(topic.starts)
         }
+
+    @property
+    def leaders(self) -> tuple[int, ...]:
+        """The broker that leads each partition at the begin, in the order of `starts`."""
+        given = (one for topic in self.topics for one in topic.leaders or [None] * topic.partitions)
+        return tuple(
+            place % self.brokers if one is None else one for place, one in enumerate(given)
+        )
 
     def with_starts(self, starts: Mapping[tuple[str, int], PartitionStart]) -> Scenario:
         """The same where the simulation finds some partitions otherwise."""

@@ -42,6 +42,9 @@ def gather_past(
         raise InputError(f"choose one share group: {', '.join(bench.groups)}")
     name = group or bench.groups[0]
     now = bench.evidence(name)
+    if now.brokers.column("leader_id").null_count == now.brokers.num_rows:
+        # Of an earlier moment metadata tells nothing; leaders hardly change.
+        now = replace(now, brokers=bench.reading.latest_brokers())
     then = bench.at(begin)
     if name not in then.groups:
         known = [at for at in now.observed.column("begin").to_pylist() if at is not None]

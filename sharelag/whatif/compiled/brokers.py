@@ -33,6 +33,7 @@ class Brokers:
         self._clock, self._states, self._core = clock, states, core
         self._limits, self._reset = scenario.settings.limits, scenario.settings.auto_offset_reset
         self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
+        self._leaders = scenario.leaders
         self._starts = [start.window for start in scenario.starts.values()]
         self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
         self.logs = logs
@@ -59,7 +60,7 @@ class Brokers:
             self._states.initialize(place, start, now)
         else:
             self._states.adopt(place, window, now)
-        self._load(place, window, 0, place % self._count)
+        self._load(place, window, 0, self._leaders[place])
 
     def close(self, number: int) -> None:
         """End the share sessions of a member: release what it holds, forget what it waits for."""

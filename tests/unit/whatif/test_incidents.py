@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import sharelag
 from sharelag.whatif.otherwise import AS_IT_WAS, Otherwise
 from tests.support.cases import few_of
 from tools.incidents_page import BEGIN, END, PAGE, table
@@ -54,6 +56,19 @@ def test_a_capture_tells_polls_and_work() -> None:
     assert all(producer.batch_records == 5 for producer in of_poison.producers)
     assert {one.offset for one in of_poison.poison} == {100, 250, 400, 550, 700, 850}
     assert all(one.work_ms == pytest.approx(2000, rel=0.05) for one in of_poison.poison)
+
+
+def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
+    """Of a moment before the capture metadata tells no leaders; those of its end are taken."""
+    past = _foretold("burst").past.scenario
+    bench = sharelag.open(FOLDER / "burst")
+    then = bench.at(datetime.fromtimestamp(past.begins_ms / 1000, UTC) + timedelta(seconds=20))
+    assert set(then.brokers().table.column("leader_id").to_pylist()) == {None}
+    rows = bench.brokers(past.group_id).table.to_pylist()
+    assert past.brokers == 3
+    assert past.topics[0].leaders == tuple(row["leader_id"] - 1 for row in rows)
+    read = rows[0]["as_of"]
+    assert f"; 3 brokers, which lead as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(past.assumed)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("killed-member", "crash"), ("hung-member", "hang")])

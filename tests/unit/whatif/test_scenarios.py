@@ -205,7 +205,8 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     rows = known.lag.select(["group_id", "topic", "topic_id", "partition"]).to_pylist()
     for row in rows:
         row["racks"] = ["east", None, "east"] if row["partition"] < 2 else ["west"]
-        row["leader_id"], row["replicas"] = row["partition"] % 2, [row["partition"] % 2, 2]
+        row["leader_id"], row["replicas"] = 7 - row["partition"] % 2, [6, 7, 9]
+        row["as_of"] = known.as_of
     around = pa.Table.from_pylist(rows, schema=schemas.BROKERS)
     scenario = scenario_from(replace(known, members=members, brokers=around), duration_ms=60_000)
     (topic,) = scenario.topics
@@ -214,7 +215,10 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     assert sorted(map(str, rack_of.values())) == ["east", "west"]
     assert "without racks" not in " ".join(scenario.assumed)
     assert scenario.brokers == 3
-    assert "; 3 brokers, which lead in turn, with latencies" in " ".join(scenario.assumed)
+    # Its brokers are numbered from 0 on.
+    assert topic.leaders == (1, 0, 1, 0)
+    led = f"; 3 brokers, which lead as at {known.as_of:%Y-%m-%d %H:%M:%S}"
+    assert led in " ".join(scenario.assumed)
     assert scenario_from(known).brokers == 1
     assert "; one broker without racks" in " ".join(scenario_from(known).assumed)
     assert "without racks" in " ".join(scenario_from(known).assumed)

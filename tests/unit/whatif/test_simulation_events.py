@@ -213,6 +213,19 @@ def test_while_a_broker_is_down_nothing_of_its_partitions_moves() -> None:
     assert 0 < row["deliveries"] - 800 <= 40  # what members had of it
 
 
+def test_leaders_are_those_of_the_topic() -> None:
+    """The broker that goes down leads partition 0 alone, and its own requests go to it."""
+    led_otherwise = replace(down().topics[0], leaders=(1, 0))
+    result = simulate(down(topics=(led_otherwise,)))
+    rows = {(row["time_ms"], row["partition"]): row for row in result.timeline.to_pylist()}
+    assert rows[3100, 0]["lag"] == rows[6000, 0]["lag"] > 0
+    assert rows[6000, 1]["lag"] < rows[3000, 1]["lag"]
+    both = simulate(
+        down(topics=(replace(led_otherwise, leaders=(1, 1)),), faults=()), requests=True
+    )
+    assert {row["broker"] for row in both.requests.to_pylist()} == {1}
+
+
 def test_a_new_leader_knows_what_was_written_before_the_broker_died() -> None:
     """Of the released record the count is known; of first deliveries under way it is not."""
     scenario = down(poison=(Poison("t", 1, 0, "release", 1),), duration_ms=6_050)
@@ -344,6 +357,11 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: Behaviour(renew_ms=0), "renew_ms"),
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
         (lambda: Topic("t", 1, compact_ms=0), "compacted"),
+        (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
+        (
+            lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)),
+            "numbered from 0 to 1",
+        ),
         (
             lambda: simulate(down(faults=tuple(Fault(1, "broker_down", broker=n) for n in (0, 1)))),
             "more brokers",
