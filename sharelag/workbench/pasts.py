@@ -43,7 +43,7 @@ def gather_past(
     name = group or bench.groups[0]
     now = bench.evidence(name)
     if now.brokers.column("leader_id").null_count == now.brokers.num_rows:
-        # Of an earlier moment metadata tells nothing; leaders hardly change.
+        # Metadata has no leaders of an earlier moment; they hardly change.
         now = replace(now, brokers=bench.reading.latest_brokers())
     then = bench.at(begin)
     if name not in then.groups:

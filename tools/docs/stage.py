@@ -68,6 +68,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/explanation/lag.md",
         "docs/explanation/window.md",
         "docs/simulate.md",
+        "docs/fidelity.md",
         "docs/incidents.md",
         "docs/live.md",
         "docs/future.md",

@@ -9,13 +9,14 @@ import pytest
 
 from sharelag.whatif.scenario import Costs, Member, Poison, Scenario, Service, Topic
 from sharelag.whatif.simulate import simulate
+from tools.fidelity_page import PAGE, part
 from tools.record.fidelity import recorded
-from tools.record.fidelity.compare import BOUNDS, Comparison, compared, table
-from tools.record.fidelity.experiments import Experiment, experiments
+from tools.record.fidelity.__main__ import judged
+from tools.record.fidelity.compare import BOUNDS, compared, table
+from tools.record.fidelity.experiments import experiments
 from tools.record.fidelity.measure import Run, simulated
 from tools.record.fidelity.script import digest, script
 
-SEEDS = 10
 EXPERIMENTS = experiments()
 
 
@@ -27,20 +28,11 @@ def real() -> dict[str, list[Run]]:
     return runs
 
 
-def compare(experiment: Experiment, real: dict[str, list[Run]]) -> Comparison:
-    return compared(
-        experiment,
-        [simulated(experiment.scenario, seed) for seed in range(SEEDS)],
-        real[experiment.name],
-    )
-
-
 @pytest.mark.slow
-@pytest.mark.exhaustive
-def test_the_simulator_is_as_near_as_it_should_be(real: dict[str, list[Run]]) -> None:
-    comparisons = [compare(experiment, real) for experiment in EXPERIMENTS.values()]
-    print(table(comparisons))
+def test_the_simulator_is_as_near_as_it_should_be() -> None:
+    comparisons = judged(EXPERIMENTS)
     assert [sentence for one in comparisons for sentence in one.surprises] == []
+    assert part(comparisons) in PAGE.read_text()
 
 
 def test_brokers_were_configured_as_the_experiments_say(real: dict[str, list[Run]]) -> None:
@@ -120,9 +112,9 @@ def test_experiments_that_costs_were_fitted_to_are_marked() -> None:
     }
     runs = [Run(1000, 100, 0, (100, 50, 0))]
     result = table([compared(one, runs, runs) for one in EXPERIMENTS.values()])
-    marked = [line.split()[1] for line in result.splitlines() if " (calibration) " in line]
+    marked = [line.split("**")[1] for line in result.splitlines() if " (calibration):" in line]
     assert marked == ["small-polls", "commit-each"]
-    assert "small-polls: calibration, Costs.fetch_ms was fitted to it" in result
+    assert "**small-polls** is calibration: `Costs.fetch_ms` was fitted to it" in result
     assert len([line for line in result.splitlines() if "calibration" in line]) == 4
     assert all(name in result for name in EXPERIMENTS)
 

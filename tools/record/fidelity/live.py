@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -18,8 +20,16 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.whatif.scenario import Scenario
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError
-from tests.support.kafka.workload import create_topics, numbered, produce, set_group_config
+from tests.support.kafka.workload import (
+    create_placed,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+)
 from tools.record.fidelity.experiments import START_MS
 from tools.record.fidelity.measure import Arrivals, Run, measured
 from tools.record.fidelity.members import WARM_UP_RECORDS, WARM_UP_TOPIC, Members
@@ -31,14 +41,14 @@ _READY_MS = 1000
 LATE_MS = 500
 
 
-def prepare(broker: KafkaBroker) -> None:
-    """Make what all experiments on a broker need."""
+def prepare(broker: KafkaBroker | KafkaCluster) -> None:
+    """Make what all experiments on a broker, or on several, need."""
     create_topics(broker.bootstrap_servers, {WARM_UP_TOPIC: 1})
     produce(broker.bootstrap_servers, WARM_UP_TOPIC, numbered(WARM_UP_RECORDS, 1), batch=10)
 
 
 def run_live(
-    broker: KafkaBroker,
+    broker: KafkaBroker | KafkaCluster,
     scenario: Scenario,
     seed: int,
     *,
@@ -51,7 +61,7 @@ def run_live(
     Parameters
     ----------
     broker
-        After `prepare`.
+        One, or as many as the scenario has, after `prepare`. Several have copies of each partition.
     scenario, seed
     within
         Seconds until everything has to be finished.
@@ -68,11 +78,12 @@ def run_live(
     servers, result = broker.bootstrap_servers, script(scenario, seed)
     group = f"{scenario.name}-{uuid4().hex[:8]}"
     prefix = f"{group}."
-    create_topics(
-        servers,
-        {prefix + name: count for name, count in result["topics"].items()},
-        {"message.timestamp.type": "LogAppendTime"},
-    )
+    count, leaders = scenario.brokers, iter(scenario.leaders)
+    for name, partitions in result["topics"].items():
+        led = [
+            [(first + n) % count + 1 for n in range(count)] for first in islice(leaders, partitions)
+        ]
+        create_placed(servers, prefix + name, led, {"message.timestamp.type": "LogAppendTime"})
     set_group_config(servers, group, **result["group"])
     with Members(servers, group, prefix, result, warm_up) as members:
         members.join(within)
@@ -91,6 +102,8 @@ def run_live(
         run,
         poll_ms=float(np.median([poll["us"] - poll["polled"] for poll in polls])) / 1000,
         commit_ms=took / commits / 1000 if commits else None,
+        kafka=KAFKA_VERSION,
+        date=datetime.now(UTC).date().isoformat(),
     )
 
 

@@ -40,6 +40,8 @@ class Run:
     poll_ms, commit_ms
         Median of what a poll that brought records took, and mean of a commit; None: nobody
         measured, or committed.
+    kafka, date
+        The version of the brokers, and when it ran there; None: it was simulated.
     """
 
     drain_ms: float
@@ -48,6 +50,8 @@ class Run:
     lag: tuple[int, ...]
     poll_ms: float | None = None
     commit_ms: float | None = None
+    kafka: str | None = None
+    date: str | None = None
 
 
 def simulated(scenario: Scenario, seed: int) -> Run:

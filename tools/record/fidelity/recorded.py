@@ -6,7 +6,6 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sharelag.inputs.files import parquet
-from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import FAST_JVM, java_version
 from tools.record.fidelity.measure import STEP_MS, Run
 from tools.record.fidelity.script import PROPERTIES
@@ -32,6 +30,8 @@ _RUNS = pa.schema(
         ("lag", pa.list_(pa.int32())),  # every `step_ms` from the first arrival on
         ("poll_ms", pa.float64()),
         ("commit_ms", pa.float64()),
+        ("kafka", pa.string()),
+        ("date", pa.string()),
     ]
 )
 
@@ -45,13 +45,11 @@ def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None
     folder.mkdir(parents=True, exist_ok=True)
     parquet.write_table(pa.Table.from_pylist(rows, schema=_RUNS), folder / "runs.parquet")
     about = {
-        "kafka": KAFKA_VERSION,
         "java": java_version(),
         "jvm": FAST_JVM,
         "broker": PROPERTIES,
         "step_ms": STEP_MS,
         "machine": _machine(),
-        "date": datetime.now(UTC).date().isoformat(),
     }
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n")
 
