@@ -23,7 +23,7 @@ def part(found: list[Comparison]) -> str:
     near = sum(not one.misses for one in tests)
     bounds = ", ".join(f"{name} {bound:.0%}" for name, bound in BOUNDS.items())
     runs = [run for _, run in recorded.read().values()]
-    played = sorted({(run.kafka or "", run.date or "") for run in runs})
+    played = sorted({f"{run.kafka} on {run.date}" for run in runs})
     return "\n\n".join(
         (
             (
@@ -32,7 +32,7 @@ def part(found: list[Comparison]) -> str:
             ),
             table(found),
             (
-                f"{len(runs)} runs on Kafka {' and '.join(f'{one} on {day}' for one, day in played)}, "
+                f"{len(runs)} runs on Kafka {' and '.join(played)}, "
                 "and as many simulated with the same draws."
             ),
         )
