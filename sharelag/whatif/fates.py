@@ -6,7 +6,7 @@ member. How long a record takes, how much is polled together and when a member d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from itertools import pairwise
 from math import gcd
@@ -20,7 +20,7 @@ from sharelag.metrics.columns import numbers
 from sharelag.model import DeliveryState, Window
 from sharelag.replay.state import window_items
 from sharelag.tables.words import counted
-from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Settings
+from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Service, Settings
 from sharelag.whatif.stuck_records import head_of
 
 #: A topic name and a partition; with an offset, one record.
@@ -34,6 +34,8 @@ MOST_FATES = 5_000
 _FULL = 0.9
 #: Some polls take longer than a lock where all take so large a part of it on average.
 _LATE = 0.5
+#: A member cannot work for more than so many times the time that passes, measured roughly.
+_TOO_BUSY = 1.25
 #: A record that takes less than so many times the work of others is like them.
 _SLOW = 5.0
 #: A window says nothing of where its log ends.
@@ -72,7 +74,7 @@ def fates_of(
     base: Scenario,
     until: Scenario,
     by_place: Seen,
-    alone: Collection[Place],
+    alone: Set[Place],
     work_ms: float,
     begin: int,
     end: int,
@@ -178,16 +180,17 @@ class Back(NamedTuple):
     """How often a record was given back, and since when and until when it is seen so.
 
     ``took_ms`` is how long its deliveries took, where one member alone had the share partition,
-    without the other records of the poll; ``others`` how many were given back together with it;
-    ``held_ms`` how long others after it had been finished by then, if it was alone; ``late`` how
-    often it came back since the lock of a whole poll had ended.
+    without the other records of the poll; ``apart_ms`` how long after one another it was given back
+    elsewhere, without them, too; ``others`` how many were given back together with it; ``held_ms``
+    how long others after it had been finished by then, if it was alone; ``late`` how often it came
+    back since the lock of a whole poll had ended.
     """
 
     times: int
-    first_times: int
     first_ms: int
     last_ms: int
     took_ms: tuple[float, ...] = ()
+    apart_ms: tuple[float, ...] = ()
     others: int = 0
     held_ms: int = 0
     late: int = 0
@@ -197,8 +200,8 @@ class Back(NamedTuple):
         """How long a delivery took, from the first that is seen on; None: not known."""
         if self.took_ms:
             return round(float(np.median(self.took_ms)))
-        more = self.times - self.first_times
-        return (self.last_ms - self.first_ms) // more if more and not self.others else None
+        # Among several members it waits for one of them each time, the shortest time hardly.
+        return round(min(self.apart_ms)) if self.apart_ms and not self.others else None
 
 
 def _finished(window: Window) -> int:
@@ -258,25 +261,37 @@ def _failed(window: Window) -> set[tuple[int, int, int]]:
     }
 
 
-def full_polls(by_place: Seen, alone: Collection[Place], polled: int) -> float | None:
-    """Return the work of a record, by acknowledgements of full polls that follow one another.
+def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Service) -> Service:
+    """Return the service of members by full polls that follow one another, where there are any.
 
-    While there is more than it may poll, a member waits for nothing. None: there were none.
+    While there is more than it may poll, a member waits for nothing. Where another member did more
+    records than that leaves time for, those of its share partition are less work.
     """
-    spent, done = 0, 0
-    for place, seen in by_place.items():
-        was_full = False
-        for one in _writes(seen) if place in alone else ():
+    each: dict[Place, list[float]] = {}
+    rates: dict[Place, float] = {}  # records a millisecond
+    for place in by_place.keys() & alone:
+        writes, was_full = _writes(by_place[place]), False
+        took = sum(one.took for one in writes[1:])  # nobody worked before the first
+        rates[place] = sum(one.finished for one in writes[1:]) / max(took, 1)
+        for one in writes:
             is_full = one.finished >= _FULL * polled
             if was_full and is_full and one.is_whole:
-                spent, done = spent + one.took, done + one.finished
+                each.setdefault(place, []).append(one.took / one.finished)
             was_full = is_full
-    return spent / done if done else None
+    if not each:
+        return service
+    # Some wait for another member, after one has died.
+    mean_ms = float(np.median([one for times in each.values() for one in times]))
+    busy = (rate * mean_ms for place, rate in rates.items() if place not in each)
+    if max(busy, default=0) <= _TOO_BUSY:
+        return replace(service, mean_ms=mean_ms)
+    apart = ((place, float(np.median(each[place])) / service.mean_ms) for place in sorted(each))
+    return replace(service, by_partition=tuple(apart))
 
 
 def _ended(
     by_place: Seen,
-    alone: Collection[Place],
+    alone: Set[Place],
     work_ms: float,
     is_slow: bool,
 ) -> tuple[dict[Record, Back], dict[Record, int]] | None:
@@ -311,12 +326,15 @@ def _ended(
                 if (known := back.get(record)) is None:
                     later = (at for at, end in reached if end > record[2] + 1)
                     held = moment_ms - next(later, moment_ms) if len(risen) == 1 else 0
-                    known = Back(count, count, moment_ms, moment_ms, held_ms=held)
+                    known = Back(count, moment_ms, moment_ms, held_ms=held)
                 took_ms = (each,) if place in alone and write.took > 0 else ()
+                apart_ms = moment_ms - known.last_ms - write.finished * work_ms
+                apart = (apart_ms / (count - known.times),) if count > known.times else ()
                 back[record] = known._replace(
                     times=count,
                     last_ms=moment_ms,
                     took_ms=(*known.took_ms, *took_ms),
+                    apart_ms=(*known.apart_ms, *apart),
                     others=max(known.others, len(risen) - 1),
                     late=known.late + is_late,
                 )

@@ -30,10 +30,10 @@ from sharelag.whatif.fates import (
     Seen,
     deaths,
     fates_of,
-    full_polls,
     most_at_once,
     record_batch,
     seen_windows,
+    time_full_polls,
 )
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import (
@@ -158,10 +158,10 @@ def past_of(
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
     alone = _alone(members)
-    polls = None if service else full_polls(seen, alone, members[0].max_poll_records)
-    if polls is not None:
-        members = [replace(one, service=replace(one.service, mean_ms=polls)) for one in members]
-    work_ms = members[0].service.mean_ms
+    estimate = members[0].service
+    found = service or time_full_polls(seen, alone, members[0].max_poll_records, estimate)
+    members = [replace(one, service=found) for one in members]
+    work_ms = found.mean_ms
     poison, behaviour, back = fates_of(base, as_known, seen, alone, work_ms, begin, end, assumed)
     members, faults, came_back = deaths(base.settings, members, back, work_ms, begin, assumed)
     poison = tuple(one for one in poison if (one.topic, one.partition, one.offset) not in came_back)
@@ -177,7 +177,8 @@ def past_of(
         assumed=tuple(assumed),
     )
     happened = _happened(timeline, now.past_offsets, begin, end)
-    is_told = service or (polls is not None and any(one.work_ms for one in poison))
+    is_polled = work_ms != estimate.mean_ms and any(one.work_ms for one in poison)
+    is_told = service is not None or is_polled
     return Past(scenario if is_told else _with_work(scenario, happened), happened)
 
 
@@ -247,7 +248,9 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
 
 
 def _alone(members: list[Member]) -> set[Place]:
-    """Return the share partitions that one member has, and no other."""
+    """Return the share partitions that one member has, and no other, all the time."""
+    if any(one.join_ms or one.leave_ms is not None for one in members):
+        return set()  # who is left has more than before
     held = Counter(place for one in members for place in one.assigned)
     return {one.assigned[0] for one in members if len(one.assigned) == 1} & {
         place for place, count in held.items() if count == 1
@@ -499,16 +502,17 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
     hold, it is chance, and does not show their work.
     """
     lag, _ = numbers(happened, "lag")
-    held = sum(one.count * one.max_poll_records for one in scenario.members)
+    windows = len(scenario.starts) * scenario.settings.limits.max_record_locks
+    held = min(sum(one.count * one.max_poll_records for one in scenario.members), windows)
     if not len(lag) or lag.max() <= held:
         return scenario
     times = happened.column("time_ms").to_numpy()
 
     def with_factor(factor: float) -> Scenario:
-        members = tuple(
-            replace(one, service=replace(one.service, mean_ms=one.service.mean_ms * factor))
-            for one in scenario.members
-        )
+        service = scenario.members[0].service
+        known = tuple((place, times / factor) for place, times in service.by_partition)
+        service = replace(service, mean_ms=service.mean_ms * factor, by_partition=known)
+        members = tuple(replace(one, service=service) for one in scenario.members)
         return replace(scenario, members=members)
 
     @cache  # the search asks for both ends again

@@ -12,7 +12,7 @@ import sharelag
 from sharelag.whatif.otherwise import AS_IT_WAS, Otherwise
 from tests.support.cases import few_of
 from tools.incidents_page import BEGIN, END, PAGE, table
-from tools.record.incidents.judge import FOLDER, WITHIN, foretold, judged
+from tools.record.incidents.judge import FOLDER, WITHIN, foretold, gather, judged
 from tools.record.incidents.table import Incident, incidents
 
 #: Those that are played here in every run: members and polls, and a record that is slow.
@@ -69,6 +69,27 @@ def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
     assert past.topics[0].leaders == tuple(row["leader_id"] - 1 for row in rows)
     read = rows[0]["as_of"]
     assert f"; 3 brokers, which lead as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(past.assumed)
+
+
+def test_a_capture_tells_that_records_of_one_partition_are_more_work() -> None:
+    """Its member did full polls all the time, the others more than so much work allows."""
+    service = gather(FOLDER / "slow-partition").scenario.members[0].service
+    work = {place[1]: factor * service.mean_ms for place, factor in service.by_partition}
+    assert work[0] == pytest.approx(54, rel=0.05)
+    assert service.mean_ms < 54 / 2
+
+
+def test_a_capture_tells_how_long_a_record_that_several_members_try_takes() -> None:
+    """Between two attempts it waits for a member, too; each attempt takes 3 s."""
+    poison = gather(FOLDER / "shared-poison").scenario.poison
+    assert {one.offset for one in poison} == {150, 460, 770, 1080, 1390}
+    assert [one.work_ms for one in poison] == pytest.approx([3000] * 5, rel=0.15)
+
+
+def test_lag_beyond_what_windows_hold_tells_the_work() -> None:
+    """Members may poll 400 records, and the two windows hold 200: that they wait tells of work."""
+    past = gather(FOLDER / "greedy-polls").scenario
+    assert past.members[0].service.mean_ms == pytest.approx(18, rel=0.15)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("killed-member", "crash"), ("hung-member", "hang")])

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import sharelag
 from sharelag.whatif.knobs import turn
 from sharelag.whatif.otherwise import SEEDS, Otherwise, otherwise
+from sharelag.whatif.past import Past
 from tools.record.incidents.table import STEP_MS, Incident
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "incidents"
@@ -54,7 +55,8 @@ class Judged:
         At the end of the incident; None: the simulation does not explain what happened, so that no
         answer is given.
     drain
-        Until nothing was left; None: not in every simulated run, not live, or there was no backlog.
+        Until nothing was left; None: not in every simulated run, not live, there was no backlog, or
+        it was not gone as it was, so that no interval is known.
     explained, curve
         How far the simulated lag is off on average over time, as it was (by what the capture tells)
         and with the change (by what was live), of the highest lag as it was.
@@ -84,12 +86,17 @@ def told(folder: Path) -> dict[str, Any]:
     return found
 
 
-def foretold(incident: Incident, folder: Path) -> Otherwise:
-    """Answer by the capture of an incident alone what the change would have brought."""
+def gather(folder: Path) -> Past:
+    """Gather by the capture of an incident alone what happened."""
     was = told(folder)["as_it_was"]
     begin, end = (datetime.fromtimestamp(was[one] / 1000, UTC) for one in ("begin_ms", "end_ms"))
     bench = sharelag.open(folder, engine="local", bars=False)
-    past = bench.past(was["group"], since=begin, until=end)
+    return bench.past(was["group"], since=begin, until=end)
+
+
+def foretold(incident: Incident, folder: Path) -> Otherwise:
+    """Answer by the capture of an incident alone what the change would have brought."""
+    past = gather(folder)
     changes = {incident.change_text: turn(past.scenario, incident.change)}
     return otherwise(past, changes, seeds=range(SEEDS))
 
@@ -104,8 +111,8 @@ def judged(incident: Incident, folder: Path) -> Judged:
     if not found.explained.is_close:
         return Judged(incident, None, None, explained, None, highest, load)
     drain = None
-    if live["drained_ms"] and max(live["lag"]) > _BACKLOG and row["drain_ms"] is not None:
-        low, high = row["drain_low_ms"], row["drain_high_ms"]
+    low, high = row["drain_low_ms"], row["drain_high_ms"]
+    if live["drained_ms"] and max(live["lag"]) > _BACKLOG and low is not None:
         drain = Outcome(live["drained_ms"], row["drain_ms"], low, high)
     curve = found.curves.filter(pc.equal(found.curves.column("variant"), name))
     times = np.arange(len(live["lag"])) * STEP_MS

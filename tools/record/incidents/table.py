@@ -264,7 +264,6 @@ _INCIDENTS = (
         ),
         ((150, 0, 25),),
         {"members": 8},
-        is_later=True,
     ),
     _incident(
         "two-killed",
@@ -295,7 +294,6 @@ _INCIDENTS = (
         _members(3, 16, 40),
         ((120, 0, 20),),
         {"share.delivery.count.limit": 2},
-        is_later=True,
         poison=tuple(Poison(TOPIC, 0, 150 + 310 * n, work_ms=3000) for n in range(5)),
     ),
     _incident(
@@ -305,7 +303,6 @@ _INCIDENTS = (
         _members(4, 18, 100),
         ((150, 0, 24),),
         {"max.poll.records": 20},
-        is_later=True,
         settings=_with(max_record_locks=100),
     ),
     _incident(
