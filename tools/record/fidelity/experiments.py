@@ -257,6 +257,29 @@ _ACCIDENTS = (
     ),
     Experiment(
         _scenario(
+            "killed-hottest",
+            "four partitions of which one has half of the backlog; the member that alone has it is "
+            "killed at its fifth poll",
+            [4800, 2088, 1296, 912],
+            (Member(count=4, service=Service(2), max_poll_records=100),),
+            batch_records=12,
+            poison=(Poison(TOPIC, 0, 450, "crash", 1),),
+        )
+    ),
+    Experiment(
+        _scenario(
+            "held",
+            "who gets one record of a partition with a window of 100 commits the rest of its poll, "
+            "and holds that one past its lock",
+            [6000],
+            (Member(count=3, service=Service(1), max_poll_records=100),),
+            batch_records=12,
+            settings=_with(max_record_locks=100, lock_duration_ms=5000),
+            poison=(Poison(TOPIC, 0, 3000, "hold", attempts=1, hold_ms=6000),),
+        )
+    ),
+    Experiment(
+        _scenario(
             "too-slow",
             "one poll in five takes longer than the locks last: "
             "its work is for nothing, and comes back",
