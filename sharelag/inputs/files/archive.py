@@ -40,7 +40,6 @@ from sharelag.inputs.files.parquet import (
     AT_ONCE,
     batches_within,
     check_footer,
-    check_values,
     open_parquet,
     read_table,
     reading_parquet,
@@ -361,7 +360,4 @@ def _open(path: Path) -> pq.ParquetFile:
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:
     _open(path)
-    with reading_parquet(path):
-        table = read_table(path, schema)
-    check_values(table, path)
-    return table
+    return read_table(path, schema)
