@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys
 from sharelag.tables.conform import PLACE
 
 _NO_TIME = -(2**63)
@@ -42,16 +42,10 @@ def is_noted(noted: datetime, as_of: object) -> bool:
 
 def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
     """Where topic partitions ended when last seen before a moment; ``as_of`` says when."""
-    noted = past.select([*PLACE, "end_offset", "as_of"])
-    noted = noted.filter(
-        pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid())
+    is_seen = pc.and_(
+        pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()
     )
-    places = pc.index_in(keys(noted, PLACE), keys(offsets, PLACE))
-    noted, places = noted.filter(places.is_valid()), places.drop_null().to_numpy()
-    last = np.full(len(offsets), -1)
-    order = np.argsort(-_milliseconds(flat(noted.column("as_of"))), kind="stable")[::-1]
-    last[places[order]] = order
-    then = noted.take(pa.array(last, mask=last < 0))
+    then = beside(keys(offsets, PLACE), latest_ends(past.filter(is_seen)), PLACE)
     for name in ("end_offset", "as_of"):
         offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
     return offsets
