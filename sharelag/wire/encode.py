@@ -86,16 +86,6 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns.values()], schema=schemas.RAW)
 
 
-def encode_values(kind: RecordKind, rows: pa.StructArray) -> pa.BinaryArray:
-    """Encode the values of records of one kind of today's format.
-
-    ``rows`` has no null rows. A null field is written as the number that means unknown, and is a
-    ValueError where there is none.
-    """
-    version = VALUE_VERSION.to_bytes(2, "big")
-    return _join(_same(version, len(rows)), *_struct(kind.value, rows))
-
-
 def _is_odd(rows: pa.RecordBatch) -> pa.BooleanArray:
     """Whether records are of another format, or have fields that today's does not know."""
     odd = pa.array(np.zeros(len(rows), bool))
@@ -131,7 +121,13 @@ def _values_or_null(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
     there = pc.invert(rows.column("tombstone").fill_null(False))
     left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
     place = pc.cumulative_sum(there.cast(pa.int64()))
-    return encode_values(kind, left).take(pc.if_else(there, pc.subtract(place, 1), None))
+    return _values(kind, left).take(pc.if_else(there, pc.subtract(place, 1), None))
+
+
+def _values(kind: RecordKind, rows: pa.StructArray) -> pa.BinaryArray:
+    """Encode values; a null field is the number that means unknown, or a ValueError without one."""
+    version = VALUE_VERSION.to_bytes(2, "big")
+    return _join(_same(version, len(rows)), *_struct(kind.value, rows))
 
 
 def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
