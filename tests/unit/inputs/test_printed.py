@@ -258,6 +258,15 @@ def test_log_lines_and_marks_are_passed_over(tmp_path: Path, text: str, begin: s
     assert read_printed(path).equals(expected)
 
 
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_lines_that_docker_wrote_as_json_are_read(tmp_path: Path, text: str) -> None:
+    expected = read_printed(file(tmp_path, text))
+    lines = [{"log": f"{line}\n", "stream": "stdout"} for line in text.split("\n")]
+    path = file(tmp_path, "\n".join(map(json.dumps, lines)))
+    assert is_printed(path)
+    assert read_printed(path).equals(expected)
+
+
 def test_a_log_line_within_the_objects_is_passed_over(tmp_path: Path) -> None:
     expected = read_printed(file(tmp_path, FORMATTED))
     found = read_printed(file(tmp_path, FIRST + LOG_LINE + "".join(OTHERS)))
