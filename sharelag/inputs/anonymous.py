@@ -8,12 +8,11 @@ written: a record that cannot be, and a field that is not known, may hold any te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,10 +26,14 @@ from sharelag.inputs.files.captures import (
 )
 from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.model.settings.catalogue import CATALOGUE
+from sharelag.tables.arrow import flat
 from sharelag.version import __version__
 from sharelag.wire.decode import decode_arrow
-from sharelag.wire.encode import encode, encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC
+from sharelag.wire.encode import encode
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Takes a kind of name and a column of such names.
+_Change: TypeAlias = Callable[[str, pa.Array], pa.Array]
 
 #: Which names a column of records or tables has; "entity" is a group's or a topic's by its scope.
 _COLUMNS = {
@@ -59,8 +62,10 @@ class _Names:
     found: dict[str, set[str]] = field(default_factory=dict)
     made: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def note(self, kind: str, values: pa.Array | pa.ChunkedArray) -> None:
+    def note(self, kind: str, values: pa.Array) -> pa.Array:
+        """Keep in mind the names of a column, and return it as it is."""
         self.found.setdefault(kind, set()).update(pc.unique(values.drop_null()).to_pylist())
+        return values
 
     def number(self) -> None:
         for kind, originals in self.found.items():
@@ -70,15 +75,12 @@ class _Names:
                 name: f"{kind}-{n:0{width}d}" for n, name in enumerate(some, start=1)
             }
 
-    def of(self, kind: str, name: str | None) -> str | None:
-        return name if name is None or name in _KEPT or not name else self.made[kind][name]
-
-    def column(self, kind: str, values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    def column(self, kind: str, values: pa.Array) -> pa.Array:
         """Replace the names of a column, each distinct one once."""
-        flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        coded = flat.dictionary_encode()
-        new = pa.array([self.of(kind, name) for name in coded.dictionary.to_pylist()], pa.string())
-        return new.take(coded.indices)
+        coded = values.dictionary_encode()
+        made = self.made.get(kind, {}) | {name: name for name in (*_KEPT, "")}
+        new = [made[name] for name in coded.dictionary.to_pylist()]
+        return pa.array(new, pa.string()).take(coded.indices)
 
 
 def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[CaptureInfo, int]:
@@ -124,86 +126,23 @@ def _names_of(capture: Capture) -> _Names:
     for batch in parquet_batches(capture.records_paths):
         for topic in (STATE_TOPIC, GROUP_TOPIC):
             part = batch.filter(pc.equal(batch.column("topic"), topic))
-            _note(decode_arrow(part, topic).records, names)
+            _change_names(decode_arrow(part, topic).records, names.note)
     for table in (capture.offsets, *capture.extras.values()):
-        _note(table, names)
+        _change_names(table, names.note)
     names.number()
     return names
 
 
-def _note(table: pa.RecordBatch | pa.Table, names: _Names) -> None:
-    for column in table.schema:
-        values = table.column(column.name)
-        if column.name == "entity":
-            for scope in ("group", "topic"):
-                names.note(scope, values.filter(pc.equal(table.column("scope"), scope)))
-            continue
-        flat = pc.list_flatten(values) if pa.types.is_list(column.type) else values
-        if column.name in _COLUMNS:
-            names.note(_COLUMNS[column.name], flat)
-        elif pa.types.is_struct(flat.type) and flat.type.get_field_index("topic_name") >= 0:
-            names.note("topic", pc.struct_field(flat, "topic_name"))
-
-
 def _records(raw: pa.RecordBatch, topic: str, names: _Names) -> pa.RecordBatch:
-    decoded = decode_arrow(raw, topic).records
-    today = (
-        topic == STATE_TOPIC
-        and decoded.num_rows == raw.num_rows
-        and decoded.column("generation").null_count == raw.num_rows
-        and not pc.any(pc.greater(pc.list_value_length(decoded.column("unknown_tags")), 0)).as_py()
-        and _sizes(decoded).equals(pc.binary_length(raw.column("value")).cast(pa.int64()))
-    )
-    if today and raw.num_rows:
-        # Values have no names and no unknown fields; keys are few.
-        coded = raw.column("key").dictionary_encode()
-        first = np.unique(coded.indices.to_numpy(), return_index=True)[1]
-        kinds = {kind.type: kind for kind in STATE_KINDS}
-        rows = decoded.select(["record_type", *schemas.SHARE_PARTITION]).take(pa.array(first))
-        new = [
-            encode_record(
-                kinds[row["record_type"]],
-                {**row, "group_id": names.of("group", row["group_id"]), "tombstone": True},
-            )[0]
-            for row in rows.to_pylist()
-        ]
-        keys = pa.array(new, pa.binary()).take(coded.indices)
-        return raw.set_column(0, schemas.RAW.field("key"), keys)
-    rows = [_row(row, names) for row in decoded.to_pylist()]
-    return encode(pa.Table.from_pylist(rows, decoded.schema), topic)
-
-
-def _sizes(records: pa.RecordBatch) -> pa.Array:
-    """Return the bytes of each value as Kafka writes it; readers accept more, which could be text.
-
-    Null for tombstones.
-    """
-    batches = pc.list_value_length(records.column("state_batches")).cast(pa.int64())
-    varint = pc.add(
-        1, pc.add(pc.greater(batches, 126).cast("int64"), pc.greater(batches, 16382).cast("int64"))
-    )
-    snapshot = pc.equal(records.column("record_type"), SHARE_SNAPSHOT.type)
-    tags = pc.if_else(pc.is_valid(records.column("delivery_complete_count")), 7, 1)
-    fixed = pc.add(pc.if_else(snapshot, 38, 18), tags).cast(pa.int64())
-    size = pc.add(pc.add(fixed, varint), pc.multiply(batches, 20))
-    return pc.if_else(records.column("tombstone"), pa.scalar(None, pa.int64()), size)
-
-
-def _row(row: Mapping[str, Any], names: _Names) -> dict[str, Any]:
-    new = {**row, "unknown_tags": None}
-    if row.get("metadata_hash") is not None:
-        # Of topic names, which anybody with a list of candidates could find.
-        new["metadata_hash"] = 0
-    for name, value in row.items():
-        if name in _COLUMNS and isinstance(value, list):
-            new[name] = [names.of(_COLUMNS[name], each) for each in value]
-        elif name in _COLUMNS:
-            new[name] = names.of(_COLUMNS[name], value)
-        elif isinstance(value, list) and value and "topic_name" in value[0]:
-            new[name] = [
-                {**each, "topic_name": names.of("topic", each["topic_name"])} for each in value
-            ]
-    return new
+    """Return records with other names, of which only what was decoded is written."""
+    table = _change_names(decode_arrow(raw, topic).records, names.column)
+    for place, column in enumerate(table.schema):
+        if column.name == "unknown_tags":
+            table = table.set_column(place, column, pa.nulls(len(table), column.type))
+        elif column.name == "metadata_hash":
+            # Of topic names, which anybody with a list of candidates could find.
+            table = table.set_column(place, column, pc.multiply(table.column(place), 0))
+    return encode(table, topic)
 
 
 def _table(table: pa.Table, names: _Names) -> pa.Table:
@@ -211,21 +150,47 @@ def _table(table: pa.Table, names: _Names) -> pa.Table:
         # Coordinators are found by hashes of names, which are others now.
         internal = pc.is_in(table.column("topic"), pa.array(sorted(_KEPT)))
         table = table.filter(pc.invert(internal))
-    for place, column in enumerate(table.schema):
-        values = table.column(column.name)
-        if column.name == "entity":
-            table = table.set_column(place, column, _entities(table, names))
-        elif column.name == "value":
-            kept = [
-                text if text is None or text in _WORDS or _PLAIN.fullmatch(text) else None
-                for text in values.to_pylist()
-            ]
-            table = table.set_column(place, column, pa.array(kept, pa.string()))
-        elif column.name in _COLUMNS:
-            table = table.set_column(place, column, names.column(_COLUMNS[column.name], values))
+    table = _change_names(table, names.column)
+    if "value" in table.schema.names:
+        place = table.schema.get_field_index("value")
+        kept = [
+            text if text is None or text in _WORDS or _PLAIN.fullmatch(text) else None
+            for text in table.column(place).to_pylist()
+        ]
+        table = table.set_column(place, table.schema.field(place), pa.array(kept, pa.string()))
     return table
 
 
-def _entities(table: pa.Table, names: _Names) -> pa.Array:
-    pairs = zip(*(table.column(name).to_pylist() for name in ("scope", "entity")), strict=True)
-    return pa.array([names.of(scope, entity) for scope, entity in pairs], pa.string())
+def _change_names(table: schemas.Arrow, change: _Change) -> pa.Table:
+    """Return a table with what a function makes of the names in each column."""
+    columns = []
+    for column in table.schema:
+        values = flat(table.column(column.name))
+        if column.name == "entity":
+            columns.append(_change_entities(flat(table.column("scope")), values, change))
+        else:
+            columns.append(_change_column(column.name, values, change))
+    return pa.table(columns, schema=table.schema)
+
+
+def _change_entities(scopes: pa.Array, entities: pa.Array, change: _Change) -> pa.Array:
+    changed = pa.nulls(len(entities), pa.string())
+    for scope in ("group", "topic"):
+        is_one = pc.equal(scopes, scope)
+        changed = pc.replace_with_mask(changed, is_one, change(scope, entities.filter(is_one)))
+    return changed
+
+
+def _change_column(name: str, values: pa.Array, change: _Change) -> pa.Array:
+    """Return a column with other names, which may stand in lists and structs."""
+    if pa.types.is_list(values.type):
+        sizes = pc.list_value_length(values)
+        ends = pc.cumulative_sum(sizes.fill_null(0))
+        begins = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        items = _change_column(name, values.flatten(), change)
+        return pa.ListArray.from_arrays(begins, items, values.type, mask=values.is_null())
+    if pa.types.is_struct(values.type):
+        fields = list(values.type)
+        parts = [_change_column(one.name, values.field(one.name), change) for one in fields]
+        return pa.StructArray.from_arrays(parts, fields=fields)
+    return change(_COLUMNS[name], values) if name in _COLUMNS else values

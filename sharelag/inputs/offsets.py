@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys
 from sharelag.tables.conform import PLACE
 
 _NO_TIME = -(2**63)
@@ -42,16 +42,10 @@ def is_noted(noted: datetime, as_of: object) -> bool:
 
 def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
     """Where topic partitions ended when last seen before a moment; ``as_of`` says when."""
-    noted = past.select([*PLACE, "end_offset", "as_of"])
-    noted = noted.filter(
-        pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid())
+    is_seen = pc.and_(
+        pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()
     )
-    places = pc.index_in(keys(noted, PLACE), keys(offsets, PLACE))
-    noted, places = noted.filter(places.is_valid()), places.drop_null().to_numpy()
-    last = np.full(len(offsets), -1)
-    order = np.argsort(-_milliseconds(flat(noted.column("as_of"))), kind="stable")[::-1]
-    last[places[order]] = order
-    then = noted.take(pa.array(last, mask=last < 0))
+    then = beside(keys(offsets, PLACE), latest_ends(past.filter(is_seen)), PLACE)
     for name in ("end_offset", "as_of"):
         offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
     return offsets
@@ -135,19 +129,20 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     samples = samples.sort_by([(name, "ascending") for name in ("topic_id", "partition", "as_of")])
     if samples.num_rows == 0 or not moments:
         return schemas.OFFSETS.empty_table()
-    keys = _number_partitions(samples)
-    count = int(keys[-1]) + 1
+    # In this order partitions are numbered as they appear.
+    places = keys(samples, PLACE).dictionary_encode().indices.to_numpy().astype(np.int64)
+    count = int(places[-1]) + 1
     requested = pa.array(moments, schemas.TIMESTAMP)
-    places = keys * _TIMES + samples.column("as_of").cast(pa.int64()).to_numpy()
+    known = places * _TIMES + samples.column("as_of").cast(pa.int64()).to_numpy()
     key = np.repeat(np.arange(count), len(moments))
     wanted = key * _TIMES + np.tile(
         np.clip(requested.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count
     )
-    before = np.searchsorted(places, wanted, "right") - 1
-    after = np.searchsorted(places, wanted, "left")
-    left, right = np.maximum(before, 0), np.minimum(after, len(places) - 1)
-    between = (before >= 0) & (after < len(places)) & (keys[left] == key) & (keys[right] == key)
-    row = pa.array(np.searchsorted(keys, key))
+    before = np.searchsorted(known, wanted, "right") - 1
+    after = np.searchsorted(known, wanted, "left")
+    left, right = np.maximum(before, 0), np.minimum(after, len(known) - 1)
+    between = (before >= 0) & (after < len(known)) & (places[left] == key) & (places[right] == key)
+    row = pa.array(np.searchsorted(places, key))
     columns = {name: samples.column(name).take(row) for name in ("topic", "topic_id", "partition")}
     for name in ("log_start_offset", "end_offset", "leader_epoch"):
         one, other = (samples.column(name).take(pa.array(rows)) for rows in (left, right))
@@ -165,9 +160,3 @@ def without_moments(offsets: pa.Table) -> pa.Table:
         pa.scalar(None, schemas.TIMESTAMP),
     )
     return offsets.set_column(offsets.schema.get_field_index("as_of"), "as_of", moments)
-
-
-def _number_partitions(ordered: pa.Table) -> NDArray[np.int64]:
-    topic = ordered.column("topic_id").combine_chunks().dictionary_encode().indices.to_numpy()
-    changed = (np.diff(topic) != 0) | (np.diff(ordered.column("partition").to_numpy()) != 0)
-    return np.concatenate([[0], np.cumsum(changed)]).astype(np.int64)

@@ -202,17 +202,20 @@ def open_input(
         )
     if plugged:
         return plugged()
-    if isinstance(where, str) and is_there and where in samples():
+    if where is not None and (isinstance(where, Path) or is_there):
         found = _input_at(Path(where), generation)
         if found is not None:
             return found
-        _tell_of_sample(where, "an input")
-        return _open_name(where, engine, spark)
-    if isinstance(where, Path) or (where and is_there):
-        return at_path(Path(where), generation)
+        if where not in samples():
+            raise InputError(
+                f"{where} holds no capture, no archive, no Parquet files and no topic partitions "
+                "of a broker: give the folder that `sharelag capture` wrote, or the one above it "
+                "that has them"
+            )
+        _tell_of_sample(str(where), "an input")
     if "," in called and all(map(os.path.isdir, log_directories(called))):
         return SegmentsInput(log_directories(called), generation in _CONTROL)
-    return _open_name(DEMO if where is None else where, engine, spark)
+    return _open_name(DEMO if where is None else str(where), engine, spark)
 
 
 def require_there(source: Input) -> None:
@@ -242,17 +245,6 @@ def open_capture(folder: Path) -> ArchiveInput | CaptureInput:
 def raw_input(path: str) -> RawInput | PrintedInput:
     """Open raw records: what Kafka's tools printed, else Parquet."""
     return PrintedInput(Path(path)) if is_printed(Path(path)) else RawInput(path)
-
-
-def at_path(path: Path, generation: int | None = None) -> Input:
-    """Open what lies at a path of this machine; InputError if it is not one of the inputs."""
-    found = _input_at(path, generation)
-    if found is not None:
-        return found
-    raise InputError(
-        f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a "
-        "broker: give the folder that `sharelag capture` wrote, or the one above it that has them"
-    )
 
 
 def _input_at(path: Path, generation: int | None) -> Input | None:

@@ -6,7 +6,6 @@ The same bytes as `sharelag.wire.encode` makes of each record, from the same fie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,6 @@ from sharelag.wire.fields import (
 )
 from sharelag.wire.generations import layout_of
 
-_Name = Callable[[Field], str]
-_COLUMN: _Name = attrgetter("column")
 #: The longest text that a classic string holds.
 _LONGEST = 2**15 - 1
 
@@ -89,16 +86,6 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns.values()], schema=schemas.RAW)
 
 
-def encode_values(kind: RecordKind, rows: pa.StructArray, named: _Name = _COLUMN) -> pa.BinaryArray:
-    """Encode the values of records of one kind of today's format.
-
-    ``rows`` has no null rows. A null field is written as the number that means unknown, and is a
-    ValueError where there is none. ``named`` is what the struct calls a field.
-    """
-    version = VALUE_VERSION.to_bytes(2, "big")
-    return _join(_same(version, len(rows)), *_struct(kind.value, rows, named))
-
-
 def _is_odd(rows: pa.RecordBatch) -> pa.BooleanArray:
     """Whether records are of another format, or have fields that today's does not know."""
     odd = pa.array(np.zeros(len(rows), bool))
@@ -134,19 +121,25 @@ def _values_or_null(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
     there = pc.invert(rows.column("tombstone").fill_null(False))
     left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
     place = pc.cumulative_sum(there.cast(pa.int64()))
-    return encode_values(kind, left).take(pc.if_else(there, pc.subtract(place, 1), None))
+    return _values(kind, left).take(pc.if_else(there, pc.subtract(place, 1), None))
 
 
-def _struct(fields: tuple[Field, ...], rows: pa.StructArray, named: _Name) -> list[pa.Array]:
+def _values(kind: RecordKind, rows: pa.StructArray) -> pa.BinaryArray:
+    """Encode values; a null field is the number that means unknown, or a ValueError without one."""
+    version = VALUE_VERSION.to_bytes(2, "big")
+    return _join(_same(version, len(rows)), *_struct(kind.value, rows))
+
+
+def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
     """Return the parts of each row's bytes, in their order."""
     parts, tagged = [], []
     count = np.zeros(len(rows), np.int64)
     for field in fields:
-        column = rows.field(named(field))
+        column = rows.field(field.column)
         if field.type.startswith("[]"):
             _require_all(field, column)
             sizes, items = pc.list_value_length(column), column.flatten()
-            inner = _struct(field.fields, items, named) if field.fields else []
+            inner = _struct(field.fields, items) if field.fields else []
             if field.element is not None:
                 inner = _plain(field.element, items)
             parts += [_varints(pc.add(sizes, 1)), _group(_join(*inner), sizes)]

@@ -37,14 +37,8 @@ from sharelag import schemas
 from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError, meant
 from sharelag.inputs.files import parquet
-from sharelag.inputs.files.listing import entries
-from sharelag.inputs.files.parquet import (
-    check_footer,
-    check_inside,
-    check_values,
-    read_table,
-    reading_parquet,
-)
+from sharelag.inputs.files.listing import entries, first_bytes
+from sharelag.inputs.files.parquet import check_footer, check_inside, read_table, reading_parquet
 from sharelag.inputs.files.pieces import by_partition
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
@@ -193,11 +187,8 @@ def _record_files(folder: Path) -> list[str]:
 
 
 def _table(path: Path, schema: pa.Schema) -> pa.Table:
-    with reading_parquet(path):
-        check_inside(path, path.parent)
-        table = read_table(path, schema)
-    check_values(table, path)
-    return table
+    check_inside(path, path.parent)
+    return read_table(path, schema)
 
 
 def check_place(folder: Path, overwrite: bool) -> None:
@@ -304,11 +295,7 @@ def read_description(path: Path) -> Any:
     a link out of its folder.
     """
     check_inside(path, path.parent)
-    try:
-        with path.open("rb") as file:
-            octets = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    octets = first_bytes(path, _MOST_BYTES + 1)
     if len(octets) > _MOST_BYTES:
         raise InputError(f"{path} has more than {_MOST_BYTES >> 20} MiB: capture it again")
     try:

@@ -12,7 +12,6 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import pyarrow as pa
 from kafka.record import MemoryRecords
 from kafka.record.util import calc_crc32c
 
-from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files import segments
 from sharelag.inputs.files.segments import records_in
@@ -34,6 +32,8 @@ _BEFORE, _LEAST = 12, 61
 _IS_CONTROL = 0x20
 #: Where in a batch that begins which its checksum is about.
 _CHECKED = 21
+#: The key of the beginning of a batch in the place of a record, which nothing can decode.
+_CUT = struct.pack(">hh", 0, SHARE_CHECKPOINT)
 
 
 def control_segments(folder: Path) -> list[tuple[segments.Place, Path]]:
@@ -61,39 +61,19 @@ def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> 
     InputError.
     """
     start = segments.log_start(folder, place)
-    topic_id = segments.topic_id(segment.parent, place[0])
+    topic_id = topic_id_bytes(segments.topic_id(segment.parent, place[0]))
     beside = list(segment.parent.glob("*.log"))
     possible = segments.offsets_of(segment, segments.base_offsets(beside))
     rows = [
-        {
-            "key": record.key + topic_id_bytes(topic_id),
-            "value": record.value,
-            "topic": place[0],
-            "partition": place[1],
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "timestampType": record.timestamp_type,
-        }
-        for record in _control_records(segment, segment == max(beside), possible)
-        if record.type in (SHARE_CHECKPOINT, SHARE_DELTA) and record.offset >= start
+        (key + topic_id, value, offset, *time)
+        for key, value, offset, *time in _control_records(segment, segment == max(beside), possible)
+        if offset >= start
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The beginning of a batch in the place of a record, which nothing can decode."""
-
-    offset: int
-    value: bytes
-    type: int = SHARE_CHECKPOINT
-    key: bytes = b"\0\0\0\5"
-    timestamp: int | None = None
-    timestamp_type: int | None = None
+    return segments.raw_batch(rows, *place)
 
 
 def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[Any]:
-    """Yield the records of control batches, and a `_Cut` for what is not whole."""
+    """Yield the records with share state of control batches, and what is not whole as one."""
     if not segment.stat().st_size:
         return
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
@@ -108,7 +88,7 @@ def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[
                 if end < at + _LEAST or _has_batch_after(whole, at):
                     raise InputError(f"{what} is corrupt (its length is given as {length} bytes)")
                 if is_control or not is_last:
-                    yield _Cut(offset, whole[at:])
+                    yield _CUT, whole[at:], offset, None, None
                 return
             segments.check_offset(what, offset, possible)
             possible = range(offset + 1, possible.stop)
@@ -116,7 +96,9 @@ def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[
                 octets = whole[at:end]
                 what = f"{segment}: the control batch at offset {offset}"
                 batch = segments.next_batch(MemoryRecords(octets), what)
-                yield from records_in(batch, octets, what) if batch else ()
+                for record in records_in(batch, octets, what) if batch else ():
+                    if record.type in (SHARE_CHECKPOINT, SHARE_DELTA):
+                        yield segments.row_of(record)
             at = end
 
 

@@ -241,31 +241,31 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     """Read the columns of a schema, and as its types, from a small table of a capture or archive.
 
     Texts stay in dictionaries until it is known how large they are without: a thousand rows may
-    repeat one of many megabytes. Other columns are not read. It is an InputError if a column is
-    missing or of another type, the table takes more than `TABLE_BYTES`, or the footer counts more
-    values in lists than `check_footer` lets a file have rows.
+    repeat one of many megabytes. Other columns are not read. It is an InputError if the file is
+    damaged, a column is missing or of another type, or has values that no cluster has, the table
+    takes more than `TABLE_BYTES`, or the footer counts more values in lists than `check_footer`
+    lets a file have rows.
     """
-    plain = open_parquet(path)
-    check_footer(path, plain.metadata)
-    schemas.require_conformable(plain.schema_arrow, schema, str(path))
-    stored = pa.schema([plain.schema_arrow.field(name) for name in schema.names])
-    _check_lists(path, plain, stored)
-    texts = [field.name for field in stored if _is_text(field.type)]
-    file = open_parquet(path, metadata=plain.metadata, read_dictionary=texts)
     batches, total = [], 0
-    rows = file.iter_batches(1000, columns=schema.names, use_threads=False)
-    for batch in check_whole(rows, file.metadata.num_rows):
-        batches.append(batch.select(schema.names))
-        total += sum(
-            _octets(column) if _is_text(field.type) else column.nbytes
-            for field, column in zip(stored, batches[-1].columns, strict=True)
-        )
-        if total > TABLE_BYTES:
-            raise _too_much(path, Path(path).stat().st_size, f"more than {TABLE_BYTES >> 20:,} MiB")
-    if not batches:
-        return schema.empty_table()
-    table = pa.Table.from_batches(batches)
-    return schemas.conform(table, schema, str(path))
+    with reading_parquet(path):
+        plain = open_parquet(path)
+        check_footer(path, plain.metadata)
+        schemas.require_conformable(plain.schema_arrow, schema, str(path))
+        stored = pa.schema([plain.schema_arrow.field(name) for name in schema.names])
+        _check_lists(path, plain, stored)
+        texts = [field.name for field in stored if _is_text(field.type)]
+        file = open_parquet(path, metadata=plain.metadata, read_dictionary=texts)
+        rows = file.iter_batches(1000, columns=schema.names, use_threads=False)
+        for batch in check_whole(rows, file.metadata.num_rows):
+            batches.append(batch.select(schema.names))
+            total += sum(map(_octets, batches[-1].columns))
+            if total > TABLE_BYTES:
+                what = f"more than {TABLE_BYTES >> 20:,} MiB"
+                raise _too_much(path, Path(path).stat().st_size, what)
+        table = pa.Table.from_batches(batches) if batches else schema.empty_table()
+        table = schemas.conform(table, schema, str(path))
+    check_values(table, path)
+    return table
 
 
 def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
@@ -308,8 +308,9 @@ def _largest(column: pa.Array) -> int:
 
 
 def _octets(column: pa.Array) -> int:
+    """Return the bytes of a column once its texts are out of their dictionary."""
     if not isinstance(column, pa.DictionaryArray):
-        return pc.sum(pc.binary_length(column)).as_py() or 0
+        return int(column.nbytes)
     lengths = pc.binary_length(column.dictionary).cast(pa.int64())
     return pc.sum(lengths.take(column.indices)).as_py() or 0
 

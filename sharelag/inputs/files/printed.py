@@ -23,26 +23,21 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files.listing import first_bytes
 from sharelag.inputs.files.printed_records import (
-    DELETE,
-    KEY,
-    VALUE,
     NotPrintedError,
     Printed,
     number,
     regular_lines,
     regular_records,
+    take_lines_apart,
     text,
 )
-from sharelag.inputs.files.text_pieces import LEVEL, unwrap_text
+from sharelag.inputs.files.text_pieces import LEVEL, unwrap_lines
 from sharelag.inputs.texts import OTHERS, read_text, text_of
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.fields import STATE_TOPIC
 
 _DUMP = "Dumping "
-# Names may have what stands between the parts of a line, so no expression looks for all ways to
-# divide one: that would take time with the square of its length, or more.
 _SEGMENT = re.compile(r"\d+\.\w")
-_LINE = re.compile(r"\| offset: \d+ \w+: (?P<time>-?\d+) ")
 #: How an object begins, which a group's id cannot look like: its quotation marks are escaped.
 _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
 #: What is before the objects of a consumer that prints where a record is.
@@ -115,7 +110,9 @@ def _batch(rows: list[_Row]) -> pa.RecordBatch:
 
 
 def _plain(octets: bytes) -> str:
-    return unwrap_text(text_of(octets, "replace")).lstrip()
+    # Not splitlines: a group's id may have what Unicode takes for the end of a line.
+    lines = unwrap_lines(pa.array(text_of(octets, "replace").split("\n"), pa.string()))
+    return "\n".join(lines.to_pylist()).lstrip()
 
 
 def _dump_begins(text: str) -> bool:
@@ -227,7 +224,6 @@ def _read_dump(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
     place: _Row = {"topic": STATE_TOPIC, "partition": 0}
     printed = Printed()
     lines: list[str] = []
-    # Not splitlines: a group's id may have what Unicode takes for the end of a line.
     for line in text.split("\n"):
         is_file = line.startswith(_DUMP)
         if is_file or len(lines) == _LINES:
@@ -250,17 +246,27 @@ def _of_lines(
     lines: list[str], place: _Row, printed: Printed
 ) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
     """Yield the records of lines of one segment, or one row per line, with its fault."""
-    batch = None if printed.has_kafka_4_0 or not lines else regular_lines(lines, **place)
+    parts = take_lines_apart(lines)
+    batch = None if printed.has_kafka_4_0 or not lines else regular_lines(parts, **place)
     if batch is not None:
         yield batch
         return
-    for line in lines:
-        where = re.match(r"\| offset: (\d{1,18})\b", line)
-        row = place | {"offset": int(where[1]) if where else None}
+    for line, offset, time, found in zip(lines, *(one.to_pylist() for one in parts), strict=True):
+        row = place | {"offset": offset}
         try:
-            yield row | _of_line(line.rstrip("\r"), printed), ""
+            yield row | {"timestamp": time} | _of_line(found, printed), ""
         except (NotPrintedError, ValueError, RecursionError) as error:
             yield row | {"key": None, "value": line.encode()}, str(error)
+
+
+def _of_line(found: str | None, printed: Printed) -> _Row:
+    if found is None:
+        raise NotPrintedError(
+            "a line without time, key and payload: dump with --share-group-state-decoder"
+        )
+    read = json.loads(found)
+    _, key, value = printed.encoded(read["key"], read["value"])
+    return {"key": key, "value": value}
 
 
 def _segment(line: str) -> _Row | None:
@@ -271,24 +277,6 @@ def _segment(line: str) -> _Row | None:
         if topic and partition.isdecimal() and len(partition) <= 9 and _SEGMENT.match(file):
             return {"topic": topic, "partition": int(partition)}
     return None
-
-
-def _of_line(line: str, printed: Printed) -> _Row:
-    head = _LINE.match(line)
-    # A group's id may have both marks, and is between the first of one and the last of the other.
-    begin = line.find(KEY, head.end()) if head else -1
-    end = line.rfind(VALUE)
-    payload = line[end + len(VALUE) :]
-    is_payload = payload == DELETE or (payload[:1] == "{" and payload[-1:] == "}")
-    if head is None or not 0 <= begin < end or not is_payload:
-        raise NotPrintedError(
-            "a line without key and payload: dump with --share-group-state-decoder"
-        )
-    value = None if payload == DELETE else json.loads(payload)
-    key = json.loads(line[begin + len(KEY) - 1 : end + 1])
-    _, key, octets = printed.encoded(key, value)
-    time = number(int(head["time"]), "time", "int64")
-    return {"timestamp": time, "key": key, "value": octets}
 
 
 # ---- offsets ------------------------------------------------------------------------------------

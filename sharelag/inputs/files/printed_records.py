@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.json
 
 from sharelag import schemas
 from sharelag.model import topic_id_bytes
-from sharelag.wire.encode import encode_record, encode_values
+from sharelag.wire.encode import encode, encode_record
 from sharelag.wire.fields import (
     GROUP_KINDS,
     GROUP_TOPIC,
@@ -218,12 +217,12 @@ _ARROW = {
 }
 
 
-def _type_of(field: Field) -> pa.DataType:
-    return pa.list_(_struct_of(field.fields)) if field.fields else _ARROW[field.type]
+def _type_of(field: Field, name: str = "json_name") -> pa.DataType:
+    return pa.list_(_struct_of(field.fields, name)) if field.fields else _ARROW[field.type]
 
 
-def _struct_of(fields: tuple[Field, ...]) -> pa.StructType:
-    return pa.struct([(field.json_name, _type_of(field)) for field in fields])
+def _struct_of(fields: tuple[Field, ...], name: str = "json_name") -> pa.StructType:
+    return pa.struct([(getattr(field, name), _type_of(field, name)) for field in fields])
 
 
 _KEY = STATE_KINDS[0].key
@@ -239,9 +238,6 @@ _PRINTED = pa.schema(
     ]
 )
 _OPTIONS = pa.json.ParseOptions(_PRINTED, unexpected_field_behavior="error")
-#: What is before a key, between key and value, and in the place of a value in a line of a dump.
-KEY, VALUE, DELETE = " key: {", "} payload: ", "<DELETE>"
-_PLACE = r"^\| offset: (?P<offset>[0-9]{1,18}) \w+: (?P<time>-?[0-9]{1,18}) "
 _TOMBSTONE = re.compile(r'"value":\s*null')
 #: Longer names are for the careful path to judge.
 _NAME = 1000
@@ -259,76 +255,92 @@ def regular_records(text: str, first: int) -> pa.RecordBatch | None:
     if table is None:
         return None
     key, value = table.column("key"), table.column("value")
-    record_type, data = key.field("type"), value.field("data")
-    kinds = {kind.type: kind for kind in STATE_KINDS}
-    indices = np.full(len(table), -1)
-    values: list[pa.Array] = []
-    for number, kind in kinds.items():
-        which = pc.and_(pc.equal(record_type, number), value.is_valid()).fill_null(False)
-        rows = data.filter(which)
-        if not _is_whole(rows, kind.value):
-            return None
-        indices[which.to_numpy(zero_copy_only=False)] = sum(map(len, values)) + np.arange(len(rows))
-        values.append(encode_values(kind, rows, attrgetter("json_name")))
-    keys = _keys(key)
-    if keys is None:
+    types, data = key.field("type"), value.field("data")
+    if key.null_count or types.null_count or not _is_whole(key.field("data"), _KEY):
         return None
-    written = pa.concat_arrays(values).take(pa.array(indices, mask=indices < 0))
-    numbers = pa.array(np.arange(first, first + len(table)))
-    zeros = pa.array(np.zeros(len(table), np.int32))
+    for kind in STATE_KINDS:
+        is_one = pc.and_(pc.equal(types, kind.type), value.is_valid())
+        if not _is_whole(data.filter(is_one), kind.value):
+            return None
     columns = {
-        "key": keys,
-        "value": written,
         "topic": pc.coalesce(table.column("topic"), STATE_TOPIC),
-        "partition": pc.coalesce(table.column("partition"), zeros),
-        "offset": pc.coalesce(table.column("offset"), numbers),
+        "record_partition": table.column("partition").fill_null(0),
+        "offset": pc.coalesce(
+            table.column("offset"), pa.array(np.arange(first, first + len(table)))
+        ),
         "timestamp": pa.nulls(len(table), schemas.TIMESTAMP),
-        "timestampType": zeros,
+        "record_type": types,
+        "tombstone": value.is_null(),
     }
-    return pa.RecordBatch.from_arrays(
-        [columns[name] for name in schemas.RAW.names], schema=schemas.RAW
+    columns |= {field.column: key.field("data").field(field.json_name) for field in _KEY}
+    columns |= {
+        field.column: data.field(field.json_name).view(_type_of(field, "column"))
+        for field in _VALUE
+    }
+    try:
+        return encode(pa.table(columns))
+    except ValueError:  # such as an id that no topic has
+        return None
+
+
+class DumpLines(NamedTuple):
+    """Lines of a log dump, taken apart; null where a line does not have it."""
+
+    offsets: pa.Array
+    times: pa.Array
+    objects: pa.Array
+    """Key and value, as the formatters print them."""
+
+
+#: What is before a key, between key and value, and in the place of a value in a line of a dump.
+_BEFORE, _BETWEEN, _DELETE = " key: {", "} payload: ", "<DELETE>"
+_OFFSET = r"^\| offset: (?P<offset>[0-9]{1,18})\b"
+_TIME = rf"{_OFFSET} \w+: (?P<time>-?[0-9]{{1,18}}) "
+
+
+def take_lines_apart(lines: list[str]) -> DumpLines:
+    """Return the parts of lines of a log dump, each for itself."""
+    whole = pc.utf8_rtrim(pa.array(lines, pa.string()), "\r")
+    # A group's id may have both marks, and is between the first of one and the last of the other.
+    head, rest = _halves(whole, _BEFORE)
+    key, payload = _halves(rest, _BETWEEN, reverse=True)
+    times = pc.struct_field(pc.extract_regex(head, _TIME), "time")
+    is_tombstone = pc.equal(payload, _DELETE)
+    is_object = pc.and_(pc.starts_with(payload, "{"), pc.ends_with(payload, "}"))
+    is_record = pc.and_(times.is_valid(), pc.or_(is_tombstone, is_object)).fill_null(False)
+    # A dump prints both numbers as texts.
+    key = pc.replace_substring_regex(key, r'^"type":"([0-9]{1,5})"', r'"type":\1')
+    value = pc.replace_substring_regex(payload, r'^\{"version":"([0-9]{1,5})"', r'{"version":\1')
+    value = pc.if_else(is_tombstone, "null", value)
+    objects = pc.binary_join_element_wise('{"key":{', key, '},"value":', value, "}", "")
+    return DumpLines(
+        pc.struct_field(pc.extract_regex(whole, _OFFSET), "offset").cast(pa.int64()),
+        times.cast(pa.int64()),
+        pc.if_else(is_record, objects, None),
     )
 
 
-def regular_lines(lines: list[str], topic: str, partition: int) -> pa.RecordBatch | None:
+def regular_lines(lines: DumpLines, topic: str, partition: int) -> pa.RecordBatch | None:
     """Read lines of one segment's log dump as whole columns; see `regular_records`."""
-    whole = pc.utf8_rtrim(pa.array(lines, pa.string()), "\r")
-    # A group's id may have both marks, and is between the first of one and the last of the other.
-    begun = _halves(whole, KEY)
-    ended = None if begun is None else _halves(begun[1], VALUE, reverse=True)
-    if begun is None or ended is None:
+    if lines.objects.null_count:
         return None
-    places = pc.extract_regex(begun[0], _PLACE)
-    payload = ended[1]
-    is_tombstone = pc.equal(payload, DELETE)
-    is_object = pc.and_(pc.starts_with(payload, "{"), pc.ends_with(payload, "}"))
-    if places.null_count or not pc.all(pc.or_(is_tombstone, is_object)).as_py():
+    batch = regular_records("\n".join(lines.objects.to_pylist()), 0)
+    if batch is None or len(batch) != len(lines.objects):
         return None
-    key = pc.binary_join_element_wise("{", ended[0], "}", "")
-    # A dump prints both numbers as texts.
-    key = pc.replace_substring_regex(key, r'^\{"type":"([0-9]{1,5})"', r'{"type":\1')
-    value = pc.replace_substring_regex(payload, r'^\{"version":"([0-9]{1,5})"', r'{"version":\1')
-    value = pc.if_else(is_tombstone, "null", value)
-    objects = pc.binary_join_element_wise('{"key":', key, ',"value":', value, "}", "")
-    batch = regular_records("\n".join(objects.to_pylist()), 0)
-    if batch is None or len(batch) != len(lines):
-        return None
-    time = pc.struct_field(places, "time").cast(pa.int64())
     columns = {
-        "topic": pa.repeat(pa.scalar(topic), len(lines)),
-        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(lines)),
-        "offset": pc.struct_field(places, "offset").cast(pa.int64()),
-        "timestamp": time.cast(schemas.TIMESTAMP),
+        "topic": pa.repeat(pa.scalar(topic), len(batch)),
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(batch)),
+        "offset": lines.offsets,
+        "timestamp": lines.times.cast(schemas.TIMESTAMP),
     }
     arrays = [columns.get(name, batch.column(name)) for name in schemas.RAW.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schemas.RAW)
 
 
-def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array, pa.Array] | None:
-    """Return what is before and behind the first mark, or the last; None where one has none."""
-    parts = pc.split_pattern(texts, mark, max_splits=1, reverse=reverse)
-    if not pc.all(pc.equal(pc.list_value_length(parts), 2)).as_py():
-        return None
+def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array, pa.Array]:
+    """Return what is before and behind the first mark, or the last; null where there is none."""
+    marked = pc.if_else(pc.match_substring(texts, mark), texts, None)
+    parts = pc.split_pattern(marked, mark, max_splits=1, reverse=reverse)
     return pc.list_element(parts, 0), pc.list_element(parts, 1)
 
 
@@ -363,30 +375,3 @@ def _is_whole(rows: pa.StructArray, fields: tuple[Field, ...]) -> bool:
         if field.fields and not _is_whole(column.flatten(), field.fields):
             return False
     return True
-
-
-def _keys(key: pa.StructArray) -> pa.Array | None:
-    """Return the bytes of keys, of which there are few different ones."""
-    data = key.field("data")
-    names = ["type", *(field.json_name for field in _KEY)]
-    parts = [key.field("type"), *(data.field(name) for name in names[1:])]
-    if key.null_count or data.null_count or any(part.null_count for part in parts):
-        return None
-    codes = pa.table([*parts, pa.array(np.arange(len(key)))], [*names, "row"])
-    groups = codes.group_by(names, use_threads=False).aggregate([("row", "list")])
-    encoded = []
-    printed = Printed()
-    try:
-        for row in groups.select(names).to_pylist():
-            topic, octets, _ = printed.encoded({"type": row.pop("type"), "data": row}, None)
-            if topic != STATE_TOPIC:
-                return None
-            encoded.append(octets)
-    except NotPrintedError:
-        return None
-    lists = groups.column("row_list").combine_chunks()
-    order = lists.flatten().to_numpy()
-    which = np.repeat(np.arange(len(encoded)), pc.list_value_length(lists).to_numpy())
-    found = np.empty(len(key), np.int64)
-    found[order] = which
-    return pa.array(encoded, pa.binary()).take(pa.array(found))

@@ -14,7 +14,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 
 Place = tuple[str, int]
+#: Key, value, offset, timestamp and its type.
+Row = tuple[bytes | None, bytes | None, int, int | None, int | None]
 
 
 def partitions(folder: Path) -> dict[Place, Path]:
@@ -103,9 +105,9 @@ def sample_partitions(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
         if name != topic:
             continue
         for segment in sorted(path.glob("*.log"), reverse=True):
-            found = islice(_records(segment, 0, range(_MOST_OFFSET)), _SAMPLE)
-            if columns := list(zip(*found, strict=True)):
-                yield _columns(columns, topic, partition)
+            found = list(islice(_records(segment, 0, range(_MOST_OFFSET)), _SAMPLE))
+            if found:
+                yield raw_batch(found, topic, partition)
                 break
 
 
@@ -134,21 +136,16 @@ def segment_offsets(folder: Path) -> pa.Table:
 
 
 def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[pa.RecordBatch]:
-    columns: list[list[Any]] = [[], [], [], [], []]
     segments = sorted(path.glob("*.log"))
     bases = base_offsets(segments)
-    for segment in segments:
-        for record in _records(segment, start, offsets_of(segment, bases)):
-            for column, value in zip(columns, record, strict=True):
-                column.append(value)
-            if len(columns[0]) == _BATCH:
-                yield _columns(columns, topic, partition)
-                columns = [[], [], [], [], []]
-    if columns[0]:
-        yield _columns(columns, topic, partition)
+    records = chain.from_iterable(
+        _records(segment, start, offsets_of(segment, bases)) for segment in segments
+    )
+    while rows := list(islice(records, _BATCH)):
+        yield raw_batch(rows, topic, partition)
 
 
-def _records(segment: Path, start: int, possible: range) -> Iterator[tuple[Any, ...]]:
+def _records(segment: Path, start: int, possible: range) -> Iterator[Row]:
     octets = segment.read_bytes()
     records = MemoryRecords(octets)
     at, begin = start, 0
@@ -163,13 +160,7 @@ def _records(segment: Path, start: int, possible: range) -> Iterator[tuple[Any, 
         wanted = not batch.is_control_batch and at > start
         for record in records_in(batch, octets[begin:end], what, unpack=wanted):
             if record.offset >= start:
-                yield (
-                    record.key,
-                    record.value,
-                    record.offset,
-                    record.timestamp,
-                    record.timestamp_type,
-                )
+                yield row_of(record)
         begin = end
     if begin < len(octets) and not is_allocated_ahead(octets, begin):
         yield b"", octets[begin:], at, None, None
@@ -220,8 +211,14 @@ def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
     return batch
 
 
-def _columns(columns: Sequence[Sequence[Any]], topic: str, partition: int) -> pa.RecordBatch:
-    keys, values, offsets, timestamps, kinds = columns
+def row_of(record: Any) -> Row:
+    """Return what `raw_batch` needs of a record."""
+    return record.key, record.value, record.offset, record.timestamp, record.timestamp_type
+
+
+def raw_batch(rows: Sequence[Row], topic: str, partition: int) -> pa.RecordBatch:
+    """Return records of one partition as `sharelag.schemas.RAW`."""
+    keys, values, offsets, timestamps, kinds = zip(*rows, strict=True) if rows else [()] * 5
     return pa.RecordBatch.from_arrays(
         [
             pa.array(keys, pa.binary()),

@@ -130,14 +130,17 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
     packed otherwise than by gzip, or becomes more than 250 times as large; or a line is longer than
     `MOST_LINE`.
     """
-    parts, damaged = Rejoined(), None
+    waiting, damaged = Block(pa.array([], pa.string()), pa.array([], pa.int64())), None
     for block in _blocks(piece):
         if block.damage:
             damaged = block
-        else:
-            yield Block(*parts.add(block.lines, block.positions))
-    if len((rest := Block(*parts.rest())).lines):
-        yield rest
+            continue
+        lines = pa.concat_arrays([waiting.lines, block.lines])
+        positions = pa.concat_arrays([waiting.positions, block.positions])
+        whole, waiting = _rejoin(Block(lines, positions))
+        yield whole
+    if len(waiting.lines):
+        yield _rejoin(waiting, is_end=True)[0]
     if damaged:
         yield damaged
 
@@ -160,9 +163,8 @@ def _blocks(piece: Piece) -> Iterator[Block]:
         most = _most_bytes(piece.file) if packed else None
         if piece.begin:
             # The line that goes on here belongs to the piece before.
-            at -= 1
-            opened.seek(at)
-        is_first = bool(piece.begin)
+            opened.seek(at - 1)
+            at += len(_require_short(opened.readline(MOST_LINE + 1), piece.file)) - 1
         while piece.end is None or at < piece.end:
             block = file.read(_AT_ONCE)
             read += len(block)
@@ -176,20 +178,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
                     f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
                     "so it is not read; unpack it and give the file, if you trust it"
                 )
-            data = rest + block
-            if len(rest) > MOST_LINE:
-                raise InputError(
-                    f"{piece.file} has a line of more than {MOST_LINE >> 20} MiB: give a log with "
-                    "a line for each request"
-                )
-            if is_first:
-                cut = data.find(b"\n") + 1
-                if not cut and block:
-                    rest = data
-                    continue
-                at, data, is_first = at + (cut or len(data)), data[cut or len(data) :], False
-                if piece.end is not None and at >= piece.end:
-                    return
+            data = _require_short(rest, piece.file) + block
             whole = data.rfind(b"\n") + 1 if block else len(data)
             if whole:
                 lines, positions = _lines(data[:whole], at)
@@ -220,6 +209,15 @@ def tables_of_parts(
             found[name].append(batch)
     tables = {name: pa.Table.from_batches(found[name], each) for name, each in schemas.items()}
     return tables, (count, skipped)
+
+
+def _require_short(line: bytes, name: str) -> bytes:
+    if len(line) > MOST_LINE:
+        raise InputError(
+            f"{name} has a line of more than {MOST_LINE >> 20} MiB: give a log with a line for "
+            "each request"
+        )
+    return line
 
 
 def _most_bytes(name: str) -> int:
@@ -283,7 +281,6 @@ _PRINTED = (
 _LED = rf'^(?:[^{{}}"\r\n\t]*? )??({_PRINTED})'
 #: A logger wrote a line that has such a word before any bracket, whatever else is in it.
 LEVEL = r'^[^{}"\r\n]*\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b'
-_WRAPPINGS = {name: re.compile(name, re.MULTILINE) for name in (_BEFORE, _LED, LEVEL)}
 _LOG = pa.schema([("log", pa.string())])
 #: Bytes that may wait for the end of a line.
 _MOST_WAITING = 64 << 20
@@ -292,12 +289,6 @@ _MOST_WAITING = 64 << 20
 def is_wrapped(begin: bytes) -> bool:
     """Whether a container runtime wrote a file, by its beginning."""
     return _IS_WRAPPED.search(begin) is not None
-
-
-def unwrap_text(text: str) -> str:
-    """Return the text of a program, without what others put before its lines; see `written`."""
-    text = _WRAPPINGS[_BEFORE].sub("", text)
-    return _WRAPPINGS[_LED].sub(lambda led: led[0 if _WRAPPINGS[LEVEL].match(led[0]) else 1], text)
 
 
 def unwrap_lines(lines: pa.Array) -> pa.Array:
@@ -316,31 +307,17 @@ def unwrap_lines(lines: pa.Array) -> pa.Array:
     return pc.replace_with_mask(lines, pa.array(is_read), said)
 
 
-class Rejoined:
-    """Lines whose parts are put together again, block by block of a file."""
+def _rejoin(block: Block, is_end: bool = False) -> tuple[Block, Block]:
+    """Put parts of lines together again; return the whole lines, and what waits for their ends.
 
-    def __init__(self) -> None:
-        self._lines = pa.array([], pa.string())
-        self._positions = pa.array([], pa.int64())
-
-    def add(self, lines: pa.Array, positions: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the lines that are whole, and the bytes at which they begin."""
-        lines = pa.concat_arrays([self._lines, lines])
-        positions = pa.concat_arrays([self._positions, positions])
-        wrapped = _Wrapped.of(lines)
-        cut = wrapped.waiting_from() if wrapped else len(lines)
-        if lines[cut:].nbytes > _MOST_WAITING:  # their end is not in this file
-            cut = len(lines)
-        self._lines, self._positions = lines[cut:], positions[cut:]
-        if wrapped is None:
-            return lines, positions
-        return wrapped.before(cut, positions)
-
-    def rest(self) -> tuple[pa.Array, pa.Array]:
-        """Return what waits for an end that never came, each beginning as a line."""
-        lines, positions = self._lines, self._positions
-        wrapped = _Wrapped.of(lines)
-        return wrapped.before(len(lines), positions) if wrapped else (lines, positions)
+    At the end of a file nothing waits: an end that never came leaves each part a line.
+    """
+    wrapped = _Wrapped.of(block.lines)
+    cut = wrapped.waiting_from() if wrapped and not is_end else len(block.lines)
+    if block.lines[cut:].nbytes > _MOST_WAITING:  # their end is not in this file
+        cut = len(block.lines)
+    rest = Block(block.lines[cut:], block.positions[cut:])
+    return wrapped.before(cut, block.positions) if wrapped else block, rest
 
 
 @dataclass(frozen=True)
@@ -393,8 +370,8 @@ class _Wrapped:
             cut = int(across.min())
         return cut
 
-    def before(self, cut: int, positions: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the whole lines that begin before a line, and the bytes at which they do."""
+    def before(self, cut: int, positions: pa.Array) -> Block:
+        """Return the whole lines that begin before a line."""
         rows = np.argsort(self.firsts)
         rows = pa.array(rows[self.firsts[rows] < cut])
-        return self.whole.take(rows), positions.take(pa.array(self.firsts).take(rows))
+        return Block(self.whole.take(rows), positions.take(pa.array(self.firsts).take(rows)))

@@ -128,8 +128,8 @@ T = TypeVar("T")
 
 #: Seconds that the first of several attempts lasts; each further one lasts twice as long.
 _FIRST_ATTEMPT = 2.0
-#: Seconds that an attempt lasts at least.
-_LEAST = 0.5
+#: Seconds that an attempt lasts at least, and between two of them.
+_LEAST, _BETWEEN = 0.5, 0.1
 #: Seconds after which a client that waits for an answer looks again at who may give it; each time
 #: the pause grows, up to the most.
 _LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
@@ -355,40 +355,23 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     last attempt; if that reached nobody and an earlier one did, the earlier.
     """
     ends = time.monotonic() + config.patience.left()
-    reached: list[NoLeaderError] = []
+    reached: NoLeaderError | None = None
     connecting: Asked | None = None
-
-    def attempt(number: int) -> T:
-        nonlocal connecting
+    number = 0
+    while True:
         connection = Connection(config, _attempt(ends, number), connecting)
         try:
             return ask(connection)
-        except NoLeaderError as error:
-            reached.append(error)
-            raise
-        except BrokerUnreachableError:
-            if reached and time.monotonic() + _LEAST >= ends:
-                raise reached[-1] from None
-            raise
-        finally:
-            # Logging in may take longer than an attempt, where brokers or this machine are busy.
-            connecting = None if connection.asked.is_answered else connection.asked
-
-    try:
-        return attempt(0)
-    except _MOVING:
-        import tenacity
-
-        again = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_MOVING),
-            stop=lambda _: time.monotonic() + _LEAST >= ends,
-            wait=tenacity.wait_fixed(0.1),
-            reraise=True,
-        )
-        for one in again:
-            with one:
-                return attempt(one.retry_state.attempt_number)
-        raise
+        except _MOVING as error:
+            reached = error if isinstance(error, NoLeaderError) else reached
+            if number and time.monotonic() + _LEAST >= ends:
+                if reached is None or reached is error:
+                    raise
+                raise reached from None
+        # Logging in may take longer than an attempt, where brokers or this machine are busy.
+        connecting = None if connection.asked.is_answered else connection.asked
+        number += 1
+        time.sleep(_BETWEEN)
 
 
 def _attempt(ends: float, number: int) -> float:

@@ -320,11 +320,12 @@ def _endpoint_identification(left: dict[str, str]) -> dict[str, str]:
 
 
 _TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/              # comments
+    r"""\s+|//[^\n]*|/\*.*?\*/          # blanks and comments
       | "(?P<double>(?:\\.|[^"\\])*)"
       | '(?P<single>(?:\\.|[^'\\])*)'
       | (?P<mark>[;=])
-      | (?P<word>[^\s;="']+)""",
+      | (?P<word>[^\s;="']+)
+      | (?P<open>.)                    # a quotation mark that is not closed""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[0-7]{1,2}|.)", re.DOTALL)
@@ -371,16 +372,15 @@ class _Token(NamedTuple):
 
 
 def _tokens(text: str) -> list[_Token]:
-    tokens, position = [], 0
-    while rest := re.compile(r"\S").search(text, position):
-        found = _TOKEN.match(text, rest.start())
-        if found is None:
+    tokens = []
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup
+        if kind == "open":
             raise _unreadable("a quotation mark is not closed")
-        position = found.end()
-        if found.lastgroup in ("double", "single"):
-            tokens.append(_Token(_ESCAPE.sub(_unescape, found[found.lastgroup]), False))
-        elif found.lastgroup:
-            tokens.append(_Token(found[0], found.lastgroup == "mark"))
+        if kind in ("double", "single"):
+            tokens.append(_Token(_ESCAPE.sub(_unescape, found[kind]), False))
+        elif kind:
+            tokens.append(_Token(found[0], kind == "mark"))
     return tokens
 
 

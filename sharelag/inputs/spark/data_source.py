@@ -13,7 +13,6 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -166,14 +165,8 @@ Logs = Mapping[str, Mapping[int, tuple[int, int]]]
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Gap(InputPartition):
+class Gap(OffsetRange):
     """A range that was pruned before its micro-batch was planned; read as one row."""
-
-    topic: str
-    partition: int
-    first: int
-    end: int
 
 
 def require_admission_control() -> None:
@@ -261,6 +254,7 @@ class StreamReader(DataSourceStreamReader):
         options = self.options
         if isinstance(partition, Gap):
             yield _gap_rows([partition])
+            return
         if not isinstance(partition, OffsetRange):
             return
         schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW

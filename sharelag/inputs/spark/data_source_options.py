@@ -234,10 +234,9 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
                 f"no topic matches subscribePattern {options.pattern!r}: check pattern and cluster"
             )
     _require_read(options, topics)
-    found = {}
-    for topic in topics:
-        found[topic] = kafka.offset_ranges(config, topic, options.assigned.get(topic))
-    return found
+    return {
+        topic: kafka.offset_ranges(config, topic, options.assigned.get(topic)) for topic in topics
+    }
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:

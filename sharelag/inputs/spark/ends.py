@@ -132,11 +132,8 @@ class _Folder:
     def _read(self) -> pa.Table:
         # Of another address, only deltalake tells whether it is a table of its.
         is_here = "://" not in self.path
-        if (Path(self.path) / "_delta_log").is_dir() if is_here else find_spec("deltalake"):
-            table = open_table(self.path)
-        else:
-            table = None
-        if table is not None:
+        may_be = (Path(self.path) / "_delta_log").is_dir() if is_here else find_spec("deltalake")
+        if may_be and (table := open_table(self.path)) is not None:
             dataset = table.to_pyarrow_dataset()
         else:
             dataset = ds.dataset(self.path, format="parquet", partitioning="hive")

@@ -475,21 +475,11 @@ def _become_a_file(folder: Path) -> None:
     folder.write_text("")
 
 
-_OTHER = "is not an archive and not empty"
 _UNDESCRIBED = "does not describe an archive"
-#: What is at a place, and why no archive can be continued there.
+#: What is at a place, and why no archive can be continued there; tests with brokers have others.
 REFUSALS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "something else": (lambda f: (f / "data").write_text("mine"), _OTHER),
-    "a file": (_become_a_file, _OTHER),
+    "a file": (_become_a_file, "is not an archive and not empty"),
     "a capture": (lambda f: _about(f, format=1, cluster_id="cluster"), "is a capture"),
-    "another cluster": (
-        lambda f: begin(f, "other", {STATE_TOPIC: [0, 7]}, CONFIG),
-        "an archive of cluster other",
-    ),
-    "other topics": (
-        lambda f: begin(f, "cluster", {"t": [0]}, CONFIG),
-        "an archive of t: give the same topics",
-    ),
     "another format": (lambda f: _about(f, format=2, kind="archive"), "archive format 2"),
     "no topics": (lambda f: _about(f, format=1, kind="archive"), _UNDESCRIBED),
     "no JSON": (lambda f: (f / "capture.json").write_text("{"), _UNDESCRIBED),

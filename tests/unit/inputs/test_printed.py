@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,10 +19,8 @@ from sharelag.inputs.files import printed
 from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import is_printed, read_printed
 from sharelag.inputs.files.printed_records import regular_lines, regular_records
-from sharelag.tables.arrow import one_batch, without_timestamps
 from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record, encode_values
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, RecordKind
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators
 from tests.support.cases import Cases
@@ -257,6 +254,15 @@ LOG_LINE = "[2026-11-24 07:00:00,000] WARN It has {brackets} (org.apache.kafka.t
 def test_log_lines_and_marks_are_passed_over(tmp_path: Path, text: str, begin: str) -> None:
     expected = read_printed(file(tmp_path, text))
     path = file(tmp_path, begin + text + "\n" + LOG_LINE + "Processed a total of 4 messages\n")
+    assert is_printed(path)
+    assert read_printed(path).equals(expected)
+
+
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_lines_that_docker_wrote_as_json_are_read(tmp_path: Path, text: str) -> None:
+    expected = read_printed(file(tmp_path, text))
+    lines = [{"log": f"{line}\n", "stream": "stdout"} for line in text.split("\n")]
+    path = file(tmp_path, "\n".join(map(json.dumps, lines)))
     assert is_printed(path)
     assert read_printed(path).equals(expected)
 
@@ -534,15 +540,3 @@ def test_no_line_of_a_regular_dump_is_read_for_itself(
     times = found.column("timestamp").cast(pa.int64()).to_pylist()
     assert times == [1732000000000 + n for n in range(200)]
     assert found.column("key").equals(before.column("key"))
-
-
-@pytest.mark.parametrize("kind", STATE_KINDS, ids=lambda kind: kind.name)
-def test_values_encoded_as_columns_are_those_encoded_one_by_one(kind: RecordKind) -> None:
-    before = state_records(kind.name, 200)
-    records = without_timestamps(decode_arrow(before).records)
-    is_live = pc.invert(records.column("tombstone"))
-    mine = records.filter(pc.and_(pc.equal(records.column("record_type"), kind.type), is_live))
-    rows = one_batch(mine).to_struct_array()
-    expected = [encode_record(kind, row | {"unknown_tags": None})[1] for row in mine.to_pylist()]
-    assert len(expected) > 30
-    assert encode_values(kind, rows).to_pylist() == expected
