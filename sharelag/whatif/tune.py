@@ -29,9 +29,9 @@ from sharelag.tables.declared import trials as declared
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
-from sharelag.whatif.compare import Comparison, by_variant_and_seed, compared
+from sharelag.whatif.compare import Comparison, compared
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import Floats, one_sided_interval
+from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.grid import AS_IT_IS, Progress, grid, run_all
