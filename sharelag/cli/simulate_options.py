@@ -240,8 +240,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
     """Return the variants of a scenario by name; those of an input begin with it as it is."""
-    from sharelag.whatif.compare import variants
-    from sharelag.whatif.grid import AS_IT_IS, autoscaled
+    from sharelag.whatif.grid import AS_IT_IS, variants
 
     tried = variants(
         scenario,
@@ -249,8 +248,8 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
         members=options["members"] or (),
         # The tuner's are ranges, and no variants.
         settings=settings_of(() if options["tune"] else options["setting"]),
+        autoscalers=options["autoscale"],
     )
-    tried = autoscaled(tried, options["autoscale"])
     if options["compare"] and options["scenario"] is None and scenario not in tried.values():
         return {AS_IT_IS: scenario} | tried
     return tried

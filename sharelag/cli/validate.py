@@ -71,8 +71,7 @@ def require_names(options: dict[str, Any]) -> None:
     """Check that everything named exists, before an input is read for nothing."""
     from sharelag.errors import InputError
     from sharelag.whatif.compare import require_baseline
-    from sharelag.whatif.comparison.rows import measures
-    from sharelag.whatif.comparison.tables import OVER_OPTIMAL
+    from sharelag.whatif.comparison.tables import MEASURED, OVER_OPTIMAL
     from sharelag.whatif.scenario import Member, Scenario, Topic
     from sharelag.whatif.search import Goal
 
@@ -84,8 +83,8 @@ def require_names(options: dict[str, Any]) -> None:
         )
     require_baseline(names, options["baseline"])
     for name in options["measure"]:
-        if name not in measures():
-            raise InputError(f"unknown measure {name!r}: choose one of {', '.join(measures())}")
+        if name not in MEASURED:
+            raise InputError(f"unknown measure {name!r}: choose one of {', '.join(MEASURED)}")
         if name in OVER_OPTIMAL.names and not options["optimal"]:
             raise click.UsageError(f"--measure {name} needs --optimal: add it.")
     for goal in filter(None, (options["fewest_members"], *options["goal"])):

@@ -120,18 +120,12 @@ PROBES = view(
     "variant members mean low high met answer",
     meanings=_MEAN | {"members": "that were tried"},
     members="MEMBERS",
-    low="FROM",
-    high="TO",
 )
 TUNED = view("setting whose now recommended safe_from safe_to cliff")
 TRADED = view(
     "variant members member_hours goal mean low high difference_from difference_to met",
     meanings=_MEAN,
     members="MEMBERS",
-    low="FROM",
-    high="TO",
-    difference_from="DIFF-FROM",
-    difference_to="DIFF-TO",
 )
 WANTED = view("group_id members_wanted goal arrival_rate member_rate waiting stuck why")
 MOVING = view(
@@ -141,8 +135,6 @@ MOVING = view(
         "low": "the difference is not below",
         "high": "the difference is not above",
     },
-    low="FROM",
-    high="TO",
 )
 RUN = view("by value")
 SCENARIO = view("by value", meanings={"by": "part of the scenario"}, by="WHAT")

@@ -25,7 +25,7 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number
-from sharelag.whatif.compare import Comparison, compare, compared, join
+from sharelag.whatif.compare import Comparison, compare, compared, course, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.grid import AS_IT_IS, Progress, further, variants
@@ -90,28 +90,24 @@ class Clearing(Displayable):
         if words.say_blocked(usual):
             return found.verdict()
         now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
-        within = f"within {duration(self.horizon_ms)}"
         answers = self.answers
         if not answers:
             most = max(row["members"] for row in cells)
             tried = words.join_names(tuple(dict.fromkeys(row["assignor"] for row in cells)), "or")
             return (
-                f"{now} does not clear the lag {within}, nor do {tried} with up to {most} members"
+                f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do {tried} "
+                f"with up to {most} members"
             )
         fewest = answers[0]["members"]
         names = words.join_names(tuple(row["assignor"] for row in answers))
-        drains = words.span("drain_ms", [row["drain_ms"] for row in answers])
-        ages = words.span("age_p95_ms", [row["age_p95_ms"] for row in answers])
+        variants = tuple(row["variant"] for row in answers)
         said = (
             f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag: "
-            f"drained in {drains}, p95 age {ages}"
+            f"{course(found, variants)}"
         )
-        if any(row["variant"] == found.baseline for row in answers):
+        if found.baseline in variants:
             return f"{said}; that is {now}"
-        (base,) = (row for row in found.decision() if row["variant"] == found.baseline)
-        went = "drained in " + duration(base["drain_ms"]) if base["drain_ms"] else "not drained"
-        said += f"; {now}: {went}{'' if base['drain_ms'] else f' {within}'}"
-        said += f", p95 age {duration(base['age_p95_ms'])}" if base["age_p95_ms"] else ""
+        said += f"; {now}: {course(found, (found.baseline,))}"
         fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
         if fewer is None:
             return said
@@ -129,10 +125,9 @@ class Clearing(Displayable):
             name = f"with_{row['members']}"
             across[name] = f"{row['members']}-MEMBER{'S' * (row['members'] != 1)}"
             down.setdefault(row["assignor"], {"assignor": row["assignor"]})[name] = in_words(row)
-        meanings = dict.fromkeys(
-            across, "drains in (* with the fewest members), p95 age, member-hours"
-        )
-        return list(down.values()), views.View(("assignor", *across), across, meanings)
+        means = "drains in (* with the fewest members), p95 age, member-hours"
+        view = views.View(("assignor", *across), across, dict.fromkeys(across, means))
+        return list(down.values()), view
 
     def presented(self) -> Presentation:
         """Return the grid, with the verdict and what else to know."""
@@ -140,11 +135,10 @@ class Clearing(Displayable):
         notes = (self.verdict(), *self.sentences())
         shown = presented("What clears the lag", found, view, notes)
         answers = {(row["assignor"], f"with_{row['members']}") for row in self.answers}
+        columns = shown.columns.items()
         return replace(
             shown,
-            columns={
-                text.replace("-", " ").capitalize(): name for text, name in shown.columns.items()
-            },
+            columns={text.replace("-", " ").capitalize(): name for text, name in columns},
             best=frozenset(
                 (number, name)
                 for number, row in enumerate(found)
@@ -200,15 +194,11 @@ def what_clears(
     usual = replace(scenario, duration_ms=horizon_ms)
     chosen = list(range(enough) if seeds is None else seeds)
     least = len(counts) if given else _LEAST
-    parts, places, runs = list[Comparison](), list[_Tried](), 0
+    parts, runs = list[Comparison](), 0
     for count in counts:
+        others = variants(usual, assignors=names, members=() if count == now else count).items()
         tried = {} if parts else {baseline: usual}
-        for name in names:
-            few = {"members": [count]} if count != now else {}
-            for variant, one in variants(usual, assignors=[name], **few).items():
-                same = baseline if one == usual else variant
-                tried.setdefault(same, one)
-                places.append(_Tried(name, count, same))
+        tried |= {name: one for name, one in others if one != usual}
         width = len(names) * len(chosen)
         report = further(progress, runs, (least - len(parts) - 1) * width)
         parts.append(compare(tried, seeds=chosen, progress=report))
@@ -217,15 +207,7 @@ def what_clears(
         if len(parts) >= least and not given and is_cleared:
             break
     found = join(parts)
-    return Clearing(_cells(found, places, horizon_ms), found, horizon_ms)
-
-
-class _Tried(NamedTuple):
-    """A cell: an assignor with a number of members, and what the comparison calls it."""
-
-    assignor: str
-    members: int
-    variant: str
+    return Clearing(_cells(found, counts), found, horizon_ms)
 
 
 class Search(NamedTuple):
@@ -295,39 +277,36 @@ def _clears(found: Comparison, variant: str) -> bool:
     return drain["n"] > 0 and not drain["unknown"]
 
 
-def _cells(found: Comparison, tried: Sequence[_Tried], horizon_ms: int) -> pa.Table:
-    answers, rows = _answers(found, tried), []
-    for one in tried:
-        cell = {name: found.cells[one.variant, name] for name in words.DECIDING}
-        drain = cell["drain_ms"]
+def _cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
+    rows = []
+    for name, scenario in found.scenarios.items():
+        if (members := len(scenario.each_member())) not in counts:
+            continue  # a group without members is compared with, and answers nothing
+        drain = found.cells[name, "drain_ms"]
+        means = {measure: found.cells[name, measure]["mean"] for measure in words.DECIDING}
         rows.append(
-            {
-                **one._asdict(),
-                "drained": drain["n"],
-                "runs": drain["n"] + drain["unknown"],
-                "horizon_ms": horizon_ms,
-                "clears": _clears(found, one.variant),
-                "answer": one.variant in answers,
-                **{name: cell[name]["mean"] for name in words.DECIDING if name in CELLS.names},
-            }
+            means
+            | {"assignor": scenario.assignor, "members": members, "variant": name}
+            | {"drained": drain["n"], "runs": drain["n"] + drain["unknown"]}
+            | {"horizon_ms": scenario.duration_ms, "clears": _clears(found, name)}
         )
-    return pa.Table.from_pylist(rows, schema=CELLS)
+    answers = _answers(found, [row for row in rows if row["clears"]])
+    cells = [row | {"answer": row["variant"] in answers} for row in rows]
+    return pa.Table.from_pylist(cells, schema=CELLS)
 
 
-def _answers(found: Comparison, tried: Sequence[_Tried]) -> set[str]:
+def _answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
     """Return the variants that clear the lag with the fewest members, none of them later.
 
     Those that the runs do not tell apart tie, and those that differ by less than a tenth.
     """
-    clearing = [one for one in tried if _clears(found, one.variant)]
     if not clearing or words.unknown_work(found.scenarios[found.baseline]):
         return set()
-    fewest = min(one.members for one in clearing)
-    names = [one.variant for one in clearing if one.members == fewest]
-    mine = pc.is_in(found.runs.column("variant"), pa.array([found.baseline, *names]))
+    fewest = min(row["members"] for row in clearing)
+    drains = {row["variant"]: row["drain_ms"] for row in clearing if row["members"] == fewest}
+    mine = pc.is_in(found.runs.column("variant"), pa.array([found.baseline, *drains]))
     best = compared(found.runs.filter(mine), found.baseline, found.confidence).best("drain_ms")
     if best.names:
-        drains = {name: found.cells[name, "drain_ms"]["mean"] for name in names}
         latest = (1 + words.MATTERS) * min(drains.values())
-        return {*best.names, *(name for name in names if drains[name] < latest)}
-    return {found.baseline} if found.baseline in names else set(names)
+        return {*best.names, *(name for name, drain_ms in drains.items() if drain_ms < latest)}
+    return {found.baseline} if found.baseline in drains else set(drains)

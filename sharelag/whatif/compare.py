@@ -15,6 +15,7 @@ who looks at twenty of them finds one that seems to differ by luck.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +24,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
@@ -33,27 +33,18 @@ from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import (
+    Cell,
     Curve,
-    Floats,
+    by_variant_and_seed,
+    contrast,
     curve,
-    difference_interval,
     each_level,
     is_better,
-    known,
-    less,
-    mean_interval,
-    median,
+    pair,
     projections,
-    ratio_interval,
 )
 from sharelag.whatif.comparison.rows import Best
-from sharelag.whatif.comparison.tables import (
-    DIFFERENCES,
-    MEASURED,
-    MEASURES,
-    PROJECTED,
-    Measure,
-)
+from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.horizon import rates
 from sharelag.whatif.presented import presented
@@ -137,62 +128,17 @@ def compared(
     baseline = require_baseline(names, baseline)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence}")
-    measures, differences = contrast(runs, MEASURED, baseline, confidence)
-    return Comparison(
-        runs,
-        pa.Table.from_pylist(measures, schema=MEASURES),
-        pa.Table.from_pylist(differences, schema=DIFFERENCES),
-        baseline,
-        confidence,
-        scenarios=dict(scenarios or {}),
-    )
+    return Comparison(runs, baseline, confidence, scenarios=dict(scenarios or {}))
 
 
 def join(parts: Sequence[Comparison]) -> Comparison:
     """Return one comparison of the runs of several; the baseline is that of the first."""
-    first = parts[0]
-    found = compared(
-        pa.concat_tables([one.runs for one in parts]),
-        first.baseline,
-        first.confidence,
-        {name: some for one in parts for name, some in one.scenarios.items()},
+    return replace(
+        parts[0],
+        runs=pa.concat_tables([one.runs for one in parts]),
+        projected=pa.concat_tables([one.projected for one in parts]),
+        scenarios={name: some for one in parts for name, some in one.scenarios.items()},
     )
-    return replace(found, projected=pa.concat_tables([one.projected for one in parts]))
-
-
-Rows: TypeAlias = list[dict[str, Any]]
-
-
-def contrast(
-    runs: pa.Table, measured: Mapping[str, Measure], baseline: str, confidence: float
-) -> tuple[Rows, Rows]:
-    """Return the rows of `MEASURES` and of `DIFFERENCES` for the measures that the runs have."""
-    failed = _failed(runs)
-    measures, differences = [], []
-    for measure, how in measured.items():
-        if measure not in runs.column_names:
-            continue
-        by_variant = by_variant_and_seed(runs, measure)
-        level = each_level(confidence, len(by_variant) - 1)
-        about = {"measure": measure, "confidence": confidence}
-        for name, mine in by_variant.items():
-            values = np.array(list(mine.values()), np.float64)
-            bounds = mean_interval(values, confidence)._asdict() | {"median": median(values, how)}
-            counts = {"variant": name, "failed": failed.get(name, 0)}
-            measures.append(about | counts | known(values) | bounds)
-            if name != baseline:
-                values, others = pair(mine, by_variant[baseline])
-                found = difference_interval(less(values, others), level)
-                ratio = ratio_interval(values, others, level)
-                differences.append(
-                    about
-                    | {"variant": name, "baseline": baseline}
-                    | known(values - others)
-                    | {"difference": found.mean, "low": found.low, "high": found.high}
-                    | {"ratio": ratio.mean, "ratio_low": ratio.low, "ratio_high": ratio.high}
-                    | {"better": is_better(values, others, how, level)}
-                )
-    return measures, differences
 
 
 def require_baseline(names: list[str], baseline: str | None) -> str:
@@ -213,25 +159,23 @@ def _require_runs(runs: pa.Table) -> list[str]:
             )
     if not runs.num_rows:
         raise InputError("there are no runs to compare: give at least one variant and one seed")
-    keys = list(zip(*(runs.column(name).to_pylist() for name in ("variant", "seed")), strict=True))
-    if len(set(keys)) < len(keys):
+    if runs.group_by(["variant", "seed"]).aggregate([]).num_rows < runs.num_rows:
         raise InputError(
             "a variant has two runs with the same seed: give each (variant, seed) once"
         )
-    spans = [] if "duration_ms" not in runs.column_names else runs.column("duration_ms").to_pylist()
-    if len(known := dict.fromkeys(str(one) for one in spans if one is not None)) > 1:
+    named = "duration_ms" in runs.column_names
+    spans = runs.column("duration_ms").unique().drop_null().to_pylist() if named else []
+    if len(spans) > 1:
         raise InputError(
-            f"these runs are of different durations ({', '.join(known)} ms), which cannot be "
-            "compared: give all scenarios the same duration_ms"
+            f"these runs are of different durations ({', '.join(map(str, spans))} ms), which "
+            "cannot be compared: give all scenarios the same duration_ms"
         )
-    return list(dict.fromkeys(name for name, _ in keys))
+    return _names(runs)
 
 
-def _failed(runs: pa.Table) -> dict[str, int]:
-    if "error" not in runs.column_names:
-        return {}
-    counts = runs.filter(pc.is_valid(runs.column("error"))).column("variant").value_counts()
-    return {one["values"]: one["counts"] for one in counts.to_pylist()}
+def _names(runs: pa.Table) -> list[str]:
+    names: list[str] = runs.column("variant").unique().to_pylist()
+    return names
 
 
 @dataclass(frozen=True)
@@ -242,10 +186,6 @@ class Comparison(Displayable):
     ----------
     runs
         One row per run: `RUNS`.
-    measures
-        One row per variant and measure: `MEASURES`.
-    differences
-        One row per variant and measure against the baseline: `DIFFERENCES`.
     baseline, confidence
         As they were given.
     projected
@@ -257,17 +197,34 @@ class Comparison(Displayable):
     """
 
     runs: pa.Table
-    measures: pa.Table
-    differences: pa.Table
     baseline: str
     confidence: float
     projected: pa.Table = field(default_factory=PROJECTED.empty_table)
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
+    #: What `_wins` found, by measure.
+    _won: dict[str, set[tuple[str, str]]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def measures(self) -> pa.Table:
+        """One row per variant and measure: `MEASURES`."""
+        rows = [cell | {"confidence": self.confidence} for cell in self.cells.values()]
+        return pa.Table.from_pylist(rows, schema=MEASURES)
+
+    @cached_property
+    def differences(self) -> pa.Table:
+        """One row per variant and measure against the baseline: `DIFFERENCES`."""
+        rows = [
+            {**cell, **cell["pairs"], "confidence": self.confidence}
+            | {"low": cell["difference_low"], "high": cell["difference_high"]}
+            for cell in self.cells.values()
+            if "pairs" in cell
+        ]
+        return pa.Table.from_pylist(rows, schema=DIFFERENCES)
 
     @cached_property
     def names(self) -> list[str]:
         """The variants, in the order of the runs."""
-        return list(dict.fromkeys(self.runs.column("variant").to_pylist()))
+        return _names(self.runs)
 
     @cached_property
     def seeds(self) -> int:
@@ -282,22 +239,10 @@ class Comparison(Displayable):
         return next(iter(self.runs.column("duration_ms").drop_null().to_pylist()), None)
 
     @cached_property
-    def cells(self) -> dict[tuple[str, str], dict[str, Any]]:
+    def cells(self) -> dict[tuple[str, str], Cell]:
         """What is known of a variant by a measure, with its difference to the baseline."""
-        against = {(row["variant"], row["measure"]): row for row in self.differences.to_pylist()}
-        found = {}
-        for row in self.measures.to_pylist():
-            other = against.get((row["variant"], row["measure"]), {})
-            found[row["variant"], row["measure"]] = {
-                **{name: row[name] for name in ("measure", "variant", "n", "unknown", "failed")},
-                **{name: row[name] for name in (*words.MEAN, "median")},
-                "baseline": self.baseline,
-                "difference": other.get("difference"),
-                "difference_low": other.get("low"),
-                "difference_high": other.get("high"),
-                **{name: other.get(name) for name in (*words.RATIOS, "better")},
-            }
-        return found
+        cells = contrast(self.runs, MEASURED, self.baseline, self.confidence)
+        return {(cell["variant"], cell["measure"]): cell for cell in cells}
 
     def presented(self) -> Presentation:
         """Return the table that decides, with the verdict before what else to know.
@@ -305,8 +250,8 @@ class Comparison(Displayable):
         It is the same on every page: the baseline first, what is best in bold.
         """
         rows = [words.decision_for_people(row) for row in self.decision()]
-        known = [name for name in words.DECIDING if (self.baseline, name) in self.cells]
-        best = {(name, variant) for name in known for variant in self.best(name).names}
+        measured = [name for name in words.DECIDING if (self.baseline, name) in self.cells]
+        best = {name: self.best(name).names for name in measured}
         notes = (self.verdict(), *self.sentences())
         every = [words.for_people(row) for row in self.rows()]
         return replace(
@@ -314,8 +259,8 @@ class Comparison(Displayable):
             best=frozenset(
                 (number, name)
                 for number, row in enumerate(rows)
-                for name in known
-                if (name, row["variant"]) in best
+                for name, names in best.items()
+                if row["variant"] in names
             ),
             spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
             more=presented("All measures", every, report_views.COMPARED),
@@ -334,19 +279,19 @@ class Comparison(Displayable):
         """
         rows = []
         for name in dict.fromkeys((self.baseline, *self.names)):
-            of = {measure: self.cells.get((name, measure), {}) for measure in MEASURED}
+            of = {measure: self.cells.get((name, measure), {}) for measure in words.DECIDING}
             drain = of["drain_ms"]
             runs = drain.get("n", 0) + drain.get("unknown", 0)
             standings: dict[str, list[str]] = {}
-            for measure, one in self.decisive.items():
-                if how := _place(name, one, of[measure]["better"]):
+            for measure, best in self.decisive.items():
+                if how := _place(name, best, of[measure]["better"]):
                     standings.setdefault(how, []).append(words.DECISIVE[measure])
             said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
             said += ["baseline"] if name == self.baseline else []
             said += [f"{drain['failed']} failed"] if drain.get("failed") else []
             row = {
                 "variant": name,
-                **{measure: of[measure].get("mean") for measure in words.DECIDING},
+                **{measure: cell.get("mean") for measure, cell in of.items()},
                 "drained": f"{drain['n']} of {runs}" if runs else None,
                 "horizon_ms": self.horizon_ms,
                 "age_p95_difference": words.with_half(of["age_p95_ms"]),
@@ -366,8 +311,7 @@ class Comparison(Displayable):
         InputError
             The measure is not among those compared, or no direction of it is better.
         """
-        wins = self._wins(measure)
-        return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
+        return self._winner(self._wins(measure))
 
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
@@ -384,11 +328,21 @@ class Comparison(Displayable):
         """
         if measure in MEASURED and MEASURED[measure].better is None:
             return Best((), False, (), None)
-        wins, winner = self._wins(measure), self.winner(measure)
+        wins = self._wins(measure)
+        winner = self._winner(wins)
         cells = {name: self.cells[name, measure] for name in self.names}
-        ahead = [name for name in self.names if cells[name]["better"] and name != winner]
-        others = self._from_the_best(measure, ahead)
-        names = [winner, *others] if winner else others
+        by_variant = by_variant_and_seed(self.runs, measure)
+        sign = 1 if MEASURED[measure].better == "lower" else -1
+
+        def place(name: str) -> tuple[bool, int, float]:
+            """Return what sorts from the best: the runs that do not know it, then the mean."""
+            values = np.array(list(by_variant[name].values()))
+            there = values[~np.isnan(values)]
+            mean = float(there.mean()) if len(there) else 0.0
+            return name != winner, len(values) - len(there), sign * mean
+
+        ahead = [name for name in self.names if cells[name]["better"] or name == winner]
+        names = sorted(ahead, key=place)
 
         def is_alike(name: str) -> bool:
             one, first = cells[name], cells[names[0]]
@@ -397,7 +351,7 @@ class Comparison(Displayable):
                 return False
             return bool(abs(own - best) < words.MATTERS * abs(best))
 
-        tied = tuple(name for name in names if name not in wins[names[0]] or is_alike(name))
+        tied = tuple(name for name in names if (names[0], name) not in wins or is_alike(name))
         beats_all = winner is not None and len(tied) == 1
         gains = [cells[name]["difference"] for name in tied]
         usual = cells[self.baseline]["mean"]
@@ -411,20 +365,8 @@ class Comparison(Displayable):
         """The best by each measure that decides, as far as it was compared."""
         return {name: self.best(name) for name in words.DECISIVE if name in self.runs.column_names}
 
-    def _from_the_best(self, measure: str, names: list[str]) -> list[str]:
-        """Sort variants by a measure: by the runs that do not know it, then by the mean."""
-        sign = 1 if MEASURED[measure].better == "lower" else -1
-        means = by_variant_and_seed(self.runs, measure)
-
-        def place(name: str) -> tuple[int, float]:
-            values = np.array(list(means[name].values()))
-            there = values[~np.isnan(values)]
-            return len(values) - len(there), sign * float(there.mean()) if len(there) else 0.0
-
-        return sorted(names, key=place)
-
-    def _wins(self, measure: str) -> dict[str, list[str]]:
-        """Return the variants that each is better than; the confidence holds for all pairs."""
+    def _wins(self, measure: str) -> set[tuple[str, str]]:
+        """Return pairs of variants, the better one first; the confidence holds for all of them."""
         if measure in self._won:
             return self._won[measure]
         if (self.baseline, measure) not in self.cells or MEASURED[measure].better is None:
@@ -433,27 +375,26 @@ class Comparison(Displayable):
             raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
         by_variant = by_variant_and_seed(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
-        wins: dict[str, list[str]] = {name: [] for name in by_variant}
         level = each_level(self.confidence, len(pairs))
+        wins = self._won[measure] = set()
         for one, other in pairs:
             values, others = pair(by_variant[one], by_variant[other])
             better = is_better(values, others, MEASURED[measure], level)
             if better is not None:
-                wins[one if better else other].append(other if better else one)
-        self._won[measure] = wins
+                wins.add((one, other) if better else (other, one))
         return wins
 
-    @cached_property
-    def _won(self) -> dict[str, dict[str, list[str]]]:
-        """The variants that each is better than, by measure: kept by `_wins`."""
-        return {}
+    def _winner(self, wins: set[tuple[str, str]]) -> str | None:
+        """Return the variant that is better than each of the others."""
+        counts = Counter(name for name, _ in wins)
+        return next((name for name in counts if counts[name] == len(self.names) - 1), None)
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
         """One row per measure and variant, with its difference to the baseline and whether it wins.
 
         Measures that some run does not know come after the others.
         """
-        chosen: dict[str, list[dict[str, Any]]] = {}
+        chosen: dict[str, list[Cell]] = {}
         for (_, measure), cell in self.cells.items():
             if not measures or measure in measures:
                 chosen.setdefault(measure, []).append(cell)
@@ -462,7 +403,8 @@ class Comparison(Displayable):
             best = self.best(measure)
             for cell in chosen[measure]:
                 wins = best.beats_all and best.names == (cell["variant"],)
-                yield {**cell, "winner": wins, "confidence": self.confidence}
+                row = {name: value for name, value in cell.items() if name != "pairs"}
+                yield row | {"winner": wins, "confidence": self.confidence}
 
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
@@ -477,15 +419,18 @@ class Comparison(Displayable):
         scenario = self.scenarios.get(self.baseline)
         if scenario is not None and (unknown := words.unknown_work(scenario)):
             return unknown
-        best = list(dict.fromkeys(one.names for one in self.decisive.values() if one.names))
         held = "" if scenario is None else words.say_blocked(scenario)
+        best: _ByBest = {}
+        for measure, one in self.decisive.items():
+            if one.names:
+                best.setdefault(one.names, []).append(measure)
         told = _in_order(self, best)
         # Who alone is named before the colon is not named again after it.
         is_one = len(best) == 1 or (not best and not held and len(told) == 2)
         figures = "; ".join(
-            _course(self, names)
+            course(self, names)
             if is_one and names == told[0]
-            else f"{words.join_names(names)}: {_course(self, names)}"
+            else f"{words.join_names(names)}: {course(self, names)}"
             for names in told
         )
         if held and not best:
@@ -493,7 +438,8 @@ class Comparison(Displayable):
         if held:
             figures += f"; {self.baseline} is {held}"
         over = "" if self.horizon_ms is None else f" over {duration(self.horizon_ms)}"
-        return f"{_who(self, told)}{over}: {figures}"
+        who = _who(self, best) if best else _nobody(self, told[0])
+        return f"{who}{over}: {figures}"
 
     def reasons(self, variant: str | None = None) -> Iterator[str]:
         """Yield why a variant, by default the best, differs from the baseline.
@@ -569,27 +515,29 @@ class Comparison(Displayable):
 _BUSIER = 0.05
 #: A poll that takes this part of a lock on average often takes all of it.
 _LONG_POLL = 0.5
+#: By the variants that are best, the measures by which they are.
+_ByBest: TypeAlias = dict[tuple[str, ...], list[str]]
 
 
 def _place(name: str, best: Best, better: bool | None) -> str:
     """Say where a variant stands by a measure; empty where the runs do not tell."""
     if name not in best.names:
         return {True: "better", False: "worse", None: ""}[better]
-    place = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
-    return f"{place} (less than a tenth)" if best.is_small else place
+    how = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
+    return f"{how} (less than a tenth)" if best.is_small else how
 
 
-def _who(found: Comparison, told: list[tuple[str, ...]]) -> str:
+def _nobody(found: Comparison, names: tuple[str, ...]) -> str:
+    """Say that no difference is shown by the measures that decide."""
+    by = " or ".join(words.DECISIVE[measure] for measure in found.decisive)
+    if len(found.names) == 2:
+        return f"{names[0]} is not shown to be better by {by}"
+    return f"no variant is shown to be better than {found.baseline} by {by}"
+
+
+def _who(found: Comparison, by_best: _ByBest) -> str:
     """Say who is best by which of the measures that decide."""
     by_measure, is_pair = found.decisive, len(found.names) == 2
-    by_best: dict[tuple[str, ...], list[str]] = {}
-    for measure, one in by_measure.items():
-        if one.names:
-            by_best.setdefault(one.names, []).append(measure)
-    if not by_best:
-        by = " or ".join(words.DECISIVE[measure] for measure in by_measure)
-        who = f"{told[0][0]} is not" if is_pair else "no variant is"
-        return f"{who} shown to be better{'' if is_pair else f' than {found.baseline}'} by {by}"
     said, verb = list[str](), ""
     for names, measures in by_best.items():
         best = min((by_measure[name] for name in measures), key=lambda one: one.beats_all)
@@ -612,7 +560,7 @@ def _gain(best: Best, measure: str, found: Comparison) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _in_order(found: Comparison, best: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _in_order(found: Comparison, best: _ByBest) -> list[tuple[str, ...]]:
     """Return whose figures it has: the best, others as far as they fit, the baseline."""
     named = {name for names in best for name in names}
     told = found.names if len(found.names) <= words.MOST_TOLD else []
@@ -620,7 +568,7 @@ def _in_order(found: Comparison, best: list[tuple[str, ...]]) -> list[tuple[str,
     return list(dict.fromkeys([*best, *others, (found.baseline,)]))
 
 
-def _course(found: Comparison, names: tuple[str, ...]) -> str:
+def course(found: Comparison, names: tuple[str, ...]) -> str:
     """Say how the lag of variants went, on average; of several from the least to the most."""
     drains, ages = (
         [cell for name in names if (cell := found.cells.get((name, measure)))]
@@ -638,26 +586,6 @@ def _course(found: Comparison, names: tuple[str, ...]) -> str:
         said = f"not drained within {within}{often}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
     return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
-
-
-# ---- runs, paired by seed ------------------------------------------------------------------------
-
-
-def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
-    """Return a measure by variant and seed, NaN where it is unknown, without failed runs."""
-    found: dict[str, dict[int, float]] = {name: {} for name in runs.column("variant").to_pylist()}
-    if "error" in runs.column_names:
-        runs = runs.filter(pc.is_null(runs.column("error")))
-    columns = (runs.column(name).to_pylist() for name in ("variant", "seed", measure))
-    for name, seed, value in zip(*columns, strict=True):
-        found[name][seed] = np.nan if value is None else float(value)
-    return found
-
-
-def pair(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
-    """Return the values of the seeds that both have."""
-    seeds = [seed for seed in one if seed in other]
-    return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
 
 
 def projected(

@@ -31,8 +31,8 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.whatif.compare import contrast
 from sharelag.whatif.comparison import rows as words
+from sharelag.whatif.comparison.intervals import contrast
 from sharelag.whatif.comparison.tables import MEASURED, Measure
 from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
 from sharelag.whatif.consumers import ConsumerSettings
@@ -167,18 +167,21 @@ def should_move(
         if progress is not None:
             progress(len(rows), 2 * len(seeds))
     runs = pa.Table.from_pylist(rows, schema=RUNS)
-    measures, differences = contrast(runs, _MEASURES, CONSUMER, confidence)
-    means = {(row["variant"], row["measure"]): row["mean"] for row in measures}
+    cells = list(contrast(runs, _MEASURES, CONSUMER, confidence))
+    means = {cell["measure"]: cell["mean"] for cell in cells if cell["variant"] == CONSUMER}
     answers = [
         {
-            **row,
-            "unit": _MEASURES[row["measure"]].unit,
+            **cell,
+            "unit": _MEASURES[cell["measure"]].unit,
             "n": len(seeds),
-            "consumer_group": means[CONSUMER, row["measure"]],
-            "share_group": means[SHARE, row["measure"]],
-            "better": {None: None, True: SHARE, False: CONSUMER}[row["better"]],
+            "consumer_group": means[cell["measure"]],
+            "share_group": cell["mean"],
+            "low": cell["difference_low"],
+            "high": cell["difference_high"],
+            "better": {None: None, True: SHARE, False: CONSUMER}[cell["better"]],
         }
-        for row in differences
+        for cell in cells
+        if cell["variant"] == SHARE
     ]
     return Moving(runs, pa.Table.from_pylist(answers, schema=ANSWERS))
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.metrics.columns import mask
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.history import history_arrow
 from sharelag.schemas import SHARE_PARTITION_COLUMNS
@@ -98,11 +99,11 @@ class _Written:
             [name for name, _ in SHARE_PARTITION_COLUMNS]
         )
         self.bounds = bounds
-        self.gone = _flags(pc.equal(kind, TOMBSTONE))
-        self.whole = _flags(pc.equal(kind, SNAPSHOT)) | self.gone
+        self.gone = mask(pc.equal(kind, TOMBSTONE))
+        self.whole = mask(pc.equal(kind, SNAPSHOT)) | self.gone
         start = _integers(history.column("start_offset"), -1)
         self.moves = np.append(True, start[1:] != start[:-1])
-        self.has_count = _flags(pc.is_valid(records.column("delivery_complete_count")))
+        self.has_count = mask(pc.is_valid(records.column("delivery_complete_count")))
         self.runs = _integers(history.column("runs"))
         self.batches = _integers(pc.list_value_length(records.column("state_batches")))
         self.window_end = _integers(history.column("window_end_offset"), -1)
@@ -198,10 +199,6 @@ def _sample(group: str, batches: int, count: int | None) -> dict[str, Any]:
 def _length_bytes(lengths: Integers) -> Integers:
     """Bytes of the unsigned varint before a compact array, of its length plus one."""
     return 1 + (lengths >= 127).astype(np.int64) + (lengths >= 16_383)
-
-
-def _flags(column: pa.Array) -> Flags:
-    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), bool)
 
 
 def _integers(column: pa.Array, unknown: int = 0) -> Integers:

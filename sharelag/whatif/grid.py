@@ -21,7 +21,7 @@ from sharelag.model.settings.rules import parse
 from sharelag.tables.words import counted
 from sharelag.version import __version__
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
-from sharelag.whatif.autoscale import autoscaler_of
+from sharelag.whatif.autoscale import Autoscaler, autoscaler_of
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.consumers import KAFKA_NAMES, with_values
 from sharelag.whatif.scenario import Scenario, Settings
@@ -40,6 +40,7 @@ def variants(
     assignors: str | Iterable[str] = (),
     members: int | Iterable[int] = (),
     settings: Mapping[str, Settings | Mapping[str, object]] | Iterable[Any] = (),
+    autoscalers: Sequence[str] = (),
 ) -> dict[str, Scenario]:
     """Every combination of what is to be tried.
 
@@ -55,6 +56,8 @@ def variants(
         By a label of your choice: all settings, or only those that are other than in the scenario
         by Kafka's names, such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``.
         Values may leave the ranges that brokers enforce.
+    autoscalers : sequence of str
+        Such as ``keda:threshold=100``, each once.
 
     Returns
     -------
@@ -65,7 +68,7 @@ def variants(
     Raises
     ------
     InputError
-        An assignor or a setting is not known, or a value cannot be read.
+        An assignor, a setting or an autoscaler is not known, or a value cannot be read.
     """
     if not isinstance(settings, Mapping):
         if list(settings):
@@ -80,35 +83,20 @@ def variants(
         find_assignor(name)
     people = {counted(one, "member"): scenario.with_members(one) for one in members}
     chosen = {label: _change(scenario.settings, given) for label, given in settings.items()}
+    policies: dict[str, Autoscaler | None] = {text: autoscaler_of(text) for text in autoscalers}
+    if len(policies) < len(autoscalers):
+        raise InputError("an autoscaler is given twice: give each once")
     made = product(
         assignors or [""],
         (people or {"": scenario}).items(),
         (chosen or {"": scenario.settings}).items(),
+        (policies or {"": scenario.autoscaler}).items(),
     )
     return {
-        _BETWEEN.join(filter(None, (name, who, label))) or AS_IT_IS: replace(
-            some, assignor=name or scenario.assignor, settings=in_force
+        _BETWEEN.join(filter(None, (name, who, label, scaled))) or AS_IT_IS: replace(
+            some, assignor=name or scenario.assignor, settings=in_force, autoscaler=policy
         )
-        for name, (who, some), (label, in_force) in made
-    }
-
-
-def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[str, Scenario]:
-    """Each variant with each autoscaler, by names such as ``8 members · keda:threshold=100``.
-
-    Texts are as `autoscaler_of` reads them; none of them leaves the variants as they are.
-    """
-    autoscalers = {text: autoscaler_of(text) for text in texts}
-    if len(autoscalers) < len(texts):
-        raise InputError("an autoscaler is given twice: give each once")
-    if not autoscalers:
-        return dict(variants)
-    return {
-        text if name == AS_IT_IS else f"{name}{_BETWEEN}{text}": replace(
-            scenario, autoscaler=autoscaler
-        )
-        for name, scenario in variants.items()
-        for text, autoscaler in autoscalers.items()
+        for name, (who, some), (label, in_force), (scaled, policy) in made
     }
 
 

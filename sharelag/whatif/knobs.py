@@ -53,6 +53,11 @@ _WHERE = {
 }
 
 
+def text_of(value: Value | None) -> str:
+    """Return a value as Kafka's files have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True)
 class Knob:
     """One thing that can be set.
@@ -184,9 +189,9 @@ def _narrow(knob: Knob, given: Any, greatest: int) -> Knob:
         return knob
     if knob.choices:
         chosen = str(given).lower()
-        kept = tuple(one for one in knob.choices if str(one).lower() == chosen)
+        kept = tuple(one for one in knob.choices if text_of(one) == chosen)
         if not kept:
-            choices = " or ".join(str(one).lower() for one in knob.choices)
+            choices = " or ".join(map(text_of, knob.choices))
             raise InputError(f"{knob.name} cannot be {given!r}: give {choices}")
         return replace(knob, choices=kept)
     low, high = given if isinstance(given, tuple | list) else (given, given)
@@ -213,14 +218,12 @@ def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None
         POLL: {one.max_poll_records for one in members},
         MODE: {one.acquire_mode for one in members},
         RENEW: {one.behaviour.renew_ms is not None for one in members},
+        **{name: {getattr(limits, KAFKA_NAMES[name])} for name in _OF_GROUP},
     }
-    for knob in each:
-        if knob.name not in seen:
-            seen[knob.name] = {getattr(limits, KAFKA_NAMES[knob.name])}
-    one_of = {
-        name: next(iter(values)) if len(values) == 1 else None for name, values in seen.items()
+    return {
+        knob.name: next(iter(seen[knob.name])) if len(seen[knob.name]) == 1 else None
+        for knob in each
     }
-    return {knob.name: one_of[knob.name] for knob in each}
 
 
 def turn(scenario: Scenario, values: Turned) -> Scenario:
@@ -262,7 +265,7 @@ def to_set(
     """
     table = SETTINGS.empty_table() if settings is None else settings
     whose = {knob.name: knob.whose for knob in each}
-    texts = {name: str(value).lower() for name, value in changed.items()}
+    texts = {name: text_of(value) for name, value in changed.items()}
     given = {name: text for name, text in texts.items() if whose[name] == "group"}
     renews = changed.get(RENEW)
     if renews and not scenario.settings.limits.renew_enabled:

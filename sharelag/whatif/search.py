@@ -11,6 +11,7 @@ ends. Members differ in nothing but their number; with the same seed all numbers
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +30,6 @@ from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import (
     Floats,
-    Interval,
     fewest_equal,
     known,
     one_sided_interval,
@@ -109,6 +109,11 @@ class Goal:
         elif number is None and measure in _KNOWN:
             raise _invalid(text, f"the limit of {measure} is a number, such as {measure}{sign}1000")
         return cls(measure, number or 0.0, sign.startswith(">"), confidence)
+
+    @property
+    def sign(self) -> int:
+        """What makes less better where it is multiplied with: -1 where more is."""
+        return -1 if self.above else 1
 
     def __str__(self) -> str:
         sign = ">=" if self.above else "<="
@@ -286,26 +291,20 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
         if at == most:
             return None
         missed, at = at, min(max(2 * at, 1), most)
-    while at - missed > 1:
-        middle = (missed + at) // 2
-        missed, at = (missed, middle) if meets(middle) else (middle, at)
-    return at
+    return bisect_left(range(at), True, missed + 1, at, key=meets)
 
 
 def judge(goal: Goal, values: Floats) -> dict[str, Any]:
-    """Return a goal and whether values of its measure keep it, one per run."""
+    """Return a goal and whether values of its measure, one per run, keep it.
+
+    The one-sided bounds of their mean decide. ``met`` is None where the runs do not say.
+    """
     found = one_sided_interval(values, goal.confidence)
-    return {"goal": str(goal), **known(values), **found._asdict(), "met": is_met(found, goal)}
-
-
-def is_met(found: Interval, goal: Goal) -> bool | None:
-    """Whether a mean keeps a goal, by its one-sided bounds; None: the runs do not say."""
-    mean, low, high = found
-    if low is None or high is None:
-        if mean is not None:
-            return None  # all runs are the same, but too few to rule out luck
-        # What never happened has no mean: it is beyond every limit.
-        return goal.above if MEASURED[goal.measure].censored else None
-    sure, not_at_all = (low, high) if goal.above else (-high, -low)
-    limit = goal.limit if goal.above else -goal.limit
-    return True if sure >= limit else False if not_at_all < limit else None
+    met = None  # all runs may be the same, but too few to rule out luck
+    if found.low is not None and found.high is not None:
+        least, most = sorted((goal.sign * found.low, goal.sign * found.high))
+        limit = goal.sign * goal.limit
+        met = True if most <= limit else False if least > limit else None
+    elif found.mean is None and MEASURED[goal.measure].censored:
+        met = goal.above  # what never happened is beyond every limit
+    return {"goal": str(goal), **known(values), **found._asdict(), "met": met}

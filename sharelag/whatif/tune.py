@@ -14,8 +14,9 @@ than the group does as it is are not taken, unless a goal says how many may be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,9 +30,9 @@ from sharelag.tables.declared import trials as declared
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
-from sharelag.whatif.compare import Comparison, by_variant_and_seed, compared
+from sharelag.whatif.compare import Comparison, compared
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import Floats, one_sided_interval
+from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.grid import AS_IT_IS, Progress, grid, run_all
@@ -42,12 +43,13 @@ from sharelag.whatif.knobs import (
     Value,
     as_it_is,
     knobs,
+    text_of,
     to_set,
     turn,
 )
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.search import Goal, is_met, judge, require_seen
+from sharelag.whatif.search import Goal, judge, require_seen
 
 RECOMMENDED, HOURS = "recommended", "member_hours"
 TUNED, TRADED = declared.TUNED.schema, declared.TRADED.schema
@@ -112,19 +114,13 @@ class Tuned(Displayable):
 
     def gains(self) -> list[str]:
         """Return what the recommendation gains over the group as it is, by goal and in cost."""
-        measures, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
+        wanted, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
         said, whose = [], "recommended" if self.kept else "there"
-        for (variant, name), cell in cells.items():
-            if variant != RECOMMENDED or name not in measures:
-                continue
-            now, then = (
-                amount_of(name, cells[AS_IT_IS, name]["mean"]),
-                amount_of(name, cell["mean"]),
-            )
-            span = "not known"
-            if cell["difference_low"] is not None:
-                low, high = (amount_of(name, cell[f"difference_{end}"]) for end in ("low", "high"))
-                span = f"difference {low} to {high}"
+        for name in filter(wanted.__contains__, MEASURED):
+            usual, found = cells[AS_IT_IS, name], cells[RECOMMENDED, name]
+            low, high = (amount_of(name, found[f"difference_{end}"]) for end in ("low", "high"))
+            span = "not known" if found["difference_low"] is None else f"difference {low} to {high}"
+            now, then = (amount_of(name, cell["mean"]) for cell in (usual, found))
             said.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
         return said
 
@@ -149,12 +145,11 @@ class Tuned(Displayable):
 
     def traded_for_people(self) -> list[dict[str, Any]]:
         """Return the rows of the front in words."""
-        met = {True: "yes", False: "no", None: "not decided"}
         names = ("mean", "low", "high", "difference_from", "difference_to")
         return [
             row
             | {name: amount_of(row["goal"], row[name]) for name in names}
-            | {"met": met[row["met"]]}
+            | {"met": words.MET[row["met"]]}
             for row in self.front.to_pylist()
         ]
 
@@ -163,24 +158,18 @@ def answers(comparison: Comparison, goals: Iterable[Goal]) -> list[dict[str, Any
     """Return the rows of `TRADED` of the group as it is and as recommended."""
     runs, rows = comparison.runs, []
     for name, scenario in comparison.scenarios.items():
-        hours = list(by_variant_and_seed(runs, HOURS)[name].values())
         for goal in goals:
             values = np.array(list(by_variant_and_seed(runs, goal.measure)[name].values()))
             cell = comparison.cells[name, goal.measure]
             about = {
                 "variant": name,
                 "members": len(scenario.each_member()),
-                HOURS: float(np.mean(hours)) if hours else None,
+                HOURS: comparison.cells[name, HOURS]["mean"],
                 "difference_from": cell["difference_low"],
                 "difference_to": cell["difference_high"],
             }
             rows.append(about | judge(goal, values))
     return rows
-
-
-def text_of(value: Value | None) -> str:
-    """Return a value as Kafka's files have it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def amount_of(goal: str, value: float | None) -> str:
@@ -193,8 +182,8 @@ def amount_of(goal: str, value: float | None) -> str:
 
 #: Makes the runs of variants and seeds, as `sharelag.engine.spark.sweep.sweep` does.
 Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
-#: A value for each knob; None: as it is.
-Point: TypeAlias = tuple[Value | None, ...]
+#: A value by knob; None: as it is, where members differ.
+Point: TypeAlias = dict[str, Value | None]
 #: By measure, one value per seed.
 Values: TypeAlias = dict[str, Floats]
 
@@ -307,59 +296,50 @@ def tune(
     )
 
 
-def _with(point: Point, place: int, value: Value | None) -> Point:
-    return (*point[:place], value, *point[place + 1 :])
-
-
+@dataclass
 class _Tuner:
     """The search over points, whose runs are kept."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        each: tuple[Knob, ...],
-        goals: tuple[Goal, ...],
-        runs: Runs,
-        first_seed: int,
-        progress: Progress | None,
-        foreseen: int,
-    ) -> None:
-        self._scenario, self._each, self._goals, self._runs = scenario, each, goals, runs
-        self._names, self._first_seed = [knob.name for knob in each], first_seed
-        self._progress, self._foreseen, self._done = progress, foreseen, 0
-        self.now: Point = tuple(as_it_is(scenario, each).values())
-        self._known: dict[tuple[Point, range], Values] = {}
-        self._measures = list(dict.fromkeys([*(goal.measure for goal in goals), HOURS, *_LOST]))
-        self._may_give_up = any(goal.measure in _LOST for goal in goals)
+    scenario: Scenario
+    each: tuple[Knob, ...]
+    goals: tuple[Goal, ...]
+    runs: Runs
+    first_seed: int
+    progress: Progress | None
+    foreseen: int
+    done: int = 0
+    known: dict[tuple[str, range], Values] = field(default_factory=dict)  # by label and seeds
+
+    def __post_init__(self) -> None:
+        self.now = as_it_is(self.scenario, self.each)
+        self.points: dict[str, Point] = {AS_IT_IS: self.now}  # by label
 
     # ---- runs ----
 
     def make(self, variants: Mapping[str, Scenario], seeds: range) -> pa.Table:
         """Make runs with the seeds of this search."""
-        made = self._runs(variants, [self._first_seed + one for one in seeds])
-        self._done += len(variants) * len(seeds)
-        if self._progress is not None:
-            self._progress(self._done, max(self._foreseen, self._done))
+        made = self.runs(variants, [self.first_seed + one for one in seeds])
+        self.done += len(variants) * len(seeds)
+        if self.progress is not None:
+            self.progress(self.done, max(self.foreseen, self.done))
         return made
 
-    def _measure(self, points: Iterable[Point], seeds: range) -> list[Values]:
-        points = list(points)
-        fresh = [one for one in dict.fromkeys(points) if (one, seeds) not in self._known]
+    def _measure(self, points: Sequence[Point], seeds: range) -> list[Values]:
+        labels = {self.label(point): point for point in points}
+        self.points |= labels
+        fresh = [label for label in labels if (label, seeds) not in self.known]
         if fresh:
-            variants = {
-                self.label(one): turn(self._scenario, dict(zip(self._names, one, strict=True)))
-                for one in fresh
-            }
-            made = self.make(variants, seeds)
-            by_measure = {name: by_variant_and_seed(made, name) for name in self._measures}
-            for label, point in zip(variants, fresh, strict=True):
+            made = self.make({one: turn(self.scenario, labels[one]) for one in fresh}, seeds)
+            measures = (*(goal.measure for goal in self.goals), HOURS, *_LOST)
+            by_measure = {name: by_variant_and_seed(made, name) for name in measures}
+            for label in fresh:
                 values = {
                     name: np.array(list(found[label].values()) or [np.nan])
                     for name, found in by_measure.items()
                 }
                 values[_GIVEN_UP] = values[_LOST[0]] + values[_LOST[1]]
-                self._known[point, seeds] = values
-        return [self._known[one, seeds] for one in points]
+                self.known[label, seeds] = values
+        return [self.known[self.label(point), seeds] for point in points]
 
     def label(self, point: Point) -> str:
         """Return the settings that a point has otherwise than the group as it is."""
@@ -370,8 +350,8 @@ class _Tuner:
         """Return what a point has otherwise than the group as it is."""
         return {
             name: value
-            for name, value, now in zip(self._names, point, self.now, strict=True)
-            if value is not None and value != now
+            for name, value in point.items()
+            if value is not None and value != self.now[name]
         }
 
     # ---- judging ----
@@ -379,16 +359,16 @@ class _Tuner:
     def _broken(self, values: Values, seeds: range) -> dict[str, float]:
         """Return how far each goal is missed that is, by the means, as a part of its limit."""
         missed = {}
-        for goal in self._goals:
+        for goal in self.goals:
             mean = float(values[goal.measure].mean())
             if np.isnan(mean):
                 never_is_fine = goal.above and MEASURED[goal.measure].censored
                 off = 0.0 if never_is_fine else _NEVER
             else:
-                off = (goal.limit - mean if goal.above else mean - goal.limit) / (goal.limit or 1.0)
+                off = goal.sign * (mean - goal.limit) / (goal.limit or 1.0)
             if off > 0:
                 missed[str(goal)] = off
-        if not self._may_give_up:
+        if not any(goal.measure in _LOST for goal in self.goals):
             (as_now,) = self._measure([self.now], seeds)
             most = float(as_now[_GIVEN_UP].mean()) * _MORE + 1
             if (off := float(values[_GIVEN_UP].mean()) - most) > 0:
@@ -401,20 +381,17 @@ class _Tuner:
         hours = float(values[HOURS].mean())
         if missed or np.isnan(hours):
             return _MISSED + sum(missed.values())
-        most = _MOST_HOURS_PER_MS * self._scenario.duration_ms
+        most = _MOST_HOURS_PER_MS * self.scenario.duration_ms
         near = [
             float(values[goal.measure].mean()) / (goal.limit or 1.0)
-            for goal in self._goals
+            for goal in self.goals
             if not goal.above
         ]
         return hours / most + _NEAR * (sum(near) / len(near) if near else 0.0)
 
     def _keeps(self, values: Values) -> bool:
         """Whether the runs of a check show that all goals are kept."""
-        sure = all(
-            is_met(one_sided_interval(values[goal.measure], goal.confidence), goal)
-            for goal in self._goals
-        )
+        sure = all(judge(goal, values[goal.measure])["met"] for goal in self.goals)
         return sure and not self._broken(values, _CHECK)
 
     # ---- the search ----
@@ -422,49 +399,55 @@ class _Tuner:
     def best(self, trials: int, seed: int) -> Point:
         """Return the cheapest settings that keep all goals, or those that miss them the least."""
         self._evolve(trials, seed)
-        searched = [point for point, seeds in self._known if seeds == _SEARCH]
-        scores = {point: self._score(self._known[point, _SEARCH]) for point in searched}
-        order = sorted(searched, key=scores.__getitem__)
-        checked: dict[Point, Values] = {}
+        scores = {one: self._score(self.known[one, _SEARCH]) for one in self._searched()}
+        order = sorted(scores, key=scores.__getitem__)
+        checked: dict[str, Values] = {}
         for begin in range(0, len(order), _CHECKED):
-            few = list(dict.fromkeys([*order[begin : begin + _CHECKED], self.now]))
-            checked |= zip(few, self._measure(few, _CHECK), strict=True)
-            if sure := [point for point in few if self._keeps(checked[point])]:
-                return self._simplified(min(sure, key=lambda one: checked[one][HOURS].mean()))
+            few = list(dict.fromkeys([*order[begin : begin + _CHECKED], AS_IT_IS]))
+            measured = self._measure([self.points[one] for one in few], _CHECK)
+            checked |= zip(few, measured, strict=True)
+            if sure := [one for one in few if self._keeps(checked[one])]:
+                cheapest = min(sure, key=lambda one: checked[one][HOURS].mean())
+                return self._simplified(self.points[cheapest])
             if scores[order[begin]] >= _MISSED:
                 break  # all that follow miss a goal already
         missed = {
             one: sum(self._broken(values, _CHECK).values()) for one, values in checked.items()
         }
         nearest = min(missed, key=missed.__getitem__)
-        return nearest if missed[nearest] * _MORE < missed[self.now] else self.now
+        return self.points[nearest] if missed[nearest] * _MORE < missed[AS_IT_IS] else self.now
+
+    def _searched(self) -> list[str]:
+        return [label for label, seeds in self.known if seeds == _SEARCH]
 
     def _evolve(self, trials: int, seed: int) -> None:
-        """Try settings, a generation at a time; what is learned stays in `_known`."""
+        """Try settings, a generation at a time; what is learned stays in `known`."""
         from scipy.optimize import differential_evolution  # takes a second to load
         from scipy.stats import qmc
 
-        free = [place for place, knob in enumerate(self._each) if knob.is_free]
+        free = [knob for knob in self.each if knob.is_free]
+        stays: Point = {knob.name: knob.at(0.0) for knob in self.each}
         size = max(min(_GENERATION, trials), 5)  # scipy takes no smaller one
         drawn = qmc.LatinHypercube(len(free), rng=seed).random(size)
+        values = [self.now[knob.name] for knob in free]
         now = [
-            0.5 if self.now[place] is None else self._each[place].share_of(self.now[place] or 0)
-            for place in free
+            0.5 if value is None else knob.share_of(value)
+            for knob, value in zip(free, values, strict=True)
         ]
         drawn[0] = now  # then the same settings with fewer and more members
-        if MEMBERS in self._names and (place := self._names.index(MEMBERS)) in free:
-            for row, factor in enumerate((0.5, 1.5, 2.5), start=1):
-                drawn[row] = now
-                count = max(round(int(self.now[place] or 1) * factor), 1)
-                drawn[row, free.index(place)] = self._each[place].share_of(count)
+        for place, knob in enumerate(free):
+            if knob.name == MEMBERS:
+                for row, factor in enumerate((0.5, 1.5, 2.5), start=1):
+                    drawn[row] = now
+                    count = max(round(int(self.now[MEMBERS] or 1) * factor), 1)
+                    drawn[row, place] = knob.share_of(count)
 
         def scores(shares: Floats) -> Floats:
-            points = []
-            for column in np.atleast_2d(shares.T):
-                point = [knob.at(0.0) for knob in self._each]
-                for where, share in zip(free, column, strict=True):
-                    point[where] = self._each[where].at(float(share))
-                points.append(tuple(point))
+            points = [
+                stays
+                | {knob.name: knob.at(share) for knob, share in zip(free, column, strict=True)}
+                for column in np.atleast_2d(shares.T).tolist()
+            ]
             return np.array([self._score(one) for one in self._measure(points, _SEARCH)])
 
         differential_evolution(
@@ -482,23 +465,23 @@ class _Tuner:
 
     def _simplified(self, point: Point) -> Point:
         """Take members away as long as goals are kept, then leave as it is what does not matter."""
-        place = self._names.index(MEMBERS)
-        most = point[place]
-        too_few, enough = self._each[place].low - 1, most
-        while enough is not None and int(enough) - too_few > 1:
-            # One fewer first: the search mostly ends near the least.
-            count = int(enough) - 1 if enough == most else (too_few + int(enough)) // 2
-            tried = _with(point, place, count)
-            if self._keeps(self._measure([tried], _CHECK)[0]):
-                enough, point = count, tried
-            else:
-                too_few = count
+
+        def is_enough(count: int) -> bool:
+            return self._keeps(self._measure([point | {MEMBERS: count}], _CHECK)[0])
+
+        (members,) = (knob for knob in self.each if knob.name == MEMBERS)
+        fewer = range(members.low, int(point[MEMBERS] or 0))
+        # One fewer first: the search mostly ends near the least.
+        if fewer and is_enough(fewer[-1]):
+            count = members.low + bisect_left(fewer[:-1], True, key=is_enough)
+            point = point | {MEMBERS: count}
         cost = self._measure([point], _CHECK)[0][HOURS].mean()
-        for place, (knob, now) in enumerate(zip(self._each, self.now, strict=True)):
+        for knob in self.each:
+            now = self.now[knob.name]
             may_be = now is None or knob.at(knob.share_of(now)) == now
-            if knob.name == MEMBERS or not may_be or point[place] == now:
+            if knob.name == MEMBERS or not may_be or point[knob.name] == now:
                 continue
-            tried = _with(point, place, now)
+            tried = point | {knob.name: now}
             (values,) = self._measure([tried], _CHECK)
             if self._keeps(values) and values[HOURS].mean() <= cost * _MORE:
                 point = tried
@@ -511,21 +494,21 @@ class _Tuner:
         is_kept = margins and not self._broken(self._measure([best], _CHECK)[0], _CHECK)
         edges = self._edges(best) if is_kept else {}
         others = [
-            (place, _with(best, place, choice))
-            for place, knob in enumerate(self._each)
+            (knob.name, choice)
+            for knob in self.each
             for choice in knob.choices
-            if is_kept and len(knob.choices) > 1 and choice != best[place]
+            if is_kept and len(knob.choices) > 1 and choice != best[knob.name]
         ]
-        lost: dict[int, list[str]] = {}
-        measured = self._measure([point for _, point in others], _CHECK)
-        for (place, point), values in zip(others, measured, strict=True):
+        lost: dict[str, list[str]] = {}
+        measured = self._measure([best | {name: choice} for name, choice in others], _CHECK)
+        for (name, choice), values in zip(others, measured, strict=True):
             if missed := self._broken(values, _CHECK):
-                lost.setdefault(place, []).append(f"{text_of(point[place])}: {', '.join(missed)}")
+                lost.setdefault(name, []).append(f"{text_of(choice)}: {', '.join(missed)}")
         rows = []
-        for place, (knob, value) in enumerate(zip(self._each, best, strict=True)):
-            down, up = edges.get((place, False)), edges.get((place, True))
+        for knob in self.each:
+            now, value = self.now[knob.name], best[knob.name]
+            down, up = (edges.get((knob, is_up)) for is_up in (False, True))
             cliffs = [one.cliff for one in (down, up) if one is not None and one.cliff]
-            now = self.now[place]
             rows.append(
                 {
                     "setting": knob.name,
@@ -534,56 +517,48 @@ class _Tuner:
                     "recommended": text_of(value) if value is not None else AS_IT_IS,
                     "safe_from": None if down is None else str(down.good),
                     "safe_to": None if up is None else str(up.good),
-                    "cliff": "; ".join([*cliffs, *lost.get(place, [])]) or None,
+                    "cliff": "; ".join([*cliffs, *lost.get(knob.name, [])]) or None,
                 }
             )
         return rows
 
-    def _edges(self, best: Point) -> dict[tuple[int, bool], Edge]:
+    def _edges(self, best: Point) -> dict[tuple[Knob, bool], Edge]:
         """Return how far each number can go, down and up, all else as recommended."""
         edges = {
-            (place, is_up): Edge(int(value), knob.high if is_up else knob.low)
-            for place, (knob, value) in enumerate(zip(self._each, best, strict=True))
-            if knob.is_free and not knob.choices and value is not None
+            (knob, is_up): Edge(int(value), knob.high if is_up else knob.low)
+            for knob in self.each
+            if knob.is_free and not knob.choices and (value := best[knob.name]) is not None
             for is_up in (False, True)
         }
         for _ in range(1 + _HALVED):
             asked = {where: one for where, one in edges.items() if one.next != one.good}
-            measured = self._measure(
-                [_with(best, place, one.next) for (place, _), one in asked.items()], _CHECK
-            )
-            for (where, one), values in zip(asked.items(), measured, strict=True):
-                missed = list(self._broken(values, _CHECK))
-                edges[where] = one.told(missed, self._each[where[0]])
+            points = [best | {knob.name: one.next} for (knob, _), one in asked.items()]
+            for where, values in zip(asked, self._measure(points, _CHECK), strict=True):
+                edges[where] = asked[where].told(list(self._broken(values, _CHECK)), where[0])
         return edges
 
     def front(self) -> list[dict[str, Any]]:
         """Return the rows of `TRADED` of the points of the search that no other one beats."""
-        points = [point for point, seeds in self._known if seeds == _SEARCH]
-        points.sort(key=lambda point: self.label(point).count(","))  # few changes come first
+        # Few changes come first, and of the group as it is the answer has rows.
+        labels = sorted(self._searched(), key=lambda label: label.count(","))
+        costs = np.array([self._costs(self.known[label, _SEARCH]) for label in labels])
+        shown = np.isfinite(costs).all(axis=1) & on_front(costs)
         taken: list[Floats] = []
-        costs = np.array([self._costs(self._known[point, _SEARCH]) for point in points])
         rows: list[dict[str, Any]] = []
-        order = np.lexsort(costs.T[::-1])
-        place = self._names.index(MEMBERS)
-        for at in order:
-            if points[at] == self.now or not np.isfinite(costs[at]).all():
-                continue  # of the group as it is the answer has rows
-            as_good, better = (costs <= costs[at]).all(axis=1), (costs < costs[at]).any(axis=1)
-            if (as_good & better).any():
+        for at in np.lexsort(costs.T[::-1]):
+            is_same = any(np.allclose(costs[at], one, rtol=_EQUAL) for one in taken)
+            if is_same or not shown[at] or labels[at] == AS_IT_IS:
                 continue
-            if any(np.allclose(costs[at], one, rtol=_EQUAL) for one in taken):
-                continue  # the same with other settings
             taken.append(costs[at])
-            values = self._known[points[at], _SEARCH]
+            values = self.known[labels[at], _SEARCH]
             about = {
-                "variant": self.label(points[at]),
-                "members": points[at][place],
+                "variant": labels[at],
+                "members": self.points[labels[at]][MEMBERS],
                 HOURS: float(values[HOURS].mean()),
             }
-            rows += [about | judge(goal, values[goal.measure]) for goal in self._goals]
+            rows += [about | judge(goal, values[goal.measure]) for goal in self.goals]
         return rows
 
     def _costs(self, values: Values) -> list[float]:
-        means = [values[goal.measure].mean() * (-1 if goal.above else 1) for goal in self._goals]
+        means = [goal.sign * values[goal.measure].mean() for goal in self.goals]
         return [np.inf if np.isnan(one) else float(one) for one in (values[HOURS].mean(), *means)]

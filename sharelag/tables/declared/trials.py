@@ -8,6 +8,9 @@ from sharelag.tables.table import Column, Own, Table, declare
 from sharelag.tables.table import Format as F
 
 _FLOAT, _INT = pa.float64(), pa.int32()
+_UNKNOWN = Own(
+    "unknown", "runs in which it is not, such as the drain time of one that never drained", _INT
+)
 
 declare(
     Column("scenario", F.TEXT, "what was simulated"),
@@ -115,8 +118,7 @@ MEASURES = Table(
     "variant",
     Own("measure", "a column of the runs"),
     Column("n", F.COUNT, "runs in which it is known", type=_INT),
-    Own("unknown", "runs in which it is not, such as the drain time of one that never drained",
-        _INT),
+    _UNKNOWN,
     Column("failed", F.COUNT, "runs with an error; they count nowhere else", type=_INT),
     # the mean of the others would be of other luck
     Own("mean", "null where any run is unknown"),
@@ -151,8 +153,7 @@ PROBES = Table(
     "probes", "a number of members that was tried",
     Own("members", "that were tried", _INT),
     "n",
-    Own("unknown", "runs in which it is not, such as the drain time of one that never drained",
-        _INT),
+    _UNKNOWN,
     Own("mean", "null where any run is unknown"),
     "low high",
     Own("met", "null: the runs do not say", pa.bool_()),
@@ -192,11 +193,12 @@ TRADED = Table(
     Own("member_hours", "mean over the runs"),
     Column("goal", F.TEXT, "what is to be kept"),
     "n",
-    Own("unknown", "runs in which it is not, such as the drain time of one that never drained",
-        _INT),
+    _UNKNOWN,
     "mean low high",
-    Column("difference_from", F.RATIO, "lower bound of the difference to the group as it is"),
-    Column("difference_to", F.RATIO, "upper bound of the difference to the group as it is"),
+    Column("difference_from", F.RATIO, "lower bound of the difference to the group as it is",
+           "DIFF-FROM"),
+    Column("difference_to", F.RATIO, "upper bound of the difference to the group as it is",
+           "DIFF-TO"),
     Own("met", "null: the runs do not say", pa.bool_()),
 )  # fmt: skip
 

@@ -5,16 +5,18 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.errors import InputError
-from sharelag.whatif.comparison.tables import PROJECTED, Measure
+from sharelag.metrics.columns import floats
+from sharelag.whatif.comparison.tables import DIFFERENCE, PROJECTED, RATIOS, Measure
 
 Floats = NDArray[np.float64]
 
@@ -36,15 +38,8 @@ def mean_interval(values: Floats, level: float) -> Interval:
 
     Without a mean when a value is unknown, without bounds for a single one.
     """
-    if not len(values) or np.isnan(values).any():
-        return Interval()
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return Interval(mean)
-    if np.ptp(values) <= _ROUNDING * np.abs(values).max():
-        return Interval(mean, mean, mean)
-    half = float(half_width(values, level))
-    return Interval(mean, mean - half, mean + half)
+    found = mean_intervals(values, level) if len(values) else ()
+    return Interval(*(None if np.isnan(one) else float(one) for one in found))
 
 
 def half_width(values: Floats, level: float) -> Floats:
@@ -176,6 +171,74 @@ def each_level(confidence: float, comparisons: int) -> float:
     return 1 - (1 - confidence) / max(comparisons, 1)
 
 
+#: What is known of a variant by a measure, and how it differs from the baseline.
+Cell: TypeAlias = dict[str, Any]
+
+
+def contrast(
+    runs: pa.Table, measured: Mapping[str, Measure], baseline: str, confidence: float
+) -> Iterator[Cell]:
+    """Yield the cells of the measures that the runs have, measure by measure."""
+    failed = _failed(runs)
+    for measure in filter(runs.column_names.__contains__, measured):
+        by_variant = by_variant_and_seed(runs, measure)
+        level = each_level(confidence, len(by_variant) - 1)
+        for name, mine in by_variant.items():
+            values = np.array(list(mine.values()), np.float64)
+            cell = {
+                "measure": measure,
+                "variant": name,
+                **known(values),
+                "failed": failed.get(name, 0),
+                **mean_interval(values, confidence)._asdict(),
+                "median": median(values, measured[measure]),
+                "baseline": baseline,
+                **dict.fromkeys((*DIFFERENCE, *RATIOS, "better")),
+            }
+            if name != baseline:
+                pairs = pair(mine, by_variant[baseline])
+                cell |= _difference(*pairs, measured[measure], level)
+            yield cell
+
+
+def _difference(values: Floats, others: Floats, measure: Measure, level: float) -> Cell:
+    """Return the part of a cell about pairs; ``pairs`` is how many know both, and how many not."""
+    found = difference_interval(less(values, others), level)
+    ratio = ratio_interval(values, others, level)
+    return {
+        **dict(zip(DIFFERENCE, found, strict=True)),
+        "ratio": ratio.mean,
+        "ratio_low": ratio.low,
+        "ratio_high": ratio.high,
+        "better": is_better(values, others, measure, level),
+        "pairs": known(values - others),
+    }
+
+
+def _failed(runs: pa.Table) -> dict[str, int]:
+    if "error" not in runs.column_names:
+        return {}
+    counts = runs.filter(pc.is_valid(runs.column("error"))).column("variant").value_counts()
+    return {one["values"]: one["counts"] for one in counts.to_pylist()}
+
+
+def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
+    """Return a measure by variant and seed, NaN where it is unknown, without failed runs."""
+    found: dict[str, dict[int, float]] = {name: {} for name in runs.column("variant").to_pylist()}
+    if "error" in runs.column_names:
+        runs = runs.filter(pc.is_null(runs.column("error")))
+    columns = (runs.column(name).to_pylist() for name in ("variant", "seed"))
+    for name, seed, value in zip(*columns, floats(runs.column(measure)).tolist(), strict=True):
+        found[name][seed] = value
+    return found
+
+
+def pair(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
+    """Return the values of the seeds that both have."""
+    seeds = [seed for seed in one if seed in other]
+    return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
+
+
 #: Points of a curve: more than a screen has, and few enough for thousands of runs.
 MOST_TIMES = 2_000
 
@@ -195,12 +258,13 @@ def curve(timeline: pa.Table, drain_ms: float | None = None) -> Curve:
     Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
     the last among them.
     """
-    times, steps = np.unique(timeline.column("time_ms").to_numpy(), return_inverse=True)
-    sums = np.bincount(steps, timeline.column("lag").to_numpy().astype(np.float64))
-    ages = np.zeros(len(times))
-    np.maximum.at(ages, steps, timeline.column("age_ms").to_numpy())
-    kept = np.linspace(0, len(times) - 1, min(len(times), MOST_TIMES)).round().astype(np.int64)
-    return Curve(times[kept], np.asarray(sums, np.float64)[kept], ages[kept], drain_ms)
+    sums = timeline.group_by("time_ms").aggregate([("lag", "sum"), ("age_ms", "max")])
+    sums = sums.sort_by("time_ms")
+    kept = np.linspace(0, len(sums) - 1, min(len(sums), MOST_TIMES)).round().astype(np.int64)
+    times, lag, age_ms = (
+        sums.column(name).to_numpy()[kept] for name in ("time_ms", "lag_sum", "age_ms_max")
+    )
+    return Curve(times, lag.astype(np.float64), age_ms.astype(np.float64), drain_ms)
 
 
 def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:
@@ -269,10 +333,8 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
         raise InputError(
             f"these runs have no column {missing[0]!r}: give those of a comparison or a sweep"
         )
-    variant, hours, age, drain = (
-        runs.column(name).to_numpy(zero_copy_only=False) for name in names
-    )
-    hours, age, drain = (np.asarray(values, np.float64) for values in (hours, age, drain))
+    variant = runs.column("variant").to_numpy(zero_copy_only=False)
+    hours, age, drain = (floats(runs.column(name)) for name in names[1:])
     known = ~np.isnan(hours) & ~np.isnan(age)
     rows = []
     for name in dict.fromkeys(variant[known].tolist()):
@@ -281,11 +343,15 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
         values = (name, int(mine.sum()), *bounds, int((~np.isnan(drain[mine])).sum()))
         rows.append(dict(zip(COST_AGAINST_AGE.names, values, strict=False)))
     rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
-    points = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
-    for row, (cost_here, old_here) in zip(rows, points, strict=True):
-        # Another one is as good in both, and better in one of them.
-        row["is_on_front"] = not any(
-            cost <= cost_here and old <= old_here and (cost, old) != (cost_here, old_here)
-            for cost, old in points
-        )
+    costs = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
+    front = on_front(np.array(costs).reshape(-1, 2)).tolist()
+    rows = [row | {"is_on_front": is_on} for row, is_on in zip(rows, front, strict=True)]
     return pa.Table.from_pylist(rows, schema=COST_AGAINST_AGE)
+
+
+def on_front(costs: Floats) -> NDArray[np.bool_]:
+    """Whether no other row of costs is as low in all of them and lower in one (Pareto's front)."""
+    as_low = np.all(costs[:, None] >= costs, axis=2)
+    lower = np.any(costs[:, None] > costs, axis=2)
+    beaten: NDArray[np.bool_] = np.any(as_low & lower, axis=1)
+    return ~beaten

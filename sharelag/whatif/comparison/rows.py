@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sharelag.durations import duration
 from sharelag.tables.words import THOUSANDS, number
 from sharelag.whatif.assignors.registry import assignor_names
-from sharelag.whatif.comparison.tables import MEASURED
+from sharelag.whatif.comparison.tables import DIFFERENCE, MEAN, MEASURED
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import Scenario
 
@@ -26,15 +26,9 @@ MOVING = (
 )
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
-RATIOS = ("ratio", "ratio_high", "ratio_low")
-MEAN = ("mean", "low", "high")
-DIFFERENCE = ("difference", "difference_low", "difference_high")
+#: Whether a goal is met.
+MET = {True: "yes", False: "no", None: "not decided"}
 AMOUNTS = (*MEAN, "median", *DIFFERENCE)
-
-
-def measures() -> tuple[str, ...]:
-    """Return what can be compared by."""
-    return tuple(MEASURED)
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
@@ -68,15 +62,14 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary of a run in words: times with their units."""
-    times = [name for name in measures() if name.endswith("_ms")]
+    times = [name for name in MEASURED if name.endswith("_ms")]
     return {**row, **{name: amount(name, row[name]) for name in times}}
 
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same row in words."""
     amounts = _amounts(row, measure_of(row["goal"]), MEAN, MEAN)
-    met = {True: "yes", False: "no", None: "not decided"}[row["met"]]
-    return {**row, **amounts, "met": met, "answer": "fewest" if row["answer"] else None}
+    return {**row, **amounts, "met": MET[row["met"]], "answer": "fewest" if row["answer"] else None}
 
 
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ sweep.parquet         all of the last sweep, when it has ended
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,11 +25,9 @@ _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 def folder(out: str | Path) -> str:
     """Make the folder, and give an address (``s3://...`` is one already) for every process."""
     name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
-    system, base = _open(name)
-    try:
+    with _refusing(name):
+        system, base = _open(name)
         system.create_dir(f"{base}/{_RUNS}", recursive=True)
-    except OSError as error:
-        raise _refuse(name, error) from error
     return name
 
 
@@ -44,7 +43,8 @@ def save_all(out: str, runs: pa.Table) -> None:
 
 def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
     """Load the runs that are there; broken files and those of other columns are ignored."""
-    system, base = _open(out)
+    with _refusing(out):
+        system, base = _open(out)
     for info in system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}")):
         id_ = info.base_name.removesuffix(_END)
         if id_ not in ids:
@@ -61,27 +61,26 @@ def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
 
 def _write(out: str, name: str, table: pa.Table) -> None:
     """Write under another name first, so that no half file is left and writers do not mix."""
-    system, base = _open(out)
-    path = f"{base}/{name}"
-    aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
-    try:
+    with _refusing(out):
+        system, base = _open(out)
+        path = f"{base}/{name}"
+        aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
         with system.open_output_stream(aside) as file:
             parquet.write_table(table, file)
         system.move(aside, path)
-    except OSError as error:
-        raise _refuse(out, error) from error
 
 
 def _open(out: str) -> tuple[fs.FileSystem, str]:
-    try:
-        system, base = fs.FileSystem.from_uri(out)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _refuse(out, error) from error
+    system, base = fs.FileSystem.from_uri(out)
     return system, base.rstrip("/")
 
 
-def _refuse(out: str, error: Exception) -> InputError:
-    return InputError(
-        f"runs cannot be kept in {out!r} ({error}): "
-        f"give a folder that can be written to, or its address"
-    )
+@contextmanager
+def _refusing(out: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"runs cannot be kept in {out!r} ({error}): "
+            f"give a folder that can be written to, or its address"
+        ) from error

@@ -70,3 +70,8 @@ PROJECTED = pa.schema(
         ("drain_ms", pa.float64()),
     ]
 )
+
+#: Columns of what is known of a variant by a measure: values with their bounds.
+MEAN = ("mean", "low", "high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+RATIOS = ("ratio", "ratio_high", "ratio_low")

@@ -23,7 +23,7 @@ from sharelag.whatif.autoscale import (
 )
 from sharelag.whatif.compare import compare
 from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE, cost_against_age
-from sharelag.whatif.grid import autoscaled
+from sharelag.whatif.grid import variants
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
@@ -238,17 +238,16 @@ def test_an_autoscaler_can_be_written_down(answer: str, meant: Any) -> None:
 
 
 def test_each_variant_gets_each_autoscaler() -> None:
-    tried = {"as it is": LOAD, "8 members": LOAD.with_members(8)}
-    made = autoscaled(tried, ["fixed:3", "keda:threshold=50"])
+    alone = variants(LOAD, autoscalers=["fixed:3", "keda:threshold=50"])
+    made = alone | variants(LOAD, members=8, autoscalers=["fixed:3", "keda:threshold=50"])
     assert {name: (len(one.each_member()), one.autoscaler) for name, one in made.items()} == {
         "fixed:3": (2, Fixed(3)),
         "keda:threshold=50": (2, Keda(50)),
         "8 members · fixed:3": (8, Fixed(3)),
         "8 members · keda:threshold=50": (8, Keda(50)),
     }
-    assert autoscaled(tried, []) == tried
     with pytest.raises(InputError, match="given twice"):
-        autoscaled(tried, ["keda", "keda"])
+        variants(LOAD, autoscalers=["keda", "keda"])
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ def test_the_fewest_member_hours_that_keep_all_goals_are_found(found: Tuned) -> 
     assert len(found.changed) <= 3  # what does not matter stays as it is
     assert "7" in found.verdict()
     assert "keep age_p95 <= 30s" in found.verdict()
+    far = tune(GROUP, GOALS, runs=Formula(), trials=8, seeds=5, margins=False)
+    assert far.changed["members"] == 7  # also where the search ends with more
 
 
 def test_each_setting_says_how_far_it_is_from_its_cliff(found: Tuned) -> None:

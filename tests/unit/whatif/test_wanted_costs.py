@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sharelag.whatif import Burst, Member, Producer, Scenario, Service, Topic, compare
+from sharelag.whatif import Burst, Member, Producer, Scenario, Service, Topic, compare, variants
 from sharelag.whatif.comparison.intervals import ratio_interval
-from sharelag.whatif.grid import autoscaled
 from sharelag.whatif.simulation.streams import generator
 
 LOADS = range(16)
@@ -53,7 +52,7 @@ def load(number: int) -> Scenario:
 
 def costs(number: int) -> dict[str, Any]:
     """Age and member-hours of each autoscaler on one load, means over the seeds."""
-    tried = autoscaled({"as it is": load(number)}, (FEWEST, *GOALS, *THRESHOLDS))
+    tried = variants(load(number), autoscalers=(FEWEST, *GOALS, *THRESHOLDS))
     runs = compare(tried, seeds=SEEDS).runs.to_pylist()
     means = {
         name: [
