@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.support.browser.desk import Watched, axe_violations
+from tests.support.browser.desk import Watched, axe_violations, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import go_to, settle
 
@@ -44,6 +44,8 @@ def pick(page: Page, group: str) -> None:
     field.fill(group)
     field.press("Enter")
     expect(board_of(page).locator(".sl-cards .sl-state")).to_contain_text(group)
+    story = board_of(page).locator(".sharelag-columns > :last-child .sl-finding").first
+    expect(story).to_contain_text(group)
     settle(page)  # a chart that is drawn again while somebody drags over it ends that
 
 
@@ -112,6 +114,8 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     page = opened.page
     board, strip = board_of(page), page.locator(".sl-strip")
     pick(page, "search-index")
+    earlier = board.locator(".sl-level-2 .sl-badge")
+    expect(earlier).to_have_text("Recorded")
     chart = board.locator(".sharelag-columns > :last-child .sl-chart .nsewdrag").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
@@ -126,15 +130,11 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
             "before => Number(document.querySelector('.sl-strip').dataset.moment) < before",
             arg=seen[-1],
         )
-        # What the last of these moves asked for is in the picture two frames later.
-        page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        let_paint(page)  # what the last of these moves asked for
         seen.append(int(strip.get_attribute("data-moment") or -1))
     page.mouse.up()
     assert seen[0] > seen[1] > seen[2] > seen[3] > 0
     # All panels follow: header, verdict, table, causes and cells are of that moment.
-    earlier = board.locator(".sl-level-2 .sl-badge")
     expect(earlier).to_have_text("Earlier moment")
     said = board.locator(".sl-verdict")
     expect(said).not_to_contain_text("7 of 8")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.support.browser.desk import Watched, axe_violations
+from tests.support.browser.desk import Watched, axe_violations, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import go_to
 
@@ -173,9 +173,7 @@ def test_it_is_readable_at_any_width_in_any_theme(opened: Watched, width: int, t
     shown = "dark => [...document.querySelectorAll('.sl')].every(one => (one.dataset.theme === 'dark') === dark)"
     change_theme(page, f"JupyterLab {theme}", shown, theme == "Dark")
     page.set_viewport_size({"width": width, "height": 1200})
-    page.wait_for_function(
-        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-    )
+    let_paint(page)
     assert axe_violations(page, ".sharelag-dashboard") == []
     assert board.evaluate("board => board.scrollWidth - board.clientWidth") <= 0
     opened.assert_quiet()

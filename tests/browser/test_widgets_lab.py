@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator
 
-from tests.support.browser.desk import Watched
+from tests.support.browser.desk import Watched, let_paint
 from tests.support.browser.jupyter import IDLE, Lab
 from tests.support.cases import Cases
 
@@ -57,9 +57,7 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
 
 
 def moment(strip: Locator) -> int:
-    strip.page.evaluate(
-        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    )
+    let_paint(strip.page)
     return int(strip.get_attribute("data-moment") or -1)
 
 
@@ -121,9 +119,7 @@ def held(watched: Watched) -> dict[str, float]:
 
     session.send("Performance.enable")
     for _ in range(3):  # what one collection lets go of can hold more
-        watched.page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        let_paint(watched.page)
         session.send("HeapProfiler.collectGarbage")
     metrics = {
         one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]

@@ -136,9 +136,7 @@ class Desk(Watched):
         if self._outbox:
             sent, self._outbox[:] = list(self._outbox), []
             self.page.evaluate("answers => take(answers)", sent)
-        self.page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        let_paint(self.page)
 
     def _receive(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         view = self.views[message["id"]]
@@ -214,6 +212,13 @@ def _document(sent: list[dict[str, Any]], paper: str) -> str:
 <style>body {{ margin: 12px; {paper} }}</style></head><body><main><h1 style="font-size:1rem">Views</h1>
 <h2 style="font-size:1rem">of share groups</h2></main>
 <script>window.sent = {models};</script><script type="module">{host}</script></body></html>"""
+
+
+def let_paint(page: Page) -> None:
+    """Wait until views have painted what reached them: in one of the next two frames."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 def axe_violations(page: Page, within: str = "body") -> list[tuple[str, list[str]]]:

@@ -10,8 +10,8 @@ import nbformat
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.support.browser.desk import Watched
-from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab
+from tests.support.browser.desk import Watched, let_paint
+from tests.support.browser.jupyter import NOW_AND_THEN, Lab
 from tests.support.notebooks.shipped import complaints
 
 _RUN = """() => { const begun = performance.now();
@@ -23,6 +23,12 @@ SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded
 DRAWN = "[...document.querySelectorAll('.sl-chart .sl-stage')].every(stage => stage.closest('.sl-chart').dataset.drawn || !stage.checkVisibility())"
 #: Where no dashboard shows a part of what it is about to show.
 READ = "!document.querySelector('.sl-head[aria-busy=true]')"
+#: Where none shows what is of another group, or of another moment than the one that was picked.
+CURRENT = "!document.querySelector('.sharelag-waits, .sharelag-moves, .sharelag-follows')"
+#: A question of our own is answered after all that was asked before, and what came with those answers
+#: is in the views' models then. Twice: ipywidgets holds a change back while another one is on its way.
+_ANSWERED = """async () => { const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    await kernel.requestKernelInfo(); await kernel.requestKernelInfo(); }"""
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
 _SESSION = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.id"
 # On a busy machine, whose Spark has just started, it takes minutes.
@@ -30,9 +36,15 @@ _PATIENCE = 480_000
 
 
 def settle(page: Page) -> None:
-    """Wait until everything that was asked for is answered, shown and drawn."""
-    page.wait_for_function(IDLE)
-    page.wait_for_function(f"{READ} && {DRAWN}")
+    """Wait until everything that was asked for is answered, shown and drawn.
+
+    That the kernel is idle would not do: it still is right after a key was pressed, and what it does
+    in a thread of its own goes on.
+    """
+    page.evaluate(_ANSWERED)
+    page.wait_for_function(f"{READ} && {CURRENT}")
+    let_paint(page)
+    page.wait_for_function(DRAWN)
 
 
 def go_to(page: Page, target: Locator, key: str = "Tab") -> None:
