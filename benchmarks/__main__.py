@@ -25,7 +25,7 @@ from benchmarks.supervisor import supervised
 _ROOT = Path(__file__).parents[1]
 _OUT = _ROOT / "out"
 #: Measurements of another form: modules with a `run`.
-EXTRAS = ("notebooks", "widgets", "scrapes", "archive_memory", "spark_scale", "assignors")
+EXTRAS = ("notebooks", "widgets", "scrapes", "archive_memory", "spark_scale")
 
 
 def every_row() -> list[Row]:

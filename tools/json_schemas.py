@@ -23,6 +23,7 @@ from sharelag.schemas import GROUP_STATES, LEDGER, MEMBER_ROWS, RECONCILED, REDR
 from sharelag.tables.declared import meaning_of
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
+from sharelag.whatif.ranking import RANKED
 from sharelag.whatif.search import PROBES
 from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
 from sharelag.whatif.tune import TRADED, TUNED
@@ -152,6 +153,7 @@ def _simulated() -> dict[str, dict[str, Any]]:
         "simulate-members-wanted": list(WANTED),
         "simulate-tune": list(TUNED),
         "simulate-tune-front": list(TRADED),
+        "simulate-suite": list(RANKED),
         "simulate-scenarios": about,
     }
     return {name: properties(pa.schema(fields)) for name, fields in tables.items()}

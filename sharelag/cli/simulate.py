@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,8 @@ def simulate(output: str, **options: Any) -> int:
     With --tune, it searches settings that keep goals, says how far each of them is from breaking
     one, and prints Kafka's commands, which it does not run.
 
+    With --suite, it ranks assignors, also functions of your own, by drawn scenarios.
+
     With --since, it starts from the state then, with the records that really came: a row says
     what happened, one how the simulation has it, and the others what would have been otherwise.
     Exits with 3 where the simulation does not explain what happened.
@@ -100,6 +103,8 @@ def simulate(output: str, **options: Any) -> int:
     if options["scenario"] == "list" or "list" in options["assignor"]:
         _list(output, "assignor" if "list" in options["assignor"] else "scenario")
         return 0
+    if options["suite"]:
+        return _rank(output, options)
     require_names(options)
     if options["members_wanted"] is not None:
         return _print_wanted(output, options)
@@ -283,8 +288,6 @@ def _tune(
     tried: dict[str, Scenario], settings: pa.Table | None, output: str, options: dict[str, Any]
 ) -> str:
     """Print the settings that fit, or what other ones would give; return the verdict."""
-    from functools import partial
-
     from sharelag.metrics.settings import choose_basis
     from sharelag.model.versions import told
     from sharelag.whatif.tune import tune
@@ -335,6 +338,29 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     tell(words, *trials.too_few(rows, len(seeds), options["confidence"]))
+
+
+def _rank(output: str, options: dict[str, Any]) -> int:
+    """Print how assignors do over the suite; return the exit code."""
+    from sharelag.whatif.ranking import rank_assignors
+
+    chosen: dict[str, Any] = {"baseline": options["baseline"]} if options["baseline"] else {}
+    with simulation_bar() as progress:
+        if options["sweep"]:
+            from sharelag.engine.spark.sweep import sweep
+
+            chosen["runs"] = partial(sweep, out=options["sweep"], progress=progress)
+        found = rank_assignors(
+            options["assignor"],
+            count=options["suite"],
+            seed=next(iter(options["seed"]), 0),
+            progress=progress,
+            **chosen,
+        )
+    rows = found.for_people() if output == "human" else found.ranked
+    print_rows(rows, output, views.RANKED.columns)
+    tell(found.conditions(), found.verdict())
+    return 0
 
 
 def _print_wanted(output: str, options: dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,6 +66,31 @@ class Counts(click.ParamType[list[int]]):
         return counts
 
 
+class AssignorName(click.ParamType[str]):
+    """An assignor by its name; ``FILE.py:FUNCTION`` is registered under that name."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Run the file of such a function."""
+        file, _, function = value.rpartition(":")
+        if file.endswith(".py"):
+            from sharelag.whatif.assignors.registry import register
+
+            try:
+                register(value, run_path(file)[function])
+            except KeyError:
+                self.fail(f"{file!r} has no function {function!r}: correct the name.", param, ctx)
+            except Exception as error:  # anything can go wrong in code of others
+                self.fail(
+                    f"{file!r} cannot be run ({type(error).__name__}: {error}): give a Python file "
+                    "with a function of a group.",
+                    param,
+                    ctx,
+                )
+        return str(value)
+
+
 SCENARIO = [
     click.option(
         "--scenario",
@@ -96,7 +122,10 @@ SCENARIO = [
 ]
 VARIANTS = [
     repeat(
-        "--assignor", metavar="NAME", help="The assignor; repeatable. `list` says what each does."
+        "--assignor",
+        type=AssignorName(),
+        metavar="NAME|FILE.py:FUNCTION",
+        help="The assignor, or a function of your own; repeatable. `list` says what each does.",
     ),
     click.option(
         "--members",
@@ -146,9 +175,19 @@ TRIALS = [
         help="Compare with a consumer group of the same work.",
     ),
     click.option(
+        "--suite",
+        type=click.IntRange(min=1),
+        is_flag=False,
+        flag_value=200,
+        metavar="[N]",
+        help="Rank the assignors by so many drawn scenarios, 200 if no number is given; see "
+        "docs/assignors.md.",
+    ),
+    click.option(
         "--baseline",
         metavar="VARIANT",
-        help="The variant to compare with.  [default: the first; of an input the group as it is]",
+        help="The variant to compare with.  [default: the first; of an input the group as it is; "
+        "with --suite the assignor simple]",
     ),
     repeat(
         "--measure",

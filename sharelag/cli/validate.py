@@ -19,7 +19,7 @@ _OF_INPUT = (
 )
 #: Of which questions options are that others do not go by.
 _OF = {
-    "baseline": ("compare",),
+    "baseline": ("compare", "suite"),
     "measure": ("compare",),
     "optimal": ("compare",),
     "between": ("fewest_members", "tune"),
@@ -36,9 +36,11 @@ _NOT_WANTED = (
     *("members", "assignor", "setting", "autoscale", "seed", "seeds", "duration"),
     *("rebalance_every", "service", "service_ms"),
 )
+#: What the suite's scenarios leave to choose.
+_OF_SUITE = ("suite", "assignor", "baseline", "seed", "sweep", "output", "verbose")
 _QUESTIONS = (
     *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
-    *("since", "tune", "members_wanted"),
+    *("since", "tune", "members_wanted", "suite"),
 )
 
 
@@ -93,7 +95,7 @@ def require_names(options: dict[str, Any]) -> None:
 
 def _require_one(options: dict[str, Any]) -> None:
     requested = [name for name in _QUESTIONS if options[name]]
-    with_sweep = options["compare"] or options["tune"]
+    with_sweep = options["compare"] or options["tune"] or options["suite"]
     requested += ["sweep"] if options["sweep"] and not with_sweep else []
     if len(requested) > 1:
         raise click.UsageError(f"{flags(requested)} cannot be combined.")
@@ -110,6 +112,11 @@ def _require_one(options: dict[str, Any]) -> None:
             raise click.UsageError(
                 f"--members-wanted is a sum over the group as it is: remove {flags(varied)}."
             )
+    if options["suite"]:
+        if others := [name for name in given_options() if name not in _OF_SUITE]:
+            raise click.UsageError(f"--suite has scenarios of its own: remove {flags(others)}.")
+        if not options["assignor"] or len(options["seed"]) > 1:
+            raise click.UsageError("--suite goes by --assignor, and one --seed at most.")
     if options["what_clears"] and (set_ := given_options(("setting", "autoscale"))):
         raise click.UsageError(f"--what-clears tries assignors and members: remove {flags(set_)}.")
     if options["since"] and (of_others := given_options(_NOT_PAST)):

@@ -128,6 +128,14 @@ TRADED = view(
     members="MEMBERS",
 )
 WANTED = view("group_id members_wanted goal arrival_rate member_rate waiting stuck why")
+RANKED = view(
+    "assignor drain_ratio drain_worse age_p95_ratio age_p95_worse never_drained moves_per_minute "
+    "pairs_share",
+    meanings={
+        name: f"{ratio} / that with the baseline, geometric mean and its 95 % interval"
+        for name, ratio in (("drain_ratio", "time to drain"), ("age_p95_ratio", "p95 age"))
+    },
+)
 MOVING = view(
     "by variant consumer_group share_group difference low high better",
     meanings={

@@ -6,6 +6,7 @@
     what_clears(scenario)                                       # assignors x members
     tune(scenario, ["age_p95<30s", "redelivered_share<1%"])     # settings and members that fit
     assign("simple", members, topics)                           # an assignor alone
+    check_contract("simple"), rank_assignors(["sticky-spread"]) # by drawn groups and scenarios
 
 Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is
 first used.
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sharelag.whatif.assignors.registry import assignor_names as assignor_names
     from sharelag.whatif.assignors.registry import check_assignor as check_assignor
     from sharelag.whatif.assignors.registry import register as register
+    from sharelag.whatif.assignors.walks import Breach as Breach
+    from sharelag.whatif.assignors.walks import check_contract as check_contract
     from sharelag.whatif.autoscale import Fixed as Fixed
     from sharelag.whatif.autoscale import Hpa as Hpa
     from sharelag.whatif.autoscale import Keda as Keda
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
     from sharelag.whatif.otherwise import Otherwise as Otherwise
     from sharelag.whatif.otherwise import otherwise as otherwise
     from sharelag.whatif.past import Past as Past
+    from sharelag.whatif.ranking import Ranking as Ranking
+    from sharelag.whatif.ranking import rank_assignors as rank_assignors
     from sharelag.whatif.scenario import Burst as Burst
     from sharelag.whatif.scenario import Costs as Costs
     from sharelag.whatif.scenario import Fault as Fault
@@ -76,6 +81,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.search import fewest_members as fewest_members
     from sharelag.whatif.simulate import SimulationResult as SimulationResult
     from sharelag.whatif.simulate import simulate as simulate
+    from sharelag.whatif.suite import suite as suite
     from sharelag.whatif.tune import Tuned as Tuned
     from sharelag.whatif.tune import tune as tune
     from sharelag.whatif.wanted import Wanted as Wanted
@@ -86,6 +92,7 @@ _HOMES = {
     "assignors.group": "Group",
     "assignors.registry": "ASSIGNORS AssignorCheck assign assignor_descriptions assignor_names "
     "check_assignor register",
+    "assignors.walks": "Breach check_contract",
     "autoscale": "Fixed Hpa Keda Pods Policy Rules TargetAge",
     "clearing": "Clearing what_clears",
     "compare": "Comparison compare compared projected",
@@ -97,10 +104,12 @@ _HOMES = {
     "gallery": "named names",
     "otherwise": "Alert Otherwise otherwise",
     "past": "Past",
+    "ranking": "Ranking rank_assignors",
     "scenario": "Burst Costs Fault PartitionStart Poison Producer Scenario Topic",
     "scenario_json": "from_json to_json",
     "search": "Found Goal fewest_members",
     "simulate": "SimulationResult simulate",
+    "suite": "suite",
     "tune": "Tuned tune",
     "wanted": "Wanted members_wanted",
 }

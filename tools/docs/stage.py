@@ -69,6 +69,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/explanation/window.md",
         "docs/simulate.md",
         "docs/fidelity.md",
+        "docs/assignors.md",
         "docs/incidents.md",
         "docs/live.md",
         "docs/future.md",

@@ -73,6 +73,7 @@ SUMMARY = Table(
     Column("assignments", F.COUNT, "target assignments that were computed", type=_INT),
     Column("moves", F.COUNT, "partitions taken from members that stayed", type=_INT),
     Column("moves_per_minute", F.RATIO, "partitions taken from members that stayed, a minute"),
+    Column("pairs", F.COUNT, "partitions of all members together, at most at once", type=_INT),
     Own("idle_members", "lives without a single record", _INT),
     Column("fairness", F.RATIO, "Jain's index of the members' shares of time busy: 1 is even; null "
            "where nobody was"),
@@ -213,4 +214,34 @@ WANTED = Table(
     Column("stuck", F.OFFSETS, "unfinished offsets that no number of members finishes; null: not "
            "known"),
     Own("why", "so many, or why that is not known"),
+)  # fmt: skip
+
+#: Ratios are to the same scenarios with the baseline; a time below a second counts as one, and what
+#: never drained as drained at the end.
+RANKED = Table(
+    "ranked", "an assignor over the scenarios of the suite",
+    Column("family", F.TEXT, "of the scenarios; all: the whole suite"),
+    "assignor",
+    Column("scenarios", F.COUNT, "that it was simulated in", type=_INT),
+    Column("drain_ratio", F.RATIO, "time to drain / the same with the baseline, geometric mean",
+           "DRAIN-RATIO"),
+    Column("drain_ratio_low", F.RATIO, "lower bound of the ratio of the times to drain, by "
+           "bootstrap over the scenarios, 95 %; null: one scenario"),
+    Column("drain_ratio_high", F.RATIO, "upper bound of the ratio of the times to drain"),
+    Column("drain_better", F.COUNT, "scenarios drained in less time by more than 5 %", type=_INT),
+    Column("drain_same", F.COUNT, "scenarios drained in the same time, within 5 %", type=_INT),
+    Column("drain_worse", F.COUNT, "scenarios drained in more time by more than 5 %", type=_INT),
+    Column("age_p95_ratio", F.RATIO, "p95 age / the same with the baseline, geometric mean",
+           "P95-AGE-RATIO"),
+    Column("age_p95_ratio_low", F.RATIO, "lower bound of the ratio of the p95 ages, by bootstrap "
+           "over the scenarios, 95 %; null: one scenario"),
+    Column("age_p95_ratio_high", F.RATIO, "upper bound of the ratio of the p95 ages"),
+    Column("age_p95_better", F.COUNT, "scenarios with a p95 age less by more than 5 %", type=_INT),
+    Column("age_p95_same", F.COUNT, "scenarios with the same p95 age, within 5 %", type=_INT),
+    Column("age_p95_worse", F.COUNT, "scenarios with a p95 age more by more than 5 %", type=_INT),
+    Column("never_drained", F.COUNT, "scenarios that still had lag at the end", type=_INT),
+    Own("moves_per_minute", "partitions taken from members that stayed, a minute, mean"),
+    Column("pairs_share", F.RATIO, "share of the pairs of member and partition that there can be, "
+           "as all-to-all assigns them; a member that is back before it is missed counts twice",
+           "OF-ALL-PAIRS"),
 )  # fmt: skip

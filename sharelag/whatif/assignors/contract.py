@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import matches
-from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment, pairs_of
+from sharelag.whatif.assignors.group import (
+    NO_ANSWER as NO_ANSWER,
+)
+from sharelag.whatif.assignors.group import (
+    Assignment,
+    Group,
+    Place,
+    as_assignment,
+    pairs_of,
+)
 
 ServiceRate = float | Mapping[str, float]
 
@@ -80,6 +89,9 @@ RULES = {
     (UNEVEN_COUNTS := "uneven_counts"): "too many more members on one partition than on another",
     (UNEVEN_LOADS := "uneven_loads"): "too many more partitions for one member than for another",
     (TOO_MANY_MOVES := "too_many_moves"): "more pairs added than allowed",
+    NO_ANSWER: "an exception, or an answer that is no partitions by topic",
+    (NOT_REPEATED := "not_repeated"): "another answer when the same group is asked about again",
+    (BY_ORDER := "by_order"): "another answer when the same members come in another order",
 }
 
 

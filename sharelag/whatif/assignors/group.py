@@ -23,12 +23,21 @@ Assignment = dict[str, dict[str, list[int]]]
 #: One topic partition, by name.
 Place = tuple[str, int]
 
+#: The rule of the contract that an assignor breaks which fails.
+NO_ANSWER = "no_answer"
 _MEMBER_KEYS = {"id", "subscribed", "current", "rack"}
 _TOPIC_KEYS = {"id", "partitions", "assignable", "racks", "lag", "rate"}
 
 
 class AssignorError(ShareLagError):
-    """An assignor has no answer for this group, as the broker's has none in its place."""
+    """An assignor has no answer for this group, as the broker's has none in its place.
+
+    ``rule`` is the one of `sharelag.whatif.assignors.contract.RULES` that it breaks.
+    """
+
+    def __init__(self, text: str, rule: str = NO_ANSWER) -> None:
+        super().__init__(text)
+        self.rule = rule
 
 
 @dataclass(frozen=True)

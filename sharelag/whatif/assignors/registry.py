@@ -14,7 +14,15 @@ from sharelag.errors import InputError, ShareLagError
 from sharelag.tables.words import counted
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
 from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional, sticky_spread
-from sharelag.whatif.assignors.contract import Figures, Finding, ServiceRate, check, figures
+from sharelag.whatif.assignors.contract import (
+    UNKNOWN_MEMBER,
+    UNKNOWN_TOPIC,
+    Figures,
+    Finding,
+    ServiceRate,
+    check,
+    figures,
+)
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimal
 from sharelag.whatif.assignors.simple import simple, simple_4_1
@@ -187,17 +195,16 @@ def check_assignor(
     ["no member has partition 1 of 'orders'"]
     """
     group = Group.of(members, topics)
-    if isinstance(assignor, str):
-        answer = assign_group(assignor, group, **options)
-    else:
-        answer = _answer(getattr(assignor, "__name__", repr(assignor)), assignor, group, options)
+    answer = assign_group(assignor, group, **options)
     findings = check(group, answer, count_spread, load_spread, moves)
     return AssignorCheck(answer, findings, figures(group, answer, service_rate))
 
 
-def assign_group(name: str, group: Group, **options: Any) -> Assignment:
+def assign_group(assignor: str | Assignor, group: Group, **options: Any) -> Assignment:
     """Ask an assignor for the assignment of a group that is read already, as `assign` does."""
-    return _answer(name, find_assignor(name), group, options)
+    if isinstance(assignor, str):
+        return _answer(assignor, find_assignor(assignor), group, options)
+    return _answer(getattr(assignor, "__name__", repr(assignor)), assignor, group, options)
 
 
 def require_partitions(name: str, group: Group, answer: Assignment) -> None:
@@ -282,7 +289,8 @@ def _check(name: str, group: Group, answer: Any) -> Assignment:
     for member, topics in answer.items():
         if member not in known:
             raise AssignorError(
-                f"the assignor {name!r} answered for {member!r}, who is not a member of the group"
+                f"the assignor {name!r} answered for {member!r}, who is not a member of the group",
+                UNKNOWN_MEMBER,
             )
         if not isinstance(topics, Mapping):
             raise AssignorError(
@@ -292,7 +300,8 @@ def _check(name: str, group: Group, answer: Any) -> Assignment:
         if wrong := [topic for topic in topics if topic not in group.topics]:
             raise AssignorError(
                 f"the assignor {name!r} gave {member!r} partitions "
-                f"of the unknown topic {wrong[0]!r}"
+                f"of the unknown topic {wrong[0]!r}",
+                UNKNOWN_TOPIC,
             )
         try:
             plain[member] = {

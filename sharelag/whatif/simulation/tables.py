@@ -261,6 +261,7 @@ def summary(
         "assignments": assigned.num_rows,
         "moves": moves,
         "moves_per_minute": moves / (scenario.duration_ms / 60_000),
+        "pairs": int(np.max(assigned.column("pairs").to_numpy(), initial=0)),
         "idle_members": int(np.sum(members.column("deliveries").to_numpy() == 0)),
         "fairness": _fairness(members),
         "busy_share": busy / alive if alive else None,

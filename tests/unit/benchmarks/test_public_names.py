@@ -20,13 +20,8 @@ PUBLIC = {
 #: Of this module only these are.
 WIRE = {"decode_arrow", "encode", "state_partition"}
 #: What else a file imports; none of it is measured.
-_STUDY = "makes the bound, and an assignor without its lag, that whatif.simulate is compared to"
 _SHORTCUT = "the rival is the measured command without one of its shortcuts"
 EXCEPTIONS = {
-    ("assignor_study.py", "sharelag.whatif.assignors.optimal.optimum"): _STUDY,
-    ("assignor_study.py", "sharelag.whatif.simulation.logs.logs"): _STUDY,
-    ("assignor_study.py", "sharelag.whatif.simulation.streams.Work"): _STUDY,
-    ("drawn.py", "sharelag.whatif.simulation.streams.generator"): "draws the scenarios of a study",
     ("rows/interactive.py", "sharelag.cli"): _SHORTCUT,
     ("rows/interactive.py", "sharelag.cli.output"): _SHORTCUT,
     ("rows/scale.py", "sharelag.cli.main"): "the command itself, in one process of which memory is",

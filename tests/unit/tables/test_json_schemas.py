@@ -78,11 +78,12 @@ PRINTED = {
     "simulate-members-wanted": ["simulate", "--members-wanted", "30s"],
     "simulate-tune": [*IDLE, *TUNED],
     "simulate-tune-front": [*IDLE, *TUNED, "--front"],
+    "simulate-suite": ["simulate", "--suite", "2", "--assignor", "sticky"],
     "simulate-scenarios": ["simulate", "--scenario", "list"],
     "report-list": ["report", "list"],
 }  # fmt: skip
 #: What needs no input.
-ALONE = {"metrics", "--consumer-config", "--scenario", "--rights"}
+ALONE = {"metrics", "--consumer-config", "--scenario", "--rights", "--suite"}
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.drawn import drawn
 from sharelag.whatif import Goal, Limits, Scenario, Tuned, compare, tune
 from sharelag.whatif.comparison.tables import MEASURED
+from sharelag.whatif.suite import draw_scenario
 
 #: From here on nothing was tried on these numbers while the tuner was made.
 UNSEEN, SCENARIOS = 3000, 50
@@ -58,7 +58,7 @@ def against(mine: tuple[float, float], other: tuple[float, float]) -> str:
 def unseen() -> Iterator[int]:
     """Scenarios in which Kafka's defaults miss a goal: else there is little to win."""
     for number in count(UNSEEN):
-        runs = compare({"defaults": by_default(drawn(number))}, seeds=range(3)).runs
+        runs = compare({"defaults": by_default(draw_scenario(number))}, seeds=range(3)).runs
         means = {
             goal: runs.column(goal.measure).to_numpy().mean() for goal in map(Goal.parse, GOALS)
         }
@@ -68,7 +68,7 @@ def unseen() -> Iterator[int]:
 
 def tried(number: int) -> dict[str, Any]:
     """Tune one scenario, and for comparison its members alone."""
-    scenario = by_default(drawn(number))
+    scenario = by_default(draw_scenario(number))
     now = len(scenario.each_member())
     between = (1, 4 * now)
     found = tune(scenario, GOALS, ranges={"members": between}, trials=32, seeds=7, margins=False)

@@ -1,9 +1,9 @@
-"""Scenarios drawn at random, to hold claims about assignors or settings against.
+"""Scenarios drawn at random, the same ones on every machine, to hold assignors or settings against.
 
-`drawn` takes a number and gives a scenario, the same one on every machine. One run takes a fraction
-of a second.
+    suite()                                                  # 200 of them
+    rank_assignors(["simple", "lag-aware-sticky"])           # sharelag.whatif.ranking
 
-What is drawn, and why:
+One run takes a fraction of a second. What is drawn, and why:
 
 * 2 to 32 partitions and 1 to 24 members, in all proportions: far more of either, or about as many.
 * 5 to 100 ms of work a record, fixed, exponential or log-normal, and 0.2 to 1 s of it a poll: who
@@ -11,9 +11,8 @@ What is drawn, and why:
 * For 20 to 40 s records come at 0.5 to 1.3 of what all members together can do, beside a backlog of
   up to 20 s of it. Then nothing comes any more, so that even an overloaded group drains in the end,
   and the time until then says how well its members were used.
-* One group in four acquires by ``record_limit``, from three brokers: its members ask one leader at
-  a time. The others have one broker, since by ``batch_optimized`` a client asks all leaders at
-  once, which simulations do not do.
+* One broker or three, and members that acquire by ``batch_optimized`` or by ``record_limit``: by
+  the first a client asks all leaders at once, by the second one after the other.
 * An assignor that goes by lag may be asked every 5, 10 or 30 s.
 
 Four families add one difficulty each, a fifth mixes two to four of them:
@@ -41,19 +40,9 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from sharelag.whatif import (
-    Behaviour,
-    Burst,
-    Fault,
-    Limits,
-    Member,
-    Poison,
-    Producer,
-    Scenario,
-    Service,
-    Settings,
-    Topic,
-)
+from sharelag.errors import InputError
+from sharelag.whatif.consumers import AcquireMode, Behaviour, Limits, Member, Service, Settings
+from sharelag.whatif.scenario import Burst, Fault, Poison, Producer, Scenario, Topic
 from sharelag.whatif.simulation.streams import generator
 
 #: A seed's family is its remainder by five.
@@ -63,19 +52,36 @@ _STREAM = 932
 _T = TypeVar("_T")
 
 
-def drawn(seed: int) -> Scenario:
-    """Draw a scenario.
+def suite(count: int = 200) -> tuple[Scenario, ...]:
+    """Draw the scenarios that assignors are ranked by.
 
     Parameters
     ----------
-    seed : int
-        From 0 on. Its remainder by five says which of `FAMILIES`.
+    count : int
+        How many: the first ones are the same however many there are.
 
     Returns
     -------
-    Scenario
-        Called by its family and seed, such as ``skewed-40``.
+    tuple of Scenario
+        Each is called by its family and number, such as ``skewed-40``; families take turns.
+
+    Raises
+    ------
+    InputError
+        There is to be none.
     """
+    if count < 1:
+        raise InputError(f"a suite of {count} scenarios ranks nothing: give at least 1")
+    return tuple(map(draw_scenario, range(count)))
+
+
+def family_of(scenario: Scenario) -> str:
+    """Return which of `FAMILIES` a scenario of the suite belongs to."""
+    return scenario.name.rpartition("-")[0]
+
+
+def draw_scenario(seed: int) -> Scenario:
+    """Draw the scenario of a number from 0 on, whose remainder by five says its family."""
     chance, family = generator(seed, _STREAM), FAMILIES[seed % len(FAMILIES)]
     added = {family}
     if family == "mixed":
@@ -104,7 +110,7 @@ def _plain(chance: np.random.Generator) -> Scenario:
     end = _whole(chance, 20, 40) * 1000
     backlog = round(capacity * _between(chance, 0, 20) / partitions)
     rate = round(capacity * _between(chance, 0.5, 1.3), 1)
-    brokers = _one_of(chance, (1, 1, 1, 3))
+    brokers, acquire_mode = _one_of(chance, (1, 3)), _one_of(chance, _ACQUIRE_MODES)
     return Scenario(
         topics=(Topic("orders", partitions, backlog=backlog, batch_records=batch),),
         members=tuple(
@@ -112,7 +118,7 @@ def _plain(chance: np.random.Generator) -> Scenario:
                 f"m{number}",
                 service=service,
                 max_poll_records=polled,
-                acquire_mode="batch_optimized" if brokers == 1 else "record_limit",
+                acquire_mode=acquire_mode,
             )
             for number in range(members)
         ),
@@ -282,6 +288,7 @@ _KINDS: tuple[Literal["fixed", "exponential", "lognormal"], ...] = (
     "exponential",
     "lognormal",
 )
+_ACQUIRE_MODES: tuple[AcquireMode, ...] = ("batch_optimized", "record_limit")
 _FAULTS: tuple[Literal["crash", "hang", "mute"], ...] = ("crash", "hang", "mute")
 _RACKS = ("a", "b", "c")
 #: What a record does, and in how many deliveries.
