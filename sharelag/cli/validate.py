@@ -114,7 +114,7 @@ def _require_one(options: dict[str, Any]) -> None:
             )
     if options["suite"]:
         if others := [name for name in given_options() if name not in _OF_SUITE]:
-            raise click.UsageError(f"--suite has scenarios of its own: remove {flags(others)}.")
+            raise click.UsageError(f"--suite brings its own scenarios: remove {flags(others)}.")
         if not options["assignor"] or len(options["seed"]) > 1:
             raise click.UsageError("--suite goes by --assignor, and one --seed at most.")
     if options["what_clears"] and (set_ := given_options(("setting", "autoscale"))):

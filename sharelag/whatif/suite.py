@@ -1,4 +1,4 @@
-"""Scenarios drawn at random, the same ones on every machine, to hold assignors or settings against.
+"""Scenarios drawn at random, the same ones on every machine, to compare assignors or settings by.
 
     suite()                                                  # 200 of them
     rank_assignors(["simple", "lag-aware-sticky"])           # sharelag.whatif.ranking
@@ -26,7 +26,7 @@ Four families add one difficulty each, a fifth mixes two to four of them:
   subscribes to all.
 * ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for 5 to
   60 s or indefinitely; records are released now and then, are poison, or get stuck until their
-  locks run out; leaders change.
+  locks expire; leaders change.
 
 The load counts what is drawn: members that are slower, and bursts, make no group busier than the
 range above.

@@ -73,6 +73,8 @@ def test_links_lead_somewhere() -> None:
 
 def test_commands_take_these_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rules.yaml").write_text("{}")
+    (tmp_path / "mine.py").write_text("assign = dict")
+    monkeypatch.setattr("sharelag.whatif.assignors.registry.ASSIGNORS", {})
     monkeypatch.chdir(tmp_path)
     for arguments in (line for name in NAMES for line in commands(text_of(name))):
         arguments = arguments[: next((i for i, a in enumerate(arguments) if a == ">"), None)]

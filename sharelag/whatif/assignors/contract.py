@@ -89,8 +89,8 @@ RULES = {
     (UNEVEN_COUNTS := "uneven_counts"): "too many more members on one partition than on another",
     (UNEVEN_LOADS := "uneven_loads"): "too many more partitions for one member than for another",
     (TOO_MANY_MOVES := "too_many_moves"): "more pairs added than allowed",
-    NO_ANSWER: "an exception, or an answer that is no partitions by topic",
-    (NOT_REPEATED := "not_repeated"): "another answer when the same group is asked about again",
+    NO_ANSWER: "an exception, or an answer without partitions by topic",
+    (NOT_REPEATED := "not_repeated"): "another answer when it is called with the same group again",
     (BY_ORDER := "by_order"): "another answer when the same members come in another order",
 }
 

@@ -1,11 +1,11 @@
-"""The contract of assignors, held against groups drawn at random, each of which lives on.
+"""Whether an assignor keeps the contract in groups drawn at random, each of which lives on.
 
     check_contract("lag-aware-sticky")    # [], or what is wrong, each with a group that shows it
     check_contract(my_function, moves=3)
 
 A walk begins with a group in which members may have what another assignor gave them. Then the
 answer becomes what they have, a member comes or goes, a subscription changes, or a topic gets
-partitions, and the assignor is asked again. Groups grow from walk to walk, so that the first ones
+partitions, and the assignor is called again. Groups grow from walk to walk, so that the first ones
 are small enough to be read.
 """
 
@@ -25,7 +25,7 @@ from sharelag.whatif.simulation.streams import generator
 
 #: Sets these numbers apart from those of simulations with the same seed.
 _STREAM = 2035
-#: How often a group is assigned, and how many walks there are of each size.
+#: How often a group is assigned, and how many walks have each size.
 _STEPS, _WALKS_A_SIZE, _LARGEST = 4, 10, 8
 _RACKS = ("a", "b", "c")
 
@@ -60,10 +60,10 @@ def check_contract(
     moves: int | None = None,
     **options: Any,
 ) -> list[Breach]:
-    """Hold an assignor, which may be a function of your own, against groups drawn at random.
+    """Try an assignor, which may be a function of your own, on groups drawn at random.
 
-    Beside the rules of `check_assignor`, it has to answer the same when it is asked again, and when
-    the members come in another order.
+    Beside the rules of `check_assignor`, it has to answer the same when it is called again, and
+    when the members come in another order.
 
     Parameters
     ----------

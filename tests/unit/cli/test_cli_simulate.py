@@ -372,7 +372,7 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--fewest-members", "lag_end<1", "--members", "2"), "remove --members"),
         (("--seed", "1", "--seeds", "2"), "choose --seed or --seeds"),
         (("--seed", "1", "--seed", "1"), "--seed has a duplicate"),
-        (("--baseline", "x"), "--baseline needs --compare: add it"),
+        (("--baseline", "x"), "--baseline needs --compare or --suite: add it"),
         (("--what-clears", "--compare"), "--compare and --what-clears cannot be combined"),
         (("--what-clears", "--autoscale", "fixed:3"), "remove --autoscale"),
         (("--measure", "moves"), "--measure needs --compare: add it"),
