@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
+from sharelag.whatif.consumers import require_least
 
 #: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export`
 #: has it.
@@ -81,10 +82,8 @@ class Hpa:
     scale_down: Rules | None = Rules(300_000)
 
     def __post_init__(self) -> None:
-        if self.sync_period_ms < 1 or not self.tolerance >= 0:
-            raise InputError(
-                "an HPA needs a sync_period_ms of at least 1 and a tolerance of at least 0"
-            )
+        require_least(self, 1, "sync_period_ms")
+        require_least(self, 0, "tolerance")
         if (self.scale_up is None) != (self.scale_down is None):
             raise InputError(
                 "an HPA has rules for both directions or no behavior at all: "
@@ -149,8 +148,7 @@ class Keda:
 
     def __post_init__(self) -> None:
         _require_bounds(self.min_replica_count, self.max_replica_count)
-        if self.lag_threshold < 1 or self.polling_interval_ms < 1:
-            raise InputError("lag_threshold and polling_interval_ms must be at least 1")
+        require_least(self, 1, "lag_threshold", "polling_interval_ms")
         if self.metric not in ("lag", "lag_excluding_stuck"):
             raise InputError(f"unknown metric {self.metric!r}: choose lag or lag_excluding_stuck")
 
@@ -189,15 +187,11 @@ class TargetAge:
 
     def __post_init__(self) -> None:
         _require_bounds(self.min_replica_count, self.max_replica_count)
-        share = 1.0 if self.utilization is None else self.utilization
-        if self.goal_ms < 1 or self.window_ms < 1 or not 0 < share <= 1:
+        # It measures what members do, so one has to stay.
+        require_least(self, 1, "goal_ms", "window_ms", "min_replica_count")
+        if self.utilization is not None and not 0 < self.utilization <= 1:
             raise InputError(
-                "goal_ms and window_ms must be at least 1, and utilization above 0 and at most 1"
-            )
-        if self.min_replica_count < 1:
-            raise InputError(
-                "TargetAge measures what members do and needs one at least: "
-                "give min_replica_count of 1"
+                f"utilization is {self.utilization}: give a number above 0 and at most 1, or None"
             )
 
 
@@ -211,8 +205,7 @@ class Fixed:
     kind: Literal["fixed"] = "fixed"
 
     def __post_init__(self) -> None:
-        if self.replicas < 0:
-            raise InputError(f"replicas must be at least 0, not {self.replicas}")
+        require_least(self, 0, "replicas")
 
 
 #: The share of records that may wait for longer than the goal.
@@ -275,19 +268,18 @@ def autoscaler_of(text: str) -> Autoscaler:
         )
     if kind == "fixed":
         return Fixed(_read(_count, kind, "members", rest))
-    read, seen = dict[str, Any](), set[str]()
+    read: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
         name, _, value = (one.strip() for one in part.partition("="))
         if name not in _KINDS[kind]:
             raise InputError(
                 f"{kind} has no {name!r}: it knows {', '.join(_KINDS[kind])}; such as {_EXAMPLE}"
             )
-        if name in seen:
-            raise InputError(f"{kind} has {name!r} twice: give it once")
-        seen.add(name)
         path, how = _KINDS[kind][name]
+        if path in read:
+            raise InputError(f"{kind} has {name!r} twice: give it once")
         read[path] = _read(how, kind, name, value)
-    if kind == "target-age" and "goal" not in seen:
+    if kind == "target-age" and "goal_ms" not in read:
         raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
     own = {path: value for path, value in read.items() if "." not in path}
     made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)

@@ -43,13 +43,6 @@ from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.loop import SimulationTables
 from sharelag.whatif.simulation.tables import SUMMARY
 
-__all__ = [
-    "ConsumerSettings",
-    "Moving",
-    "consumer_group_twin",
-    "should_move",
-]
-
 CONSUMER, SHARE = "consumer group", "share group"
 #: One run: the summary, and what only this comparison asks.
 RUNS = pa.schema(

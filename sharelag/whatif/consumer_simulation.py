@@ -9,13 +9,15 @@ and partitions are given up and taken within a poll.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import count
 
 import numpy as np
 
 from sharelag.model import TERMINAL_STATES
+from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.scenario import Fault, Member, PartitionStart, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -23,9 +25,8 @@ from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.loop import Loop
 from sharelag.whatif.simulation.membership import Membership
-from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import ACCEPT, CRASH, HOLD, REJECT, RELEASE, Longs
-from sharelag.whatif.simulation.tables import COUNTS, Tally
+from sharelag.whatif.simulation.tables import Tally
 
 Places = frozenset[int]
 _NONE: Places = frozenset()
@@ -88,7 +89,7 @@ class Coordinator(Membership[Joined]):
 
     def __init__(self, clock: Clock, partitions: int, settings: ConsumerSettings) -> None:
         super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
-        self._count = partitions
+        self._there = range(partitions)
 
     def heartbeat(
         self, member: str, subscribed: Places, owned: Places, joins: bool
@@ -124,10 +125,6 @@ class Coordinator(Membership[Joined]):
         known.held |= wanted
         return wanted
 
-    @property
-    def _partitions(self) -> int:
-        return self._count
-
     def _pairs(self, target: Places) -> Places:
         return target
 
@@ -147,28 +144,30 @@ class Partition:
     ``committed`` is None before the first commit; all before ``done`` is done, in order, which a
     redelivery does not take back; ``delivered`` is the exclusive end of what some member got so
     far. Offsets ``without`` work were finished by the share group when the simulation began;
-    ``tries`` says by offset how often it was tried, where that is more than once. It ``is_stuck``
-    if the offset committed had not moved when it was last looked at, since ``seen``.
+    ``retries`` says by offset how often it was tried again. It ``is_stuck`` if the offset committed
+    had not moved when it was last looked at, since ``seen``.
     """
 
     def __init__(self, place: int, log: Log, start: PartitionStart, from_earliest: bool) -> None:
-        self.place, self.log, self.tries = place, log, dict[int, int]()
+        self.place, self.log, self.retries = place, log, Counter[int]()
         self.seen: int | None = None
         self.is_stuck = False
-        window, without = start.window, set[int]()
         self.committed: int | None = None
+        self.without = frozenset[int]()
+        window = start.window
         if window is None or window.start_offset < 0:
             self.done = log.start if from_earliest else log.end(0)
         else:
-            self.done = max(window.start_offset, log.start)
-            for run in window.batches:
-                if run.delivery_state in TERMINAL_STATES:
-                    without.update(range(max(run.first_offset, self.done), run.last_offset + 1))
-            while self.done in without:
-                without.discard(self.done)
-                self.done += 1
+            first = max(window.start_offset, log.start)
+            self.without = frozenset(
+                offset
+                for run in window.batches
+                if run.delivery_state in TERMINAL_STATES
+                for offset in range(max(run.first_offset, first), run.last_offset + 1)
+            )
+            self.done = next(offset for offset in count(first) if offset not in self.without)
             self.committed = self.done
-        self.delivered, self.without = self.done, frozenset(without)
+        self.delivered = self.done
 
     @property
     def lag(self) -> int:
@@ -189,14 +188,14 @@ class Partition:
                 found.update(range(max(base, first), min(end, last) + 1))
         return frozenset(found)
 
-    def finish(self, last: int, archived: Sequence[int], now: int, tally: Tally) -> int:
-        """All up to an offset is done; returns how many newly are, archived ones left out."""
-        first = self.done
+    def finish(self, part: Part, now: int, tally: Tally) -> int:
+        """Records are done, and all before them; returns how many newly are, without archived."""
+        first, last = self.done, part.last
         if last < first:
             return 0
         self.done = last + 1
         tally.finished.append((self.place, first, last, now))
-        without = sum(offset >= first for offset in archived) + len(self.idle(first, last))
+        without = sum(offset >= first for offset in part.archived) + len(self.idle(first, last))
         tally.archived[self.place] += without
         return last - first + 1 - without
 
@@ -215,30 +214,28 @@ class Partition:
         self.delivered = max(self.delivered, offset)
 
 
-class Returned(NamedTuple):
-    """Records of one partition that a poll returned: ``first..last``."""
+@dataclass(slots=True)
+class Part:
+    """Records ``first..last`` of one partition that a poll returned, and how they go.
+
+    ``duration`` is microseconds until all are done, or until the member ``crashes``; ``archived``
+    are offsets that are rejected, or given up after the last attempt.
+    """
 
     partition: Partition
     first: int
     last: int
-
-
-@dataclass(slots=True)
-class Batch:
-    """How the records of a poll go.
-
-    ``duration`` is microseconds until all are done, or until the member does not live on;
-    ``archived`` are offsets by place that are rejected, or given up after the last attempt.
-    """
-
-    duration: int
+    duration: int = 0
     crashes: bool = False
-    archived: dict[int, list[int]] = field(default_factory=dict)
+    archived: list[int] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many offsets these are."""
+        return self.last - self.first + 1
 
 
 # ---- consumers ----
-
-_DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(len(COUNTS))
 
 
 class Consumer(Life):
@@ -248,12 +245,11 @@ class Consumer(Life):
     """
 
     def __init__(self, world: ConsumerGroupSimulation, birth: Birth) -> None:
-        super().__init__(world, birth)
+        super().__init__(world, birth, world.settings.heartbeat_interval_ms)
         self._world, self._settings = world, world.settings
         costs, member = world.scenario.costs, birth.member
-        self._wait, self._cost = (
-            round(span * MS) for span in (member.fetch_max_wait_ms, costs.fetch_ms)
-        )
+        self._wait = round(member.fetch_max_wait_ms * MS)
+        self._cost = round(costs.fetch_ms * MS)
         self._write = 2 * self._network + round(costs.write_ms * MS)
         limits = world.scenario.settings.limits
         self._attempts = world.settings.attempts or limits.delivery_count_limit
@@ -263,16 +259,12 @@ class Consumer(Life):
         self._buffered: dict[int, int] = {}
         self._asked: set[int] = set()  # brokers with a request under way
         self._target: Places | None = None  # sent by the coordinator, not yet taken over
-        self.returned: Sequence[Returned] = ()  # what it works on
+        self.returned: Sequence[Part] = ()  # what it works on
         self._committed_at = self.joined
         self._overslept = False
         self._begin()
 
     # ---- membership ----
-
-    @property
-    def _interval(self) -> int:
-        return self._settings.heartbeat_interval_ms * MS
 
     def _is_at_work(self) -> bool:
         return bool(self.returned)
@@ -302,9 +294,7 @@ class Consumer(Life):
             self._beat(self._beats)
         elif isinstance(answer, frozenset):
             self._target = answer
-            if not self.returned:
-                self._reconcile()
-                self._poll()
+            self._poll()
 
     def _reconcile(self) -> None:
         """Give up and take partitions, which a poll does."""
@@ -364,7 +354,7 @@ class Consumer(Life):
                 self._positions[place] = partition.position(self._clock.now, self._world.earliest)
         self._fetch()
 
-    def _collect(self, room: int) -> list[Returned]:
+    def _collect(self, room: int) -> list[Part]:
         """Return the records that a poll returns, at most ``room``, partition by partition."""
         returned = []
         for place, end in list(self._buffered.items()):
@@ -372,7 +362,7 @@ class Consumer(Life):
                 break
             first = self._positions[place]
             after = min(end, first + room)
-            returned.append(Returned(self._world.partitions[place], first, after - 1))
+            returned.append(Part(self._world.partitions[place], first, after - 1))
             room -= after - first
             self._positions[place] = after
             if after == end:
@@ -419,11 +409,6 @@ class Consumer(Life):
                 self._buffered[place] = end
         self._fetch()
         if self._buffered:
-            self._fetched()
-
-    def _fetched(self) -> None:
-        """Records came: who waits in a poll gets them."""
-        if not self.returned and not self._is_stopped(self._fetched):
             self._poll()
 
     def _reset(self, place: int) -> None:
@@ -439,7 +424,8 @@ class Consumer(Life):
     # ---- polling ----
 
     def _poll(self) -> None:
-        if self.ended is not None or self.returned:
+        """Go on with a poll, unless it works on what one returned."""
+        if self.returned or self._is_stopped(self._poll):
             return
         if self._leaving:
             self._close()
@@ -454,27 +440,27 @@ class Consumer(Life):
         if returned:
             self._work_on(returned)
 
-    def _work_on(self, returned: Sequence[Returned]) -> None:
+    def _work_on(self, returned: Sequence[Part]) -> None:
         self.polls, self.returned = self.polls + 1, returned
-        batch = Batch(round(self.member.service.poll_ms * MS))
-        for one in returned:
-            partition, first, last = one
-            retries = 0 if batch.crashes else self._process(one, batch)
-            again = max(min(last + 1, partition.delivered) - first, 0)
-            counts = self._counts(partition.place)
-            counts[_DELIVERIES] += last - first + 1 + retries
-            counts[_REDELIVERIES] += again + retries
-            counts[_RELEASED] += retries
+        for part in returned:
+            partition = part.partition
+            # After a record that crashes the member it comes to no other.
+            retries = 0 if any(one.crashes for one in returned) else self._foresee(part)
+            again = max(min(part.last + 1, partition.delivered) - part.first, 0)
+            self._counts(part).update(
+                deliveries=part.size + retries, redeliveries=again + retries, released=retries
+            )
             self._world.tally.given_back += retries
-            partition.delivered = max(partition.delivered, last + 1)
-        self._draw_accidents(batch.duration)
+            partition.delivered = max(partition.delivered, part.last + 1)
+        duration = round(self.member.service.poll_ms * MS) + sum(part.duration for part in returned)
+        self._draw_accidents(duration)
         longest = self._settings.max_poll_interval_ms * MS
-        if batch.duration > longest:
+        if duration > longest:
             self._clock.after(longest, self._overslept_poll, self.polls)
         self._busy_since = self._clock.now
-        self._clock.after(batch.duration, self._work_done, batch)
+        self._clock.after(duration, self._work_done)
 
-    def _process(self, returned: Returned, batch: Batch) -> int:
+    def _foresee(self, part: Part) -> int:
         """Foresee how long the records of a partition take, and what becomes of them.
 
         A record that the behaviour releases is tried again at once, up to as many times in all its
@@ -486,53 +472,49 @@ class Consumer(Life):
         int
             How often one was tried again.
         """
-        partition, first, last = returned
-        place, end, retries = partition.place, last, 0
-        work, outcomes, tries = self.work[place], self._world.outcomes[place], partition.tries
+        partition, first, last, retries = part.partition, part.first, part.last, 0
+        work, outcomes = self.work[partition.place], self._world.outcomes[partition.place]
         idle, fresh = partition.idle(first, last), max(first, partition.delivered)
 
         def answers(first: int, last: int, attempt: int) -> list[int]:
             found = outcomes.of(first, last, attempt, self.member.behaviour)
             return [ACCEPT] if found is None else found.tolist()
 
-        odd = set(range(first, min(fresh, last + 1)))
-        for offset in odd:
-            tries[offset] = tries.get(offset, 1) + 1
+        again = range(first, min(fresh, last + 1))
+        partition.retries.update(again)
         of_fresh = answers(fresh, last, 1) if fresh <= last else ()
-        odd.update(fresh + at for at, answer in enumerate(of_fresh) if answer != ACCEPT)
+        odd = {*again, *(fresh + at for at, answer in enumerate(of_fresh) if answer != ACCEPT)}
         for offset in sorted(odd - idle):
-            attempt = tries.get(offset, 1)
+            attempt = partition.retries[offset] + 1
             while (answer := answers(offset, offset, attempt)[0]) == RELEASE and (
                 attempt < self._attempts
             ):
-                tries[offset] = attempt = attempt + 1
-                retries += 1
-                batch.duration += work.total(offset, offset)
+                attempt, retries = attempt + 1, retries + 1
+                part.duration += work.total(offset, offset)
+            partition.retries[offset] = attempt - 1
             if answer == HOLD:
-                batch.duration += outcomes.poison[offset][2]
+                part.duration += outcomes.poison[offset][2]
             if answer == CRASH:
-                end, batch.crashes = offset, True
+                last, part.crashes = offset, True
                 break
             if answer in (REJECT, RELEASE):
-                batch.archived.setdefault(place, []).append(offset)
-        batch.duration += work.total(first, end)
-        batch.duration -= sum(work.total(one, one) for one in idle if one <= end)
+                part.archived.append(offset)
+        part.duration += work.total(first, last)
+        part.duration -= sum(work.total(one, one) for one in idle if one <= last)
         return retries
 
-    def _work_done(self, batch: Batch) -> None:
-        if self._is_stopped(self._work_done, batch):
+    def _work_done(self) -> None:
+        if self._is_stopped(self._work_done):
             return
         self._stop_work()
-        if batch.crashes:
+        if any(part.crashes for part in self.returned):
             self.crash()
             return
-        for partition, first, last in self.returned:
-            archived = batch.archived.get(partition.place, ())
-            first_time = partition.finish(last, archived, self._clock.now, self._world.tally)
-            counts = self._counts(partition.place)
-            counts[_ACKNOWLEDGED] += first_time
-            counts[_REJECTED] += sum(offset >= first for offset in archived)
-            counts[_REFUSED] += last - first + 1 - first_time - len(archived)
+        now, tally = self._clock.now, self._world.tally
+        for part in self.returned:
+            done, rejected = part.partition.finish(part, now, tally), len(part.archived)
+            refused = part.size - done - rejected
+            self._counts(part).update(acknowledged=done, rejected=rejected, refused=refused)
         self.returned = ()
         self._world.note_drained()
         if self._overslept:
@@ -541,10 +523,9 @@ class Consumer(Life):
         self._poll()
 
     def _commit(self, places: Sequence[int]) -> None:
-        committed = {place: self._positions[place] for place in places if place in self._positions}
-        for partition, first, _ in self.returned:
-            if partition.place in committed:
-                committed[partition.place] = first
+        at_work = {part.partition.place: part.first for part in self.returned}
+        positions = self._positions | at_work
+        committed = {place: positions[place] for place in places if place in self._positions}
         if committed and self._known:
             self._clock.after(self._write - self._network, self._commit_arrives, committed)
 
@@ -553,8 +534,8 @@ class Consumer(Life):
             for place, position in committed.items():
                 self._world.partitions[place].committed = position
 
-    def _counts(self, place: int) -> list[int]:
-        return self._world.tally.counts.setdefault((place, self.number), [0] * len(COUNTS))
+    def _counts(self, part: Part) -> Counter[str]:
+        return self._world.tally.counts[part.partition.place, self.number]
 
 
 # ---- the simulation ----
@@ -574,7 +555,6 @@ class ConsumerGroupSimulation(Loop[Consumer]):
             Partition(place, log, start, self.earliest)
             for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))
         ]
-        self._begins = sum(start.end_offset for start in starts)
         self._looked_at = -1  # when an autoscaler did
         self.coordinator = Coordinator(self.clock, len(self.names), settings)
         # The partitions of each topic, and from when on they are there.
@@ -614,26 +594,24 @@ class ConsumerGroupSimulation(Loop[Consumer]):
                 return
         self.tally.drained(self.clock.now)
 
-    def observe(self, without_stuck: bool) -> Observed:
-        """Look at the group, if wanted without the lag of stuck partitions.
+    def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
+        """By committed offsets; ``lag_excluding_stuck`` leaves out partitions that are stuck.
 
-        A partition is stuck when its committed offset has not moved since the look before, as
+        One is when its committed offset has not moved since the look before, as
         ``excludePersistentLag`` has it.
         """
-        now, lags = self.clock.now, list[int | None]()
+        now, lags = self.clock.now, list[int]()
         for one in self.partitions:
             at = one.committed
             if now > self._looked_at:
                 one.is_stuck, one.seen = at is not None and at == one.seen, at
-            lag = None if at is None else max(one.log.end(now) - at, 0)
-            lags.append(0 if without_stuck and one.is_stuck else lag)
+            if at is not None:
+                lag = max(one.log.end(now) - at, 0)
+                lags.append(0 if one.is_stuck and metric == "lag_excluding_stuck" else lag)
         self._looked_at = now
         oldest = max(one.age_ms(now) for one in self.partitions)
-        ends = sum(one.log.known_end for one in self.partitions)
-        finished = sum(last - first + 1 for _, first, last, _ in self.tally.finished)
-        return Observed(lags, oldest, ends - self._begins, finished)
+        return sum(lags) if lags else None, oldest
 
     def _held(self) -> int:
         """Records that members work on."""
-        returned = (one for life in self.lives for one in life.returned)
-        return sum(last - first + 1 for _, first, last in returned)
+        return sum(part.size for life in self.lives for part in life.returned)

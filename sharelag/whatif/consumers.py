@@ -17,6 +17,28 @@ AcquireMode: TypeAlias = Literal["batch_optimized", "record_limit"]
 MOST_MEMBERS = 1_000
 
 
+def require_members(count: object) -> int:
+    """Return a number of members that can be in a group, as an int."""
+    if not isinstance(count, Integral) or int(count) < 0:
+        raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
+    if (count := int(count)) > MOST_MEMBERS:
+        raise InputError(
+            f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
+            "group.share.max.size that a broker takes"
+        )
+    return count
+
+
+def require_least(part: object, least: int, *names: str) -> None:
+    """Refuse a part of a scenario with a number that is too small; None is no number."""
+    for name in names:
+        value = getattr(part, name)
+        if value is not None and not value >= least:
+            whose = getattr(part, "name", "") or getattr(part, "topic", "")
+            where = f"{type(part).__name__}{f' {whose!r}' if whose else ''}"
+            raise InputError(f"{name} of {where} is {value}: give at least {least}")
+
+
 #: Kafka's names of what a simulation goes by, and ours: in `Limits` or in `Settings`.
 KAFKA_NAMES = {
     "share.record.lock.duration.ms": "lock_duration_ms",
@@ -45,9 +67,7 @@ class Limits:
     renew_enabled: bool = True  # share.renew.acknowledge.enable
 
     def __post_init__(self) -> None:
-        for name in ("max_record_locks", "delivery_count_limit", "lock_duration_ms"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}: give a number of at least 1")
+        require_least(self, 1, "max_record_locks", "delivery_count_limit", "lock_duration_ms")
 
     @property
     def throttled_from(self) -> int:
@@ -94,23 +114,8 @@ class ConsumerSettings:
     attempts: int | None = None
 
     def __post_init__(self) -> None:
-        others = ("attempts", "assignment_interval_ms")
-        if min(getattr(self, one.name) for one in fields(self) if one.name not in others) < 1:
-            raise InputError("intervals, timeouts and max_partition_fetch_bytes must be at least 1")
-        if self.attempts is not None and self.attempts < 1:
-            raise InputError(f"a record is tried {self.attempts} times: give at least 1, or None")
-
-
-def require_members(count: object) -> int:
-    """Return a number of members that can be in a group, as an int."""
-    if not isinstance(count, Integral) or int(count) < 0:
-        raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
-    if (count := int(count)) > MOST_MEMBERS:
-        raise InputError(
-            f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
-            "group.share.max.size that a broker takes"
-        )
-    return count
+        names = {one.name for one in fields(self)} - {"assignment_interval_ms"}
+        require_least(self, 1, *sorted(names))
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
@@ -170,9 +175,9 @@ class Service:
     def __post_init__(self) -> None:
         if self.kind == "measured" and not self.samples_ms:
             raise InputError("a measured service has no samples: give samples_ms, or another kind")
-        times = (self.mean_ms, self.sigma, self.poll_ms, self.slow_factor, *self.samples_ms)
-        if not all(value >= 0 for value in times):
-            raise InputError("a service time is below 0: give times and factors of at least 0")
+        require_least(self, 0, "mean_ms", "sigma", "poll_ms", "slow_factor")
+        if not all(sample >= 0 for sample in self.samples_ms):
+            raise InputError("a sample of a service is below 0: give samples_ms of at least 0")
 
 
 @dataclass(frozen=True)
@@ -265,8 +270,7 @@ class Member:
     edited: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.count < 0 or self.max_poll_records < 1:
-            least = "a count of at least 0, and max_poll_records of at least 1"
-            raise InputError(f"member {self.name!r}: give {least}")
+        require_least(self, 1, "max_poll_records")
+        require_least(self, 0, "count")
         if self.count > MOST_MEMBERS:
             require_members(self.count)

@@ -8,16 +8,13 @@ cluster's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.errors import ReplayError
 from sharelag.model import (
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
     UNINITIALIZED_START_OFFSET,
@@ -26,7 +23,6 @@ from sharelag.model import (
     Window,
 )
 from sharelag.replay import combine
-from sharelag.replay.combine import combine_rows, join_neighbours
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, RecordKind
 from sharelag.wire.placement import state_partition
@@ -61,30 +57,14 @@ class Write(NamedTuple):
             batches += (StateBatch(*end, state, count) for end in ends)
         return batches
 
-    @property
-    def merged(self) -> list[StateBatch]:
-        """The same states, those that went out offset by offset in runs again."""
-        return [StateBatch(*run[:4]) for run in self.runs]
-
 
 @dataclass(slots=True)
 class _Known:
-    """What a shard keeps of one share partition; updates are combined when they are read."""
+    """What a shard keeps of one share partition."""
 
-    stale: Window  # all but its batches is as of now
+    window: Window
     leader_fence: int  # the latest leader epoch that was read or written
     updates: int | None = None  # since the last snapshot that was due; None before the first
-    pending: list[tuple[list[StateBatch], int]] = field(
-        default_factory=list
-    )  # batches, and the start offset then
-
-    @property
-    def window(self) -> Window:
-        """The state as of now."""
-        if self.pending:
-            self.stale = replace(self.stale, batches=_combine(self.stale.batches, self.pending))
-            self.pending.clear()
-        return self.stale
 
 
 class StateTopic:
@@ -130,18 +110,18 @@ class StateTopic:
         """Take a write of a share partition's leader (``WriteShareGroupState``)."""
         # Not the request's leader epoch: only reading the state raises it.
         epoch = self._known[key].window.leader_epoch
-        self._append(
-            key, write, write.start_offset, write.delivery_complete_count, epoch, write.time_ms
-        )
+        # Offsets one by one and runs of them combine to the same; runs do so faster.
+        batches = [StateBatch(*run[:4]) for run in write.runs]
+        start, count = write.start_offset, write.delivery_complete_count
+        self._append(key, batches, start, count, epoch, write.time_ms)
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
         """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written."""
         known = self._known[key]
         window = known.window
         if leader_epoch != known.leader_fence:
-            self._append(
-                key, None, window.start_offset, window.delivery_complete_count, leader_epoch, now
-            )
+            start, count = window.start_offset, window.delivery_complete_count
+            self._append(key, (), start, count, leader_epoch, now)
         return window
 
     def snapshot_cold(self, now: int) -> None:
@@ -188,34 +168,34 @@ class StateTopic:
     def _append(
         self,
         key: SharePartition,
-        write: Write | None,
+        batches: Iterable[StateBatch],
         start: int,
         count: int,
         leader_epoch: int,
         now: int,
     ) -> None:
         known = self._known[key]
-        window = known.stale
+        window = known.window
         # A write that comes late moves nothing back.
         if start == window.start_offset:
             count = max(count, window.delivery_complete_count)
         elif start < window.start_offset:
             start, count = window.start_offset, window.delivery_complete_count
-        if (known.updates or 0) >= self._limit:
-            batches = write.batches if write else ()
-            merged = tuple(combine(known.window.batches, batches, start))
-            epochs = (window.snapshot_epoch + 1, window.state_epoch, leader_epoch)
-            self._snapshot(key, Window(*epochs, start, count, now, now, merged), now)
-            return
-        # Without older batches among them, offsets and runs of them combine to the same; runs do so
-        # faster.
-        news = combine((), write.merged if write else (), start)
+        news = combine((), batches, start)
         window = replace(
-            window, leader_epoch=leader_epoch, start_offset=start, delivery_complete_count=count
+            window,
+            leader_epoch=leader_epoch,
+            start_offset=start,
+            delivery_complete_count=count,
+            batches=tuple(combine(window.batches, news, start)),
         )
+        if (known.updates or 0) >= self._limit:
+            epoch = window.snapshot_epoch + 1
+            times = {"create_timestamp": now, "write_timestamp": now}
+            self._snapshot(key, replace(window, snapshot_epoch=epoch, **times), now)
+            return
         self._record(key, SHARE_UPDATE, _row(window, news), now)
-        known.stale = window
-        known.pending.append((news, start))
+        known.window = window
         known.leader_fence = max(known.leader_fence, leader_epoch)
         known.updates = (known.updates or 0) + 1
 
@@ -225,8 +205,7 @@ class StateTopic:
         if known is None:
             self._known[key] = _Known(window, window.leader_epoch)
             return
-        known.stale = window
-        known.pending.clear()
+        known.window = window
         known.leader_fence = max(known.leader_fence, window.leader_epoch)
         if known.updates is not None and known.updates >= self._limit:
             known.updates = 0
@@ -246,31 +225,3 @@ _OF_WINDOW = tuple(one.name for one in fields(Window) if one.name != "batches")
 def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
     own = {name: getattr(window, name) for name in _OF_WINDOW}
     return own | {"state_batches": [batch._asdict() for batch in batches]}
-
-
-def _combine(
-    batches: tuple[StateBatch, ...], updates: list[tuple[list[StateBatch], int]]
-) -> tuple[StateBatch, ...]:
-    """Combine one update after the other, without going through Python each time."""
-    most = len(batches) + sum(len(news) for news, _ in updates)
-    rows = np.zeros((4 * most + 4, 4), np.int64)
-    count = _put(rows, 0, batches)
-    for news, start in updates:
-        count = combine_rows(rows, _put(rows, count, news), start)
-        if count < 0:
-            raise ReplayError(
-                "a state batch ends before it begins: "
-                "Kafka's coordinator would never stop merging it"
-            )
-    return tuple(
-        join_neighbours(
-            StateBatch(first, last, state, number)
-            for first, last, number, state in rows[:count].tolist()
-        )
-    )
-
-
-def _put(rows: NDArray[np.int64], at: int, batches: Sequence[StateBatch]) -> int:
-    if batches:
-        rows[at : at + len(batches)] = np.array(batches, np.int64)[:, [0, 1, 3, 2]]
-    return at + len(batches)

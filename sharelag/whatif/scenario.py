@@ -29,6 +29,7 @@ from sharelag.whatif.consumers import (
     Member,
     Service,
     Settings,
+    require_least,
     require_members,
     settings_named,
 )
@@ -137,7 +138,11 @@ class Topic:
         if not self.starts:
             backlog, there = self.backlog, self.partitions - len(self.added_ms)
             counts = backlog if isinstance(backlog, tuple) else (backlog,) * self.partitions
-            starts = [_backlog(count, self.batch_records) for count in counts[:there]]
+            window = Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS)
+            starts = [
+                PartitionStart(count, window=window, batch_records=self.batch_records)
+                for count in counts[:there]
+            ]
             starts += [PartitionStart() for _ in counts[there:]]
             object.__setattr__(self, "starts", tuple(starts))
         if self.partitions < 1 or len(self.starts) != self.partitions:
@@ -151,11 +156,7 @@ class Topic:
                 f"topic {self.name!r} has {self.partitions} partitions and {len(self.leaders)} "
                 "leaders: give one for each partition, or none"
             )
-        if self.compact_ms is not None and self.compact_ms < 1:
-            raise InputError(
-                f"topic {self.name!r} is compacted every {self.compact_ms} ms: "
-                f"give at least 1, or None"
-            )
+        require_least(self, 1, "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
                 f"topic {self.name!r} begins with one partition at least, "
@@ -165,11 +166,6 @@ class Topic:
     def there_from(self) -> tuple[int, ...]:
         """From when on each partition is there, in ms."""
         return (0,) * (self.partitions - len(self.added_ms)) + self.added_ms
-
-
-def _backlog(count: int, batch_records: int) -> PartitionStart:
-    window = Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS)
-    return PartitionStart(count, window=window, batch_records=batch_records)
 
 
 @dataclass(frozen=True)
@@ -228,12 +224,8 @@ class Producer:
     end_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.rate >= 0 or self.batch_records < 1:
-            raise InputError(
-                f"a producer of {self.topic!r} makes {self.rate} records/s "
-                f"in batches of {self.batch_records}: "
-                "give a rate of at least 0, and batches of at least 1"
-            )
+        require_least(self, 0, "rate")
+        require_least(self, 1, "batch_records")
         if self.day and len(self.day) != 24:
             raise InputError(
                 f"the day of a producer has {len(self.day)} factors: give 24, one for each hour"
@@ -307,8 +299,7 @@ class Poison:
     hold_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if self.work_ms is not None and self.work_ms < 0:
-            raise InputError(f"Poison.work_ms must be at least 0, not {self.work_ms}")
+        require_least(self, 0, "work_ms")
         if (self.how == "hold") != (self.hold_ms is not None) or (self.hold_ms or 0) < 0:
             raise InputError(
                 f"a record that meets {self.how!r} is held for {self.hold_ms} ms: give hold_ms of "
@@ -448,8 +439,7 @@ class Scenario(Displayable):
                 "with an autoscaler members come and go by it alone: "
                 "give them no join_ms and no leave_ms"
             )
-        if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
-            raise InputError("duration_ms, step_ms and brokers must be at least 1")
+        require_least(self, 1, "duration_ms", "step_ms", "brokers")
         for topic in self.topics:
             if any(not 0 <= leader < self.brokers for leader in topic.leaders):
                 raise InputError(

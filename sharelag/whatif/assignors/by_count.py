@@ -19,6 +19,7 @@ class Pairs:
         self.group = group
         self.places_of: dict[str, set[Place]] = {member.id: set() for member in group.members}
         self.members_of: dict[Place, set[str]] = {place: set() for place in group.places}
+        self._subscribers = {topic: frozenset(ids) for topic, ids in group.subscribers.items()}
         for member, place in pairs:
             self.add(member, place)
 
@@ -55,7 +56,7 @@ class Pairs:
 
     def allowed(self, member: str, place: Place) -> bool:
         """Whether a member could take a place that it does not have."""
-        return place not in self.places_of[member] and member in self.group.subscribers[place[0]]
+        return place not in self.places_of[member] and member in self._subscribers[place[0]]
 
     def open_to(self, member: str) -> list[Place]:
         """Return the places that a member could take, in order."""

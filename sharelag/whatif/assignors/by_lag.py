@@ -250,11 +250,6 @@ class _Loads:
         self.pairs = Pairs.current(group)
         self.weights = weights
         self.load = {member: self._sum(member) for member in self.pairs.places_of}
-        self._subscribers = {topic: frozenset(ids) for topic, ids in group.subscribers.items()}
-
-    def may(self, member: str, place: Place) -> bool:
-        """Whether a member may take a place it does not have, without searching subscribers."""
-        return member in self._subscribers[place[0]] and member not in self.pairs.members_of[place]
 
     def each(self, place: Place) -> float:
         """Return what each member of a place has to do there."""
@@ -366,7 +361,12 @@ def _changes(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> Iter
 def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> str | None:
     """Return the lightest member who may join a place and has room for it."""
     return next(
-        (one for one in by_load if draft.pairs.load(one) < most and draft.may(one, place)), None
+        (
+            one
+            for one in by_load
+            if draft.pairs.load(one) < most and draft.pairs.allowed(one, place)
+        ),
+        None,
     )
 
 
@@ -377,7 +377,7 @@ def _spare(
     share = draft.weights[place] / (draft.pairs.count(place) + 1)
     found: list[tuple[float, str, Place]] = []
     for left, members in spare:
-        member = next((member for member in members if draft.may(member, place)), None)
+        member = next((member for member in members if draft.pairs.allowed(member, place)), None)
         if member is not None:
             each = draft.each(left)
             # The last is the heaviest of those that stay, unless no lighter one may go.

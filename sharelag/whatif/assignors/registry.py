@@ -280,42 +280,31 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
 
 def _check(name: str, group: Group, answer: Any) -> Assignment:
     """Return the answer in plain lists, members without one included."""
+
+    def wrong(what: str, *rule: str) -> AssignorError:
+        return AssignorError(f"the assignor {name!r} {what}", *rule)
+
     known = {member.id for member in group.members}
     if not isinstance(answer, Mapping):
-        raise AssignorError(
-            f"the assignor {name!r} answered {answer!r}: it must return a dict by member id"
-        )
+        raise wrong(f"answered {answer!r}: it must return a dict by member id")
     plain: Assignment = {}
     for member, topics in answer.items():
         if member not in known:
-            raise AssignorError(
-                f"the assignor {name!r} answered for {member!r}, who is not a member of the group",
-                UNKNOWN_MEMBER,
+            raise wrong(
+                f"answered for {member!r}, who is not a member of the group", UNKNOWN_MEMBER
             )
+        got = f"answered {topics!r} for {member!r}: it must"
         if not isinstance(topics, Mapping):
-            raise AssignorError(
-                f"the assignor {name!r} answered {topics!r} for {member!r}: "
-                "it must return a dict by topic for each member"
-            )
-        if wrong := [topic for topic in topics if topic not in group.topics]:
-            raise AssignorError(
-                f"the assignor {name!r} gave {member!r} partitions "
-                f"of the unknown topic {wrong[0]!r}",
-                UNKNOWN_TOPIC,
-            )
+            raise wrong(f"{got} return a dict by topic for each member")
+        if strange := [topic for topic in topics if topic not in group.topics]:
+            unknown = f"gave {member!r} partitions of the unknown topic {strange[0]!r}"
+            raise wrong(unknown, UNKNOWN_TOPIC)
         try:
-            plain[member] = {
-                topic: [index(partition) for partition in partitions]
-                for topic, partitions in topics.items()
-            }
+            plain[member] = {topic: list(map(index, numbers)) for topic, numbers in topics.items()}
         except TypeError:
-            raise AssignorError(
-                f"the assignor {name!r} answered {topics!r} for {member!r}: "
-                "it must give a list of partition numbers by topic"
-            ) from None
+            raise wrong(f"{got} give a list of partition numbers by topic") from None
         if negative := [one for numbers in plain[member].values() for one in numbers if one < 0]:
-            raise AssignorError(
-                f"the assignor {name!r} gave {member!r} the partition {negative[0]}: "
-                f"partitions are numbered from 0"
+            raise wrong(
+                f"gave {member!r} the partition {negative[0]}: partitions are numbered from 0"
             )
     return plain | {member.id: {} for member in group.members if member.id not in plain}

@@ -51,14 +51,15 @@ class Held:
         for member in group.members:
             by_id.put(member.id, None)
         self.members = list(by_id)
+        there = {name for name, topic in group.topics.items() if topic.partitions is not None}
         self.subscribed: dict[str, list[str]] = {}
         self.names_nothing: dict[str, bool] = {}
         self.old: dict[str, Partitions] = {}
         for member in group.members:
             names = JavaSet.of(string_hash, member.subscribed)
-            self.subscribed[member.id] = [name for name in names if self._exists(name)]
+            self.subscribed[member.id] = [name for name in names if name in there]
             self.names_nothing[member.id] = len(names) == 0
-            self.old[member.id] = self._partitions(member.current)
+            self.old[member.id] = self._partitions(member.current.items())
 
     def topic_hash(self, topic: str) -> int:
         """``Uuid.hashCode`` of a topic's id."""
@@ -74,10 +75,7 @@ class Held:
 
     def copied(self, partitions: Partitions) -> Partitions:
         """``AssignorHelpers.deepCopyAssignment``."""
-        copy: Partitions = JavaMap(self.topic_hash, len(partitions))
-        for topic, numbers in partitions.items():
-            copy.put(topic, JavaSet.of(int_hash, numbers))
-        return copy
+        return self._partitions(partitions.items(), len(partitions))
 
     def targets(self, topics: list[str]) -> list[Place]:
         """Return the assignable partitions of these topics."""
@@ -85,14 +83,11 @@ class Held:
             (topic, partition) for topic in topics for partition in self.topics[topic].assignable
         ]
 
-    def _partitions(self, current: Mapping[str, tuple[int, ...]]) -> Partitions:
-        held: Partitions = JavaMap(self.topic_hash)
-        for topic, partitions in current.items():
-            held.put(topic, JavaSet.of(int_hash, partitions))
+    def _partitions(self, given: Iterable[tuple[str, Iterable[int]]], *capacity: int) -> Partitions:
+        held: Partitions = JavaMap(self.topic_hash, *capacity)
+        for topic, numbers in given:
+            held.put(topic, JavaSet.of(int_hash, numbers))
         return held
-
-    def _exists(self, topic: str) -> bool:
-        return topic in self.topics and self.topics[topic].partitions is not None
 
 
 def as_lists(assigned: Mapping[str, Partitions]) -> Assignment:

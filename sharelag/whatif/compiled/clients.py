@@ -37,7 +37,6 @@ class Client(Life):
     def __init__(self, world: ShareWorld, birth: Birth, work_at: int) -> None:
         self._world, self._core, member = world, world.core, birth.member
         self.address = world.core.member()
-        self._is_counted: tuple[int, int] | None = None
         fields = {
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
@@ -49,14 +48,10 @@ class Client(Life):
         for field, value in fields.items():
             self._core[self.address + field] = value
         self._core.behave(self.address, member.behaviour)
-        super().__init__(world, birth)
+        super().__init__(world, birth, world.scenario.settings.heartbeat_interval_ms)
         self._begin()
 
     # ---- membership ----
-
-    @property
-    def _interval(self) -> int:
-        return self._world.scenario.settings.heartbeat_interval_ms * MS
 
     def _send_beat(self) -> None:
         self._clock.after(self._network, self._beat_arrives)
@@ -132,23 +127,9 @@ class Client(Life):
         core.a[begin : begin + len(places)] = [core.places[place] for place in places]
         core[m + at.WANTED], core[m + at.CHANGED] = len(places), 1
 
-    @property
-    def busy(self) -> int:
-        """Microseconds of processing records."""
-        return self._is_counted[0] if self._is_counted else self._core[self.address + at.BUSY]
-
-    @busy.setter
-    def busy(self, busy: int) -> None:
-        """A life begins with none; the memory has them."""
-
-    @property
-    def polls(self) -> int:
-        """How many polls brought records."""
-        return self._is_counted[1] if self._is_counted else self._core[self.address + at.POLLS]
-
-    @polls.setter
-    def polls(self, polls: int) -> None:
-        """A life begins with none; the memory has them."""
+    def busy_so_far(self) -> int:
+        """Return microseconds of processing records, which the memory has."""
+        return self._core[self.address + at.BUSY]
 
     def hang(self, for_ms: int | None) -> None:
         """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
@@ -163,7 +144,7 @@ class Client(Life):
     def finish(self) -> None:
         """Count what is going on when the simulation ends."""
         super().finish()
-        self._is_counted = self.busy, self.polls
+        self.busy, self.polls = self.busy_so_far(), self._core[self.address + at.POLLS]
 
     def _stop_work(self) -> None:
         core, m = self._core, self.address

@@ -23,25 +23,6 @@ from sharelag.whatif.simulation.membership import Membership
 _RATE_OVER = 30_000 * MS
 
 
-def topics_of(scenario: Scenario) -> dict[str, Topic]:
-    """The topics of a scenario by name, all partitions assignable, lag and rates unknown.
-
-    Raises
-    ------
-    InputError
-        A topic id or the racks of a topic cannot be used.
-    """
-    given = {
-        topic.name: {
-            "id": topic.id,
-            "partitions": topic.partitions,
-            "racks": dict(enumerate(topic.racks)),
-        }
-        for topic in scenario.topics
-    }
-    return dict(Group.of([], given).topics)
-
-
 #: Assignors that Kafka itself has: they are called when Kafka would, and not again for the
 #: lag.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
@@ -76,16 +57,20 @@ class Coordinator(Membership[Joined]):
     ) -> None:
         self._settings = settings = scenario.settings
         super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
-        self._scenario, self._brokers = scenario, brokers
-        self._first, self._topics = first, topics_of(scenario)
-        at = [
-            (at, place)
-            for place, at in enumerate(at for topic in scenario.topics for at in topic.there_from())
-        ]
-        self._there, self._later = (
-            {place for at_ms, place in at if not at_ms},
-            sorted(one for one in at if one[0]),
-        )
+        self._scenario, self._brokers, self._first = scenario, brokers, first
+        topics = {
+            one.name: {
+                "id": one.id,
+                "partitions": one.partitions,
+                "racks": dict(enumerate(one.racks)),
+            }
+            for one in scenario.topics
+        }
+        self._topics = Group.of([], topics).topics  # lag and rates: see `_topic_now`
+        begins = enumerate(at_ms for topic in scenario.topics for at_ms in topic.there_from())
+        at = [(at_ms, place) for place, at_ms in begins]
+        self._there: set[int] = {place for at_ms, place in at if not at_ms}
+        self._later = sorted(one for one in at if one[0])
         self._initialized = scenario.initialized
         self._initializing = False
         every = self._settings.rebalance_interval_ms
@@ -152,10 +137,6 @@ class Coordinator(Membership[Joined]):
         self._change()
 
     # ---- target assignments ----
-
-    @property
-    def _partitions(self) -> int:
-        return len(self._there)
 
     def _pairs(self, target: Target) -> set[tuple[str, int]]:
         return {(topic, number) for topic, numbers in target.items() for number in numbers}

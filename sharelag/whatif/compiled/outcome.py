@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,7 +30,8 @@ class Counted(Tally):
         counts = a[begin : begin + len(core.places) * members * at.COUNTS]
         rows = counts.reshape(members, len(core.places), at.COUNTS)
         for member, number in np.argwhere(rows[:, :, at.COUNTED] > 0).tolist():
-            self.counts[number, member] = rows[member, number, : len(COUNTS)].tolist()
+            counted = rows[member, number, : len(COUNTS)].tolist()
+            self.counts[number, member].update(dict(zip(COUNTS, counted, strict=True)))
         self.archived = [core[p + at.ARCHIVES] for p in core.places]
         self.expired = [core[p + at.EXPIRED] for p in core.places]
         self.lost = [core[p + at.LOST] for p in core.places]
@@ -38,11 +39,6 @@ class Counted(Tally):
         self.drained_at = a[core[at.DRAINED_AT] :][: core[at.DRAINS]].tolist()
         self._finished = core.finished()
         self._core = None
-
-    def finished_since(self, count: int) -> Sequence[Sequence[int]]:
-        """What was finished, without the first so many rows."""
-        rows: list[list[int]] = self.finished_rows()[count:].tolist()
-        return rows
 
     def finished_rows(self) -> Longs:
         """What was finished so far."""

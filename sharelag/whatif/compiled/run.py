@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from sharelag.model import DeliveryState, SharePartition
+from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.compiled import calls, window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
@@ -23,7 +24,6 @@ from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.life import Birth
 from sharelag.whatif.simulation.loop import Loop, SimulationTables
-from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs
 
 
@@ -232,9 +232,8 @@ class Simulation(Loop[Client]):
         for place in places:
             self.core.remove(place, self.logs[place])
 
-    def observe(self, without_stuck: bool) -> Observed:
-        """Look at the group for the autoscaler, if wanted without what is stuck."""
-        seen = self._watch.observe(without_stuck)
+    def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
+        seen = self._watch.lag_and_age(metric)
         # Who looks how far fetches read knows it for them, too.
         for log, p in zip(self.logs, self.core.places, strict=True):
             self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])

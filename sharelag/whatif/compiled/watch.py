@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
+from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.outcome import Writes
 from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.tables import Tally
 
 _AVAILABLE, _ARCHIVED = int(DeliveryState.AVAILABLE), int(DeliveryState.ARCHIVED)
@@ -138,12 +138,11 @@ class Watch:
         self._compacted = [
             topic.compact_ms is not None or bool(start.missing) for topic, start in starts
         ]
-        self._begins = sum(start.end_offset for _, start in starts)
         self._heads = Heads(len(starts))
-        self._noted = self._finished = 0
+        self._noted = 0
 
-    def observe(self, without_stuck: bool) -> Observed:
-        """The group now; its lag without what more members would not finish, if wanted."""
+    def lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
+        """Return both; ``lag_excluding_stuck`` leaves out what more members would not finish."""
         now, brokers = self._clock.now, self._brokers
         ends = [log.end(now) for log in brokers.logs]
         ages = [
@@ -151,18 +150,19 @@ class Watch:
             for place, log in enumerate(brokers.logs)
             if brokers.lag(place) > 0
         ]
-        lags: list[int | None] = [None] * len(ends)
-        for place, end in enumerate(ends):
-            written = self._states.written(place)
-            if written is not None:
-                lags[place] = max(end - sum(written), 0)
-        finished = self._tally.finished_since(self._noted)
+        lags = {
+            place: max(end - sum(written), 0)
+            for place, end in enumerate(ends)
+            if (written := self._states.written(place)) is not None
+        }
+        finished = self._tally.finished_rows()[self._noted :].tolist()
         self._noted += len(finished)
-        self._finished += sum(last - first + 1 for _, first, last, _ in finished)
         self._heads.note(finished)
-        if without_stuck:
-            lags = [lag and lag - min(self._stuck(place), lag) for place, lag in enumerate(lags)]
-        return Observed(lags, max(ages, default=0), sum(ends) - self._begins, self._finished)
+        if metric == "lag_excluding_stuck":
+            lags = {
+                place: lag and lag - min(self._stuck(place), lag) for place, lag in lags.items()
+            }
+        return sum(lags.values()) if lags else None, max(ages, default=0)
 
     def _stuck(self, place: int) -> int:
         window, log = self._states.window(place), self._brokers.logs[place]

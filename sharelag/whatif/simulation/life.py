@@ -42,12 +42,13 @@ class Life(ABC):
     partition). ``ended`` says how, None while it lives; ``polls`` how many brought records.
     """
 
-    def __init__(self, world: World, birth: Birth) -> None:
+    def __init__(self, world: World, birth: Birth, heartbeat_ms: int) -> None:
         self.member, self.number, self.life, self.which, self.work = birth
         self._clock, self._spawn = world.clock, world.spawn
         self.id = member_id(world.seed, self.which, self.life)
         self._chance = generator(world.seed, ACCIDENT, self.which, self.life)
         self._network = round(world.scenario.costs.network_ms * MS)
+        self._interval = heartbeat_ms * MS
         self.joined = world.clock.now
         self.left: int | None = None
         self.ended: str | None = None
@@ -102,19 +103,17 @@ class Life(ABC):
         elif self.ended is None:
             self._depart()
 
+    def busy_so_far(self) -> int:
+        """Return microseconds of processing records, but for those at hand."""
+        return self.busy
+
     def finish(self) -> None:
         """Count what is going on when the simulation ends."""
         if self.ended is None:
             self._stop_work()
-            if self._unassigned_since is not None:
-                self.unassigned += self._clock.now - self._unassigned_since
+            self._count_unassigned()
 
     # ---- what kinds of consumers do in their own way ----
-
-    @property
-    @abstractmethod
-    def _interval(self) -> int:
-        """Microseconds between heartbeats."""
 
     @abstractmethod
     def _is_at_work(self) -> bool: ...
@@ -171,8 +170,6 @@ class Life(ABC):
         self._stop_work()
         self.places = []
         self._count_unassigned()
-        if self._unassigned_since is not None:
-            self.unassigned += self._clock.now - self._unassigned_since
         self.ended, self.left = how, self._clock.now
 
     def _stop_work(self) -> None:
@@ -181,8 +178,8 @@ class Life(ABC):
             self._busy_since = None
 
     def _count_unassigned(self) -> None:
-        if self.places and self._unassigned_since is not None:
-            self.unassigned += self._clock.now - self._unassigned_since
-            self._unassigned_since = None
-        elif not self.places and self._unassigned_since is None:
-            self._unassigned_since = self._clock.now
+        """Count the time without a partition up to now."""
+        now = self._clock.now
+        if self._unassigned_since is not None:
+            self.unassigned += now - self._unassigned_since
+        self._unassigned_since = None if self.places else now

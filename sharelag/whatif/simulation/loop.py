@@ -18,6 +18,7 @@ import pyarrow as pa
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
+from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.presented import pairs, presented
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation import tables
@@ -91,12 +92,14 @@ class SimulationTables(Displayable):
 
     def finished(self) -> pa.Table:
         """What was finished and when, in the order of time (`tables.FINISHED`)."""
-        return tables.finished(self._tally, self.scenario)
+        names, rows = list(self.scenario.starts), self._tally.finished_rows().tolist()
+        found = [(time / MS, *names[place], first, last) for place, first, last, time in rows]
+        return tables.table(found, tables.FINISHED)
 
     @property
     def duplicates(self) -> int:
         """Redeliveries that no member requested: records that may have been processed twice."""
-        return tables.duplicates(self._tally)
+        return self._tally.duplicates
 
 
 class Loop(ABC, Generic[L]):
@@ -144,7 +147,7 @@ class Loop(ABC, Generic[L]):
         self._settle()
         timeline = self._timeline()
         members = tables.members(tally, self.lives, clock.now)
-        assigned = tables.assignments(self.coordinator.assignments)
+        assigned = pa.Table.from_pylist(self.coordinator.assignments, tables.ASSIGNMENTS)
         held, name = self._held(), self.assignor
         return SimulationTables(
             scenario,
@@ -180,8 +183,8 @@ class Loop(ABC, Generic[L]):
         """Note the time if nothing is left to finish."""
 
     @abstractmethod
-    def observe(self, without_stuck: bool) -> Observed:
-        """Look at the group for the autoscaler, if wanted without what is stuck."""
+    def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
+        """Return lag and age as in `Observed`, for an autoscaler that goes by this metric."""
 
     @abstractmethod
     def _held(self) -> int:
@@ -238,6 +241,14 @@ class Loop(ABC, Generic[L]):
             }
         birth = Birth(member, len(self.lives), life, which, self._works[service])
         self.lives.append(self._life(birth))
+
+    def observe(self, metric: Metric) -> Observed:
+        """Look at the group for an autoscaler that goes by this metric."""
+        lag, age_ms = self._lag_and_age(metric)
+        begins = sum(start.end_offset for start in self.scenario.starts.values())
+        arrived = sum(log.known_end for log in self.logs) - begins
+        rows = self.tally.finished_rows()
+        return Observed(lag, age_ms, arrived, int(np.sum(rows[:, 2] - rows[:, 1] + 1)))
 
     def _apply_fault(self, fault: Fault) -> None:
         if not fault.member:

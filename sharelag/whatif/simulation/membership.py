@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, Protocol, TypeVar
 
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.tables import Assigned
 
 
 class Heard(Protocol):
@@ -22,11 +21,13 @@ J = TypeVar("J", bound=Heard)
 
 
 class Membership(ABC, Generic[J]):
-    """The members of one group by member id, and all target assignments, in order.
+    """The members of one group by member id, and rows of all target assignments, in order.
 
     Each change of members raises the group epoch. ``group_epoch``, ``assignment_epoch`` and
     ``rebalances`` (its ``rebalance-count``) are Kafka's.
     """
+
+    _there: Collection[int]  # the partitions to assign, by place
 
     def __init__(self, clock: Clock, session_timeout_ms: int, assignment_interval_ms: int) -> None:
         self._clock, self._session = clock, session_timeout_ms * MS
@@ -34,7 +35,7 @@ class Membership(ABC, Generic[J]):
         self.group_epoch = self.assignment_epoch = 0
         self.rebalances = 0
         self.members: dict[str, J] = {}
-        self.assignments: list[Assigned] = []
+        self.assignments: list[dict[str, float]] = []  # as `tables.ASSIGNMENTS`
         self._assigned_at: int | None = None
 
     def gather(self, joined: Mapping[str, J]) -> None:
@@ -56,11 +57,6 @@ class Membership(ABC, Generic[J]):
     def _pairs(self, target: Any) -> AbstractSet[object]:
         """Return the partitions of a member's target."""
 
-    @property
-    @abstractmethod
-    def _partitions(self) -> int:
-        """How many partitions there are to assign."""
-
     def _assign(self) -> None:
         """Compute and install a target assignment if that is due."""
         now, last = self._clock.now, self._assigned_at
@@ -76,17 +72,17 @@ class Membership(ABC, Generic[J]):
             changes.append((self._pairs(before), self._pairs(known.target)))
         served = set().union(*(after for _, after in changes))
         self.assignments.append(
-            Assigned(
-                self._clock.now,
-                self.assignment_epoch,
-                members=len(changes),
-                pairs=sum(len(after) for _, after in changes),
-                added=sum(len(after - before) for before, after in changes),
-                revoked=sum(len(before - after) for before, after in changes),
-                idle=sum(not after for _, after in changes),
-                unserved=self._partitions - len(served),
-                rebalances=self.rebalances,
-            )
+            {
+                "time_ms": self._clock.now / MS,
+                "assignment_epoch": self.assignment_epoch,
+                "members": len(changes),
+                "pairs": sum(len(after) for _, after in changes),
+                "added": sum(len(after - before) for before, after in changes),
+                "revoked": sum(len(before - after) for before, after in changes),
+                "idle": sum(not after for _, after in changes),
+                "unserved": len(self._there) - len(served),
+                "rebalances": self.rebalances,
+            }
         )
 
     def _join(self, member: str, joined: J) -> J:

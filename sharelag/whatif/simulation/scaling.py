@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -38,11 +38,12 @@ SCALING = pa.schema(
 class Observed:
     """What is known of a group at one moment.
 
-    ``lags`` are by share partition, as ``metric`` has it, None where not known; ``age_ms`` is the
-    age of the oldest unfinished record; ``arrived`` and ``finished`` are offsets since the begin.
+    ``lag`` is that of all share partitions whose lag is known, None where none is; ``age_ms`` is
+    the age of the oldest unfinished record; ``arrived`` and ``finished`` are offsets since the
+    begin.
     """
 
-    lags: Sequence[int | None]
+    lag: int | None
     age_ms: int
     arrived: int
     finished: int
@@ -55,26 +56,21 @@ class Scaling:
     """
 
     def __init__(self, of: Any, autoscaler: Autoscaler) -> None:
-        self._policy, self._clock, self._each, self._lives = autoscaler, of.clock, of.each, of.lives
-        self._spawn, self._observe = of.spawn, of.observe
-        each, topics, clock = of.each, tuple(of.first), of.clock
-        self._like = tuple(each) or (Member(topics=topics),)
-        self._names = {member.name for member in each}
-        self._partitions = len(of.names)
-        self._present = list(range(len(each)))  # by creation
+        self._of, self._policy, self._clock, self._each = of, autoscaler, of.clock, of.each
+        self._like = tuple(of.each) or (Member(topics=tuple(of.first)),)
+        self._present = list(range(len(of.each)))  # by creation
         self._starting: set[int] = set()
         self.retired: set[int] = set()
-        self.replicas = len(each)
+        self.replicas = len(of.each)
         self._rows: list[tuple[int | float | None, ...]] = []
-        self._kept: Observed | None = None
+        self._kept: int | None = None
         self._kept_at = -1
         self._active_at: int | None = None
-        least, most = _bounds(autoscaler)
-        self._hpa = Stabilizer(autoscaler.hpa, least, most)
+        self._hpa = Stabilizer(autoscaler.hpa, *_bounds(autoscaler))
         self._age = AgeKeeper(autoscaler) if isinstance(autoscaler, TargetAge) else None
         if isinstance(autoscaler, Keda):
-            clock.at(0, self._poll, autoscaler)
-        clock.at(0, self._sync)
+            self._clock.at(0, self._poll, autoscaler)
+        self._clock.at(0, self._sync)
 
     def table(self) -> pa.Table:
         """All decisions, as `SCALING`."""
@@ -83,32 +79,24 @@ class Scaling:
     # ---- decisions ----
 
     def _sync(self) -> None:
-        now, policy = self._clock.now, self._policy
-        self._clock.after(policy.hpa.sync_period_ms * MS, self._sync)
-        if isinstance(policy, Fixed):
-            self._scale_to(policy.replicas, None, None)
-            return
-        outside = self._hpa.outside(self.replicas)
-        if self.replicas == 0 and isinstance(policy, Keda):
+        """What the HPA does in every sync period."""
+        self._clock.after(self._policy.hpa.sync_period_ms * MS, self._sync)
+        if self.replicas == 0 and isinstance(self._policy, Keda):
             return  # an HPA leaves a target alone that is at none
-        if outside is not None:
-            self._scale_to(outside, None, None)
-            return
-        metric, recommended = self._recommended(now)
-        if recommended is None:
-            self._scale_to(self.replicas, metric, None)
-            return
-        desired = self._hpa.desired(now, self.replicas, recommended)
-        if desired != self.replicas:
-            self._hpa.scaled(now, self.replicas, desired)
+        metric: int | None = None
+        recommended: int | None = None
+        desired = self._hpa.bounded(self.replicas)
+        if desired == self.replicas:  # else it goes there at once
+            metric, recommended = self._recommended()
+        if recommended is not None:
+            desired = self._hpa.desired(self._clock.now, self.replicas, recommended)
         self._scale_to(desired, metric, recommended)
 
     def _poll(self, keda: Keda) -> None:
         """What KEDA does in every polling interval: it goes from none to some, and back."""
         now = self._clock.now
         self._clock.after(keda.polling_interval_ms * MS, self._poll, keda)
-        seen = self._look(keda, anew=True)
-        metric = _total(seen)
+        metric = self._look(keda, anew=True)
         is_active = metric is not None and metric > keda.activation_lag_threshold
         if is_active:
             self._active_at = now
@@ -119,32 +107,29 @@ class Scaling:
             if over:
                 self._scale_to(0, metric, None)
 
-    def _recommended(self, now: int) -> tuple[float | None, int | None]:
+    def _recommended(self) -> tuple[int | None, int | None]:
+        """Return the metric, and how many members it asks for; None where not known."""
         policy = self._policy
-        if isinstance(policy, Keda):
-            metric = _total(self._look(policy, anew=not policy.use_cached_metrics))
-            if metric is None:
-                return None, None
-            if policy.limit_to_partitions and metric // policy.lag_threshold > self._partitions:
-                metric = self._partitions * policy.lag_threshold
-            return metric, average_value(
-                metric, policy.lag_threshold, self.replicas, policy.hpa.tolerance
-            )
-        if self._age is None or isinstance(policy, Fixed):
+        if self._age is not None:
+            seen: Observed = self._of.observe(self._age.policy.metric)
+            busy = sum(life.busy_so_far() for life in self._of.lives)
+            return seen.lag, self._age.recommended(self._clock.now, seen, busy)
+        if not isinstance(policy, Keda):
             return None, None
-        seen = self._observe(policy.metric == "lag_excluding_stuck")
-        metric = _total(seen)
+        metric = self._look(policy, anew=not policy.use_cached_metrics)
         if metric is None:
             return None, None
-        busy = sum(life.busy for life in self._lives)
-        return metric, self._age.recommended(now, metric, seen, busy)
+        partitions, threshold = len(self._of.names), policy.lag_threshold
+        if policy.limit_to_partitions and metric // threshold > partitions:
+            metric = partitions * threshold
+        return metric, average_value(metric, threshold, self.replicas, policy.hpa.tolerance)
 
-    def _look(self, keda: Keda, anew: bool) -> Observed:
-        """Return what KEDA gets from where its metric comes from."""
+    def _look(self, keda: Keda, anew: bool) -> int | None:
+        """Return the lag that KEDA gets from where its metric comes from."""
         now, every = self._clock.now, keda.refresh_ms * MS
         is_old = not every or self._kept_at // every < now // every
-        if self._kept is None or (anew and is_old):
-            self._kept, self._kept_at = self._observe(keda.metric == "lag_excluding_stuck"), now
+        if self._kept_at < 0 or (anew and is_old):
+            self._kept, self._kept_at = self._of.observe(keda.metric).lag, now
         return self._kept
 
     # ---- what is done about it ----
@@ -173,10 +158,9 @@ class Scaling:
         )
 
     def _start(self) -> None:
-        which = len(self._each)
+        which, taken = len(self._each), {member.name for member in self._each}
         names = (f"scaled-{number}" for number in count(which))
-        name = next(name for name in names if name not in self._names)
-        self._names.add(name)
+        name = next(name for name in names if name not in taken)
         like = self._like[which % len(self._like)]
         self._each.append(replace(like, name=name, join_ms=0, leave_ms=None))
         self._present.append(which)
@@ -189,7 +173,7 @@ class Scaling:
     def _begin(self, which: int) -> None:
         if which in self._starting:
             self._starting.discard(which)
-            self._spawn(which, 0)
+            self._of.spawn(which, 0)
 
     def _retire(self, which: int) -> None:
         self._present.remove(which)
@@ -198,14 +182,10 @@ class Scaling:
         life = self._last_life(which)
         if life is not None and life.ended is None:
             life.leave()
-            self._clock.after(self._policy.pods.grace_ms * MS, self._kill, life)
-
-    def _kill(self, life: Life) -> None:
-        if life.ended is None:
-            life.crash()
+            self._clock.after(self._policy.pods.grace_ms * MS, life.crash)
 
     def _last_life(self, which: int) -> Life | None:
-        return next((life for life in reversed(self._lives) if life.which == which), None)
+        return next((life for life in reversed(self._of.lives) if life.which == which), None)
 
 
 def _bounds(autoscaler: Autoscaler) -> tuple[int, int]:
@@ -213,11 +193,6 @@ def _bounds(autoscaler: Autoscaler) -> tuple[int, int]:
     if isinstance(autoscaler, Fixed):
         return autoscaler.replicas, autoscaler.replicas
     return max(autoscaler.min_replica_count, 1), autoscaler.max_replica_count
-
-
-def _total(seen: Observed) -> int | None:
-    known = [lag for lag in seen.lags if lag is not None]
-    return sum(known) if known else None
 
 
 #: ``--horizontal-pod-autoscaler-downscale-stabilization``, of an HPA without any rules.
@@ -239,21 +214,16 @@ class Stabilizer:
 
     def __init__(self, hpa: Hpa, least: int, most: int) -> None:
         self._hpa, self._least, self._most = hpa, least, most
-        self._recommended: deque[tuple[int, int]] = deque()
-        self._up: deque[tuple[int, int]] = deque()
-        self._down: deque[tuple[int, int]] = deque()
-        windows = [
-            rules.stabilization_window_ms * MS for rules in (hpa.scale_up, hpa.scale_down) if rules
-        ]
-        self._kept = max(windows, default=_DOWNSCALE)
+        self._recommended: list[tuple[int, int]] = []
+        self._up: list[tuple[int, int]] = []
+        self._down: list[tuple[int, int]] = []
 
-    def outside(self, replicas: int) -> int | None:
-        """Where to go at once from a number that is out of bounds; None: it is within."""
-        bounded = min(max(replicas, self._least), self._most)
-        return None if bounded == replicas else bounded
+    def bounded(self, replicas: int) -> int:
+        """Return the number within its bounds that is next to this one."""
+        return min(max(replicas, self._least), self._most)
 
     def desired(self, now: int, replicas: int, recommended: int) -> int:
-        """Return the number of replicas to set at a sync, of which there are ``replicas`` now."""
+        """Return the number of replicas set at a sync, of which there are ``replicas`` before."""
         if not self._recommended:
             self._recommended.append((now, replicas))  # the HPA begins with what it finds
         up, down = self._hpa.scale_up, self._hpa.scale_down
@@ -267,24 +237,14 @@ class Stabilizer:
             wanted = (min if rises else max)([recommended, *window])
             limit = max(_limit(up, replicas, now, self._up, rises=True), replicas)
             floor = min(_limit(down, replicas, now, self._down, rises=False), replicas)
-        self._note(now, recommended)
-        if wanted > replicas:
-            wanted = min(wanted, self._most, limit)
-        elif wanted < replicas:
-            wanted = max(wanted, self._least, floor)
-        return min(max(wanted, self._least), self._most)
-
-    def scaled(self, now: int, before: int, after: int) -> None:
-        """The number of replicas was set."""
-        (self._up if after > before else self._down).append((now, abs(after - before)))
+        self._recommended.append((now, recommended))
+        desired = self.bounded(min(max(wanted, floor), limit))
+        if desired != replicas:
+            (self._up if desired > replicas else self._down).append((now, abs(desired - replicas)))
+        return desired
 
     def _since(self, cutoff: int) -> list[int]:
         return [recommended for time, recommended in self._recommended if time > cutoff]
-
-    def _note(self, now: int, recommended: int) -> None:
-        self._recommended.append((now, recommended))
-        while self._recommended[0][0] < now - self._kept:
-            self._recommended.popleft()
 
 
 def _limit(
@@ -312,16 +272,18 @@ class AgeKeeper:
     """What is kept between two looks: counts of the last window, and how fast a member was."""
 
     def __init__(self, policy: TargetAge) -> None:
-        self._policy = policy
+        self.policy = policy
         self._past: deque[tuple[int, int, int, int]] = deque()  # time, arrived, finished, busy
         self._rate: float | None = None  # of one member, records a second at work
 
-    def recommended(self, now: int, lag: float, seen: Observed, busy: int) -> int | None:
+    def recommended(self, now: int, seen: Observed, busy: int) -> int | None:
         """How many members are wanted; None while nothing is known of how fast they are.
 
         Times are microseconds; ``busy`` is what all members together were at work so far.
         """
-        policy = self._policy
+        policy, lag = self.policy, seen.lag
+        if lag is None:
+            return None
         self._past.append((now, seen.arrived, seen.finished, busy))
         while len(self._past) > 1 and self._past[1][0] <= now - policy.window_ms * MS:
             self._past.popleft()
@@ -332,10 +294,9 @@ class AgeKeeper:
             return None if lag else policy.min_replica_count
         arrival = (seen.arrived - arrived) / (now - since) * _SECOND if now > since else 0.0
         if policy.utilization is None:
-            found = fewest(arrival, self._rate, lag, policy.goal_ms)
-            return max(found.members, policy.min_replica_count)
-        left = max(policy.goal_ms - seen.age_ms - policy.pods.startup_ms, policy.goal_ms / 4) / 1000
-        return max(
-            math.ceil(max(arrival / policy.utilization, lag / left) / self._rate),
-            policy.min_replica_count,
-        )
+            wanted = fewest(arrival, self._rate, lag, policy.goal_ms).members
+        else:
+            left_ms = policy.goal_ms - seen.age_ms - policy.pods.startup_ms
+            left = max(left_ms, policy.goal_ms / 4) / 1000
+            wanted = math.ceil(max(arrival / policy.utilization, lag / left) / self._rate)
+        return max(wanted, policy.min_replica_count)

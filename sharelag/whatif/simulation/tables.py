@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ COUNTS = ("deliveries", "redeliveries", "acknowledged", "released", "rejected", 
 class Tally:
     """Counters of one run.
 
-    ``counts`` (as `COUNTS`) are by share partition and member. By share partition: offsets
+    ``counts`` (by `COUNTS`) are by share partition and member. By share partition: offsets
     ``archived``, ``expired`` (given back since their locks expired) and ``lost`` (deleted before
     they were finished). ``finished`` has share partition, first and last offset and time
     (microseconds) of all that was. ``given_back`` are records that members released themselves,
@@ -31,20 +31,22 @@ class Tally:
     """
 
     def __init__(self, places: int, step: int) -> None:
-        self.counts: dict[tuple[int, int], list[int]] = {}
+        self.counts: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)
         self.archived, self.expired, self.lost = [0] * places, [0] * places, [0] * places
         self.finished: list[tuple[int, int, int, int]] = []
         self.given_back = 0
         self.drained_at: list[int] = []
         self._step = step
 
-    def finished_since(self, count: int) -> Sequence[Sequence[int]]:
-        """What was finished, without the first so many rows."""
-        return self.finished[count:]
-
     def finished_rows(self) -> Longs:
         """What was finished, as rows of `finished`."""
         return np.array(self.finished, np.int64).reshape(-1, 4)
+
+    @property
+    def duplicates(self) -> int:
+        """Redeliveries that no member requested."""
+        redelivered = sum(counts["redeliveries"] for counts in self.counts.values())
+        return max(redelivered - self.given_back, 0)
 
     def drained(self, now: int) -> None:
         """Nothing is left at this time."""
@@ -130,24 +132,10 @@ REQUESTS = pa.schema(
 )
 
 
-class Assigned(NamedTuple):
-    """One target assignment, and what it changed for members that stayed."""
-
-    time: int  # microseconds
-    assignment_epoch: int
-    members: int
-    pairs: int
-    added: int
-    revoked: int
-    idle: int
-    unserved: int
-    rebalances: int
-
-
 def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Life]) -> pa.Table:
     """Deliveries by partition and member, and what became of them."""
     rows = [
-        (*names[place], clients[number].member.name, *counts)
+        (*names[place], clients[number].member.name, *(counts[name] for name in COUNTS))
         for (place, number), counts in sorted(tally.counts.items())
     ]
     return table(rows, DELIVERIES)
@@ -155,9 +143,9 @@ def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence
 
 def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
     """How the members spent their time."""
-    delivered: dict[int, int] = {}
+    delivered = Counter[int]()
     for (_, number), counts in tally.counts.items():
-        delivered[number] = delivered.get(number, 0) + counts[0]
+        delivered[number] += counts["deliveries"]
     rows = []
     for client in clients:
         until = now if client.left is None else client.left
@@ -165,27 +153,9 @@ def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
         left = None if client.left is None else client.left // MS
         spent = (one / MS for one in (client.busy, idle, client.unassigned))
         who = (client.member.name, client.life, client.id, client.joined // MS, left, client.ended)
-        had = (client.polls, delivered.get(client.number, 0), len(client.places))
+        had = (client.polls, delivered[client.number], len(client.places))
         rows.append((*who, *spent, *had))
     return table(rows, MEMBERS)
-
-
-def assignments(made: Sequence[Assigned]) -> pa.Table:
-    """The target assignments."""
-    return table([(one.time / MS, *one[1:]) for one in made], ASSIGNMENTS)
-
-
-def finished(tally: Tally, scenario: Scenario) -> pa.Table:
-    """What was finished and when."""
-    names, rows = list(scenario.starts), tally.finished_rows().tolist()
-    found = [(time / MS, *names[place], first, last) for place, first, last, time in rows]
-    return table(found, FINISHED)
-
-
-def duplicates(tally: Tally) -> int:
-    """Redeliveries without a release of a member."""
-    redelivered = sum(counts[COUNTS.index("redeliveries")] for counts in tally.counts.values())
-    return max(redelivered - tally.given_back, 0)
 
 
 def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Life]) -> pa.Table:
@@ -221,8 +191,7 @@ def summary(
     steps = len(set(timeline.column("time_ms").to_pylist()))
     lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
     age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
-    counted = np.sum([*tally.counts.values(), [0] * len(COUNTS)], axis=0).tolist()
-    totals = dict(zip(COUNTS, counted, strict=True))
+    totals = sum(tally.counts.values(), Counter[str]())
     rows = tally.finished_rows()
     archived, finished = sum(tally.archived), int(np.sum(rows[:, 2] - rows[:, 1] + 1))
     latency, ends = _latency(rows, logs), sum(log.known_end for log in logs)
@@ -279,14 +248,10 @@ def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
 
 def _fairness(members: pa.Table) -> float | None:
     """Jain's index, over members and not their lives: who crashed and came back is still one."""
-    spent: dict[str, list[float]] = {}
-    for name, busy, idle in zip(
-        *(members.column(one).to_pylist() for one in ("member", "busy_ms", "idle_ms")), strict=True
-    ):
-        so_far = spent.setdefault(name, [0.0, 0.0])
-        so_far[0] += busy
-        so_far[1] += busy + idle
-    shares = np.array([busy / alive for busy, alive in spent.values() if alive])
+    names = members.column("member").combine_chunks().dictionary_encode().indices.to_numpy()
+    busy, idle = (members.column(one).to_numpy() for one in ("busy_ms", "idle_ms"))
+    spent, alive = np.bincount(names, busy), np.bincount(names, busy + idle)
+    shares = spent[alive > 0] / alive[alive > 0]
     squares = float(np.sum(shares**2))
     return float(np.sum(shares)) ** 2 / (len(shares) * squares) if squares else None
 
@@ -299,18 +264,14 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
     sorted_rows = rows.take(order, axis=0)  # much faster than an index
     places, firsts, lasts, times = (np.ascontiguousarray(one) for one in sorted_rows.T)
     edges = np.searchsorted(places, np.arange(len(logs) + 1))
-    waited, weights = [], []
-    for log, begin, end in zip(logs, edges[:-1], edges[1:], strict=True):
-        if begin < end:
-            mine = slice(begin, end)
-            found = _waited(log, firsts[mine], lasts[mine], times[mine])
-            waited.append(found[0])
-            weights.append(found[1])
-    values, counts = np.concatenate(waited), np.concatenate(weights)
-    order = np.argsort(values)
-    passed = np.cumsum(counts[order])
-    ranks = np.array([0.5, 0.95]) * int(passed[-1])
-    half, most = values[order[np.searchsorted(passed, ranks)]].tolist()
+    found = [
+        _waited(log, firsts[begin:end], lasts[begin:end], times[begin:end])
+        for log, begin, end in zip(logs, edges[:-1], edges[1:], strict=True)
+        if begin < end
+    ]
+    waited, counts = (np.concatenate(column) for column in zip(*found, strict=True))
+    ranks = [0.5, 0.95]
+    half, most = np.quantile(waited, ranks, weights=counts, method="inverted_cdf").tolist()
     return max(half / MS, 0.0), max(most / MS, 0.0)
 
 

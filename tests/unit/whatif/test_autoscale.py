@@ -70,10 +70,7 @@ def run_of(
     """The replicas after each of several syncs."""
     stabilizer, replicas, found = Stabilizer(hpa, least, most), begin, []
     for number, recommended in enumerate(wanted):
-        desired = stabilizer.desired(number * every * SECOND, replicas, recommended)
-        if desired != replicas:
-            stabilizer.scaled(number * every * SECOND, replicas, desired)
-        replicas = desired
+        replicas = stabilizer.desired(number * every * SECOND, replicas, recommended)
         found.append(replicas)
     return found
 
@@ -188,11 +185,8 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
         assert row["recommended"] == (
             replicas if 0.9 <= ratio <= 1.1 else math.ceil(row["metric"] / 100)
         )
-        desired = stabilizer.desired(row["time_ms"] * 1000, replicas, row["recommended"])
-        assert row["desired"] == desired
-        if desired != replicas:
-            stabilizer.scaled(row["time_ms"] * 1000, replicas, desired)
-        replicas = desired
+        replicas = stabilizer.desired(row["time_ms"] * 1000, replicas, row["recommended"])
+        assert row["desired"] == replicas
     all_desired = [row["desired"] for row in rows(result)]
     assert max(all_desired) == 20
     assert all_desired[-1] <= 2

@@ -16,13 +16,9 @@ from hypothesis import strategies as st
 from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif.compare import compared
-from sharelag.whatif.consumer_group import (
-    ConsumerSettings,
-    _out_of_order,
-    consumer_group_twin,
-    should_move,
-)
+from sharelag.whatif.consumer_group import _out_of_order, consumer_group_twin, should_move
 from sharelag.whatif.consumer_simulation import uniform
+from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     Behaviour,

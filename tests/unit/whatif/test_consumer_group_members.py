@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin
+from sharelag.whatif.consumer_group import consumer_group_twin
 from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
+from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,

@@ -474,6 +474,13 @@ def test_what_counts_something_is_a_whole_number(where: str, name: str) -> None:
         replace(scenario, **change)
 
 
+def test_a_number_that_is_too_small_is_named() -> None:
+    with pytest.raises(InputError, match=r"^rate of Producer 'orders' is -1: give at least 0$"):
+        Producer("orders", -1)
+    with pytest.raises(InputError, match=r"^step_ms of Scenario 'uneven' is 0: give at least 1$"):
+        replace(named("uneven"), step_ms=0)
+
+
 def test_whole_numbers_of_numpy_are_taken() -> None:
     scenario = replace(named("uneven"), duration_ms=np.int64(5000))  # type: ignore[arg-type]
     assert type(scenario.duration_ms) is int
