@@ -6,8 +6,8 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 # Each process of tests has its own broker, browser and Spark.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
-# Most tests wait for somebody: two processes more than there are cores keep these busy.
-PROCESSES ?= 4
+# Many tests wait for somebody: four processes more than there are cores keep these busy.
+PROCESSES ?= 6
 
 # What `make test-versions` runs on: other Pythons, the lower end of every range, what of pyspark, of which pyspark
 # all ways from records to lag (python -m tools.ways_page then writes docs/frames.md), and earlier versions of Kafka.

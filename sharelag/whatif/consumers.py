@@ -30,7 +30,7 @@ def require_members(count: object) -> int:
 
 
 def require_least(part: object, least: int, *names: str) -> None:
-    """Refuse a part of a scenario with a number that is too small; None is no number."""
+    """Refuse a part of a scenario with a number that is too small; None passes."""
     for name in names:
         value = getattr(part, name)
         if value is not None and not value >= least:

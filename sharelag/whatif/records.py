@@ -191,8 +191,10 @@ class StateTopic:
         )
         if (known.updates or 0) >= self._limit:
             epoch = window.snapshot_epoch + 1
-            times = {"create_timestamp": now, "write_timestamp": now}
-            self._snapshot(key, replace(window, snapshot_epoch=epoch, **times), now)
+            window = replace(
+                window, snapshot_epoch=epoch, create_timestamp=now, write_timestamp=now
+            )
+            self._snapshot(key, window, now)
             return
         self._record(key, SHARE_UPDATE, _row(window, news), now)
         known.window = window
