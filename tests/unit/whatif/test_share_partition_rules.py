@@ -343,7 +343,7 @@ def test_a_refused_write_leaves_records_acquired_but_not_beyond_their_locks() ->
 def test_a_load_takes_only_what_kafka_could_load() -> None:
     with pytest.raises(InputError, match=r"3..4 in state 0 after offset 9"):
         SharePartition.load(Window(0, 0, 0, 10, 0, 1, 1, (StateBatch(3, 4, 0, 1),)))
-    with pytest.raises(InputError, match="delivery_count_limit is 0"):
+    with pytest.raises(InputError, match="delivery_count_limit of Limits is 0"):
         Limits(delivery_count_limit=0)
 
 

@@ -281,7 +281,7 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
         (lambda: Scenario((), ()), "needs topics"),
         (lambda: Scenario((topic,), (), duration_ms=0), "at least 1"),
         (lambda: Service(kind="measured"), "samples"),
-        (lambda: Service(-1), "below 0"),
+        (lambda: Service(-1), "mean_ms of Service is -1: give at least 0"),
         (lambda: Behaviour(accept=0.5, release=0.5, acknowledgement="implicit"), "implicit"),
     ):
         with pytest.raises(InputError, match=words):

@@ -356,7 +356,7 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: down(faults=(Fault(1, "subscribe", "member-0", topics=("u",)),)), "'u'"),
         (lambda: Behaviour(renew_ms=0), "renew_ms"),
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
-        (lambda: Topic("t", 1, compact_ms=0), "compacted"),
+        (lambda: Topic("t", 1, compact_ms=0), "compact_ms of Topic 't' is 0"),
         (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
         (
             lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)),

@@ -216,11 +216,11 @@ def values(result: SimulationResult) -> str:
     [
         (
             replace(named("uneven"), duration_ms=20_000),
-            "0211941c5ab582f65c33f6eb4e4443dd57dbc36d0f6f6859648037ca266ffec0",
+            "0669f9f317b24f00da0049db9419dbe75cd6de838c65f487d4a0f25dd30f29e7",
         ),
         (
             CHANCE,
-            "6a891aa10e6d3a3fa17f55ee5d975aeadab3a1a9e1efc41a6d5c04e3d43eb7e9",
+            "da56ca8e9709f6997c8a1edcb5821e5c2e2c15058eb3bc9a84ab50b7f8f76443",
         ),
     ],
     ids=["uneven", "chance"],
