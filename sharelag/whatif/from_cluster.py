@@ -123,9 +123,7 @@ def scenario_from(
     brokers, leading = _lead(topics, evidence, name)
     assumed.append(
         f"record batches of {batch_records} and polls of {polled} records; "
-        f"{leading}"
-        f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
-        "with latencies as by default"
+        f"{leading}, with latencies as by default"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
     _note_what_is_not_taken_over(
@@ -165,8 +163,9 @@ def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str
     known = _of_group(evidence.brokers, group)
     ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
     numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
+    racks = "" if any(topic.racks for topic in topics) else " without racks"
     if len(numbers) < 2:
-        return 1, "one broker"
+        return 1, f"one broker{racks}"
     led = {
         (row["topic_id"], row["partition"]): numbers[row["leader_id"]]
         for row in known
@@ -178,7 +177,7 @@ def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str
         topics[n] = replace(topic, leaders=tuple(leaders))
     times = (row["as_of"] for row in known if row["as_of"] is not None)
     read = max(times, default=evidence.as_of)
-    return len(numbers), f"{len(numbers)} brokers, which lead as at {moment(read)}"
+    return len(numbers), f"{len(numbers)} brokers{racks}, which lead as at {moment(read)}"
 
 
 def _group(evidence: Evidence, group: str | None) -> str:

@@ -68,7 +68,9 @@ def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
     assert past.brokers == 3
     assert past.topics[0].leaders == tuple(row["leader_id"] - 1 for row in rows)
     read = rows[0]["as_of"]
-    assert f"; 3 brokers, which lead as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(past.assumed)
+    assert f"; 3 brokers without racks, which lead as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(
+        past.assumed
+    )
 
 
 def test_a_capture_tells_that_records_of_one_partition_are_more_work() -> None:
