@@ -169,6 +169,11 @@ def test_a_failing_record_holds_its_partition_until_it_is_given_up() -> None:
     assert only(twice)["deliveries"] == 101
     limits = replace(scenario, settings=Settings(Limits(delivery_count_limit=3)))
     assert only(consumer_group_twin(limits))["deliveries"] == 102
+    # Its attempts are those of all its deliveries: after a crash in the same poll it has none left.
+    crashes = replace(scenario, poison=(Poison("t", 0, 50), Poison("t", 0, 51, "crash", 1)))
+    back = replace(scenario.members[0], behaviour=Behaviour(restart_ms=1000))
+    again = consumer_group_twin(replace(crashes, members=(back,)))
+    assert sum(again.deliveries.column("released").to_pylist()) == 4
     mended = replace(scenario, poison=(Poison("t", 0, 50, attempts=2),))
     assert (
         only(consumer_group_twin(mended))["archived"],

@@ -279,7 +279,7 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
         (lambda: Scenario((topic,), (), (Producer("u", 1),)), "'u'"),
         (lambda: Scenario((topic,), (), (Producer("t", 1, weights=(1,)),)), "weights"),
         (lambda: Scenario((), ()), "needs topics"),
-        (lambda: Scenario((topic,), (), duration_ms=0), "at least 1"),
+        (lambda: Scenario((topic,), (), duration_ms=0), "duration_ms of .* at least 1"),
         (lambda: Service(kind="measured"), "samples"),
         (lambda: Service(-1), "mean_ms of Service is -1: give at least 0"),
         (lambda: Behaviour(accept=0.5, release=0.5, acknowledgement="implicit"), "implicit"),
