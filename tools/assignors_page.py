@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from sharelag.inputs.files import parquet
 from sharelag.whatif import rank_assignors, suite
 from sharelag.whatif.assignors.contract import RULES
 from sharelag.whatif.ranking import ALL, Ranking, rank_runs
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
     """Bring the page up to date, from runs made anew where requested."""
     if "--anew" in arguments:
         found = rank_assignors(ASSIGNORS, baseline=BASELINE, progress=_tell)
-        pq.write_table(found.runs.select(_KEPT), RUNS)
+        parquet.write_table(found.runs.select(_KEPT), RUNS)
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
     return 0
 

@@ -15,7 +15,7 @@ from sharelag.cli.grouped import Command
 from sharelag.cli.options import choice_of, moment_of, source_of, with_options
 from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.cli.telling import Asked
+from sharelag.cli.telling import Asked, tell
 from sharelag.tables import views
 from sharelag.tables.level import CHECKED
 
@@ -110,21 +110,42 @@ def _tell(ctx: click.Context, reason: str) -> None:
     help="Print an example of a rule file, and exit.",
 )
 @with_options(option.INPUT, option.CHOICE, option.output("human", "json"), option.HOW, option.OVER)
-def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
+@option.path(
+    "--ledger",
+    metavar="DIR",
+    help="Keep forecasts of the lag in this Delta table, as sharelag forecasts does; later runs "
+    "say how often they came true.",
+)
+def check(
+    rule_file: Path,
+    output: str,
+    engine: str,
+    over: timedelta,
+    ledger: Path | None,
+    **options: Any,
+) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 
     Prints what is not ok, or soon will not be; -o json prints everything, one line per rule and
     group. How long a condition has lasted is read from the records, so no state is kept between
     runs.
     """
-    from sharelag.monitoring.checks.judge import CODES
-    from sharelag.monitoring.checks.judge import check as judge
+    from sharelag.engine.engines import reading
+    from sharelag.monitoring.checks.judge import CODES, check_reading
     from sharelag.monitoring.checks.rules import read_rules
 
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with reading_bar(source) as read:
-        found = judge(read, rules, start(engine, source), moment, choice, over)
+    told: tuple[str, ...] = ()
+    with (
+        reading_bar(source) as read,
+        reading(read, start(engine, source), moment, choice, over) as begun,
+    ):
+        found = check_reading(begun, rules)
+        if ledger is not None:
+            from sharelag.workbench.questions.forecasts import keep_forecasts
+
+            told = keep_forecasts(begun, str(ledger)).sentences
     rows = plain(found.table)
     if output == "json":
         print_rows(rows, "json")
@@ -133,6 +154,7 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
         shown = [_put_place(row) for row in rows if row["level"] != "ok" or row["due"]]
         print_rows(shown, "human", views.CHECKS.without("partition").columns)
     said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
+    tell(*told)
     read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]
 

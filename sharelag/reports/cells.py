@@ -32,7 +32,7 @@ from sharelag.tables import render, report_views
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, sentence, terminal
 from sharelag.workbench.one_group import delivery_limit, of_group
-from sharelag.workbench.questions.forecasts import track_record
+from sharelag.workbench.questions.forecasts import keep_forecasts
 from sharelag.workbench.views import load_view
 
 #: How many share partitions are shown offset by offset: those with the largest lag.
@@ -116,8 +116,7 @@ def forecasts(case: Case, ledger: str | None) -> Block | None:
     """Keep forecasts in the ledger, score those due, and show how often they came true."""
     if ledger is None:
         return None
-    case.bench.forecasts(ledger)
-    words = " ".join(map(sentence, track_record(ledger)))
+    words = " ".join(map(sentence, keep_forecasts(case.bench.reading, ledger).sentences))
     return block("sentence", words, words=words)
 
 

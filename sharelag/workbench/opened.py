@@ -56,6 +56,8 @@ class Opened:
     cache: bool = False
     requests: Requests | None = None
     metrics: BrokerMetrics | None = None
+    #: A Delta table that keeps what answers foretell, and what became of it.
+    ledger: str | None = None
     #: Whether only one question follows, so that no other answer can contradict it.
     asks_once: bool = False
     _once: Once = field(default_factory=Once, init=False)
@@ -66,7 +68,9 @@ class Opened:
     def at(self, moment: str | Moment) -> Self:
         """Open it as of another moment: a time with its zone, or offsets of the state topic."""
         then = replace(
-            self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment)
+            self,
+            as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment),
+            ledger=None,  # nobody foretells what is looked back at
         )
         object.__setattr__(then, "_later", self if self.as_of is None else self._later)
         return then

@@ -46,6 +46,7 @@ def open_workbench(
     spark: SparkSession | None = None,
     cache: bool = False,
     over: str | timedelta = OVER,
+    ledger: str | Path | None = None,
     patience: str | timedelta | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
@@ -97,6 +98,10 @@ def open_workbench(
         Whether Spark keeps the raw records, compressed, while the workbench is open.
     over : str or timedelta
         The span before the moment that rates are of, such as ``2h``.
+    ledger : str or path, optional
+        A Delta table that keeps what ``overview``, ``explain``, ``progress`` and dashboards
+        foretell, with what came of it once it is due; they say how often it came true. It is that
+        of `Workbench.forecasts`, one per cluster.
     patience : str or timedelta, optional
         For how long something may go on before it is called stuck; without it, what the capture
         says, else as long as a lock of the group lasts.
@@ -139,6 +144,7 @@ def open_workbench(
         spark=spark,
         cache=cache,
         over=span(over),
+        ledger=None if ledger is None else str(ledger),
         patience=span(patience) if patience else None,
         about=samples().get(sample, "") if sample else "",
         bars=bars,

@@ -47,13 +47,24 @@ def overview(t: Tables) -> Result:
         [{name: row[name] for name in names} for row in rows], schemas.OVERVIEW
     )
     unknown = gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE])
-    return base.answer(headline(groups, []), table, views.OVERVIEW, unknown=unknown)
+    notes = _graded(t)
+    return base.answer(headline(groups, []), table, views.OVERVIEW, notes=notes, unknown=unknown)
 
 
 def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
     """Return a sum, and None where one of its parts is unknown."""
     values = [row[name] for row in rows]
     return None if None in values or not values else float(sum(values))
+
+
+def _graded(t: Tables) -> tuple[str, ...]:
+    """Keep what is foretold in the workbench's ledger; return how often such came true."""
+    if t.bench.ledger is None:
+        return ()
+    # Only here: without a ledger, nobody waits for what reads it.
+    from sharelag.workbench.questions.forecasts import grade
+
+    return grade(t, t.bench.ledger)
 
 
 @question("evidence")
@@ -67,6 +78,7 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
         views.CAUSES,
         summaries=tuple(summarize_groups(evidence, causes, patience)),
         charts={"causes": chart("cause", causes, evidence.as_of, as_of=evidence.as_of)},
+        notes=_graded(t),
     )
 
 
@@ -93,6 +105,6 @@ def progress(t: Tables, group: str | None = None) -> Result:
         views.progress(t.bench.metrics is not None),
         "age_ms",
         charts={"drain": chart("drain", table), "rates": chart("rates", table)},
-        notes=notes,
+        notes=(*notes, *_graded(t)),
         unknown=unknown,
     )

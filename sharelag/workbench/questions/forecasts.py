@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,39 +36,64 @@ if TYPE_CHECKING:
     from sharelag.workbench.opened import Tables
 
 _NAME = "forecasts of share groups"
+#: After how long what is foretold is due.
+HORIZON = timedelta(minutes=5)
 
 
 @question("evidence", "history")
 def forecasts(t: Tables, ledger: str, horizon: timedelta) -> Result:
     """Forecast age and drain of the lag, score what is due, and keep both in the ledger."""
-    if find_spec("scoringrules") is None:
-        raise InputError("forecasts need scoringrules: pip install 'sharelag[lake]'")
-    evidence, kept = t.bench.evidence(), read_ledger(ledger)
-    scored = score_due(t.read, kept)
-    kept = _latest(pa.concat_tables([kept, scored]))
-    made = make_forecasts(evidence.progress, evidence.lag, kept, evidence.as_of, horizon)
-    is_new = pc.invert(pc.is_in(keys(made, KEY), keys(kept, KEY)))
-    new = pa.concat_tables([scored, made.filter(is_new)])
-    if new.num_rows:
-        about = {"as_of": iso(evidence.as_of), "source": t.read.source.describe()}
-        append_rows(ledger, new, _NAME, about | {"tool_version": __version__})
-    graded = calibration(pa.concat_tables([kept, made.filter(is_new)]))
+    kept = keep_forecasts(t.read, ledger, horizon)
+    made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
-    told = f"{counted(new.num_rows - scored.num_rows, 'new forecast')}, {scored.num_rows:,} scored"
-    base = t.bench.base_of_evidence()
+    told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
     untold = scored.column("actual_ms").null_count
-    return base.answer(
+    return t.bench.base_of_evidence().answer(
         "Forecasts of the lag",
         _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
         views.FORECASTS,
-        notes=(*calibration_sentences(graded), f"in this run {told}"),
+        notes=(*kept.sentences, f"in this run {told}"),
         unknown=[f"what became of {untold:,} of {scored.num_rows:,} due forecasts"] * bool(untold),
     )
 
 
-def track_record(ledger: str) -> list[str]:
-    """Say how often the forecasts in a ledger came true."""
-    return calibration_sentences(calibration(read_ledger(ledger)))
+def grade(t: Tables, ledger: str) -> tuple[str, ...]:
+    """Keep what is foretold at the moment in a ledger, once; return how often such came true."""
+    notes = t.bench.ask("forecasts", ledger=ledger, horizon=HORIZON).notes
+    return notes[len(t.bench.base_of_evidence().notes) : -1]
+
+
+class Kept(NamedTuple):
+    """What a reading foretells, what of the ledger it scored, and how often forecasts came true.
+
+    ``made`` and ``scored`` are `FORECASTS`, ``graded`` is `CALIBRATION`; so many are ``new``.
+    """
+
+    made: pa.Table
+    scored: pa.Table
+    graded: pa.Table
+    new: int
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One per kind of forecast: how often those in the ledger came true."""
+        return tuple(calibration_sentences(self.graded))
+
+
+def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> Kept:
+    """Forecast age and drain by a reading, score what is due, and append both to the ledger."""
+    if find_spec("scoringrules") is None:
+        raise InputError("forecasts need scoringrules: pip install 'sharelag[lake]'")
+    evidence, kept = read.evidence, read_ledger(ledger)
+    scored = score_due(read, kept)
+    kept = _latest(pa.concat_tables([kept, scored]))
+    made = make_forecasts(evidence.progress, evidence.lag, kept, evidence.as_of, horizon)
+    new = made.filter(pc.invert(pc.is_in(keys(made, KEY), keys(kept, KEY))))
+    rows = pa.concat_tables([scored, new])
+    if rows.num_rows:
+        about = {"as_of": iso(evidence.as_of), "source": read.source.describe()}
+        append_rows(ledger, rows, _NAME, about | {"tool_version": __version__})
+    return Kept(made, scored, calibration(pa.concat_tables([kept, new])), new.num_rows)
 
 
 def calibration_sentences(graded: pa.Table) -> list[str]:

@@ -17,6 +17,7 @@ from sharelag.metrics.forecasts import LEAST, calibration
 from sharelag.reports import cells
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
 from tests.support.command import ask
+from tests.support.command import sharelag as sharelag_command
 from tools import forecasts_page
 
 _FIRST = datetime(2026, 11, 23, 12, 20, tzinfo=UTC)
@@ -86,6 +87,47 @@ def test_reports_say_how_often_forecasts_came_true(tmp_path: Path) -> None:
     assert shown is not None
     assert shown.text.startswith("No forecast of age with an interval was scored yet.")
     assert read_ledger(str(tmp_path)).num_rows
+
+
+def test_what_answers_and_dashboards_foretell_is_kept(tmp_path: Path) -> None:
+    def opened(minutes: int) -> sharelag.workbench.Workbench:
+        at = _FIRST + timedelta(minutes=minutes)
+        return sharelag.open(engine="local", as_of=at, ledger=tmp_path)
+
+    untold = "no forecast of age with an interval was scored yet"
+    bench = opened(0)
+    for answer in (bench.overview(), bench.explain(), bench.progress()):
+        assert untold in answer.notes
+    made = read_ledger(str(tmp_path))
+    assert made.num_rows > 5
+    assert not pc.any(pc.is_valid(made.column("outcome"))).as_py()
+    # What is looked back at is not foretold, and an answer that foretells nothing keeps nothing.
+    bench.at(_FIRST - timedelta(minutes=5)).progress()
+    opened(2).lag()
+    assert read_ledger(str(tmp_path)).num_rows == made.num_rows
+
+    dashboard = opened(6).dashboard()
+    assert untold in dashboard.header.notes
+    kept = read_ledger(str(tmp_path))
+    assert pc.sum(pc.is_valid(kept.column("outcome"))).as_py() == made.num_rows
+    assert (
+        sharelag.open(engine="local", as_of=_FIRST).progress().notes == (bench.progress().notes[:1])
+    )
+
+
+def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules:\n- {name: lag, measure: lag, warn: 1}\n")
+    place = ("--capture", "demo", "--engine", "local", "--rules", str(rules))
+    for at in ("2026-11-23T12:20:00Z", "2026-11-23T12:26:00Z"):
+        done = sharelag_command("check", *place, "--as-of", at, "--ledger", str(tmp_path / "told"))
+        assert done.returncode == 1
+        assert "no forecast of age with an interval was scored yet" in done.stderr
+    kept = read_ledger(str(tmp_path / "told"))
+    assert len(set(kept.column("as_of").to_pylist())) == 2
+    assert pc.any(pc.is_valid(kept.column("outcome"))).as_py()
+    silent = sharelag_command("check", *place, "--as-of", "2026-11-23T12:26:00Z")
+    assert "forecast" not in silent.stderr
 
 
 def test_sentences_say_what_is_shown_and_why_not() -> None:

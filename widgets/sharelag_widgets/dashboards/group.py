@@ -79,7 +79,7 @@ class GroupView(GroupDashboard):
     def _show(self) -> None:
         group = self._known_group()
         explained = self.bench.explain(group)
-        self.header.tell(explained.as_of, explained.unknown)
+        self.header.tell(explained.as_of, explained.unknown, explained.notes)
         self.cards.show(self.bench, group)
         lag = self.bench.lag(group)
         names = [name for name in lag.columns.values() if name not in IN_A_GROUP]

@@ -256,7 +256,7 @@ class Now(PastGroup):
         """Fill what is about all groups, which stays while another one is picked."""
         overview = self.seen.overview()
         self._past = {one for one in self._past if one[0] is self.bench}
-        self.header.tell(overview.as_of, self._unknown(overview))
+        self.header.tell(overview.as_of, self._unknown(overview), overview.notes)
         self.header.earlier = self.seen is not self.bench
         self._channel = incident_text(self.seen)
         self.rows = measure(self.seen)
