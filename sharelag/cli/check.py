@@ -16,6 +16,7 @@ from sharelag.cli.options import choice_of, moment_of, source_of, with_options
 from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import Asked, tell
+from sharelag.errors import ShareLagError
 from sharelag.tables import views
 from sharelag.tables.level import CHECKED
 
@@ -145,7 +146,10 @@ def check(
         if ledger is not None:
             from sharelag.workbench.questions.forecasts import keep_forecasts
 
-            told = keep_forecasts(begun, str(ledger)).sentences
+            try:
+                told = keep_forecasts(begun, str(ledger)).sentences
+            except ShareLagError as error:  # the groups are judged all the same
+                told = (f"no forecast was kept: {one_line(error)}",)
     rows = plain(found.table)
     if output == "json":
         print_rows(rows, "json")

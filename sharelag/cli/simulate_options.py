@@ -78,9 +78,7 @@ class AssignorName(click.ParamType[str]):
             from sharelag.whatif.assignors.registry import register
 
             try:
-                register(value, run_path(file)[function])
-            except KeyError:
-                self.fail(f"{file!r} has no function {function!r}: correct the name.", param, ctx)
+                there = run_path(file)
             except Exception as error:  # anything can go wrong in code of others
                 self.fail(
                     f"{file!r} cannot be run ({type(error).__name__}: {error}): give a Python file "
@@ -88,6 +86,11 @@ class AssignorName(click.ParamType[str]):
                     param,
                     ctx,
                 )
+            if function not in there:
+                self.fail(f"{file!r} has no function {function!r}: correct the name.", param, ctx)
+            register(value, there[function])
+        elif value.endswith(".py"):
+            self.fail(f"{value!r} is a file: name its function, as {value}:assign.", param, ctx)
         return str(value)
 
 

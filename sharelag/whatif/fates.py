@@ -278,7 +278,7 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
             if was_full and is_full and one.is_whole:
                 each.setdefault(place, []).append(one.took / one.finished)
             was_full = is_full
-    if not each:
+    if not each or not service.mean_ms:
         return service
     # Some wait for another member, after one has died.
     mean_ms = float(np.median([one for times in each.values() for one in times]))

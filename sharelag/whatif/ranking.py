@@ -78,8 +78,9 @@ class Ranking(Displayable):
     def verdict(self) -> str:
         """Return one sentence, without a full stop: which is best, and by how much."""
         best = self.for_people()[0]
-        if best["assignor"] == self.baseline:
-            return f"none drains sooner than {self.baseline} on average"
+        high = self.ranked.column("drain_ratio_high")[0].as_py()
+        if best["assignor"] == self.baseline or high is None or high >= 1:
+            return f"none is shown to drain sooner than {self.baseline}"
         return (
             f"{best['assignor']} drains soonest: {best['drain_ratio']} of the time of "
             f"{self.baseline}, with {best['age_p95_ratio']} of its p95 age"

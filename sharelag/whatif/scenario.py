@@ -444,7 +444,8 @@ class Scenario(Displayable):
             if any(not 0 <= leader < self.brokers for leader in topic.leaders):
                 raise InputError(
                     f"topic {topic.name!r} has leaders {', '.join(map(str, topic.leaders))}: the "
-                    f"scenario's brokers are numbered from 0 to {self.brokers - 1}"
+                    f"scenario's brokers are numbered from 0 to {self.brokers - 1}; name some of "
+                    "these, or no leaders"
                 )
 
     def _require_topics(self, known: Mapping[str, int]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sharelag.errors import InputError
 from sharelag.whatif.assignors.contract import BY_ORDER, NOT_REPEATED, RULES, check
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, pairs_of
 from sharelag.whatif.assignors.registry import Assignor, assign_group
@@ -86,7 +87,7 @@ def check_contract(
     Raises
     ------
     InputError
-        The assignor is unknown, or cannot take these options.
+        The assignor is unknown, or cannot take these options; or there is to be no walk.
 
     Examples
     --------
@@ -94,6 +95,8 @@ def check_contract(
     >>> for breach in check_contract(to_the_first):
     ...     print(breach.rule, breach.text)
     """
+    if walks < 1:
+        raise InputError(f"{walks} groups show nothing: give at least 1 walk")
     limits = {"count_spread": count_spread, "load_spread": load_spread, "moves": moves}
     found: dict[str, tuple[int, Breach]] = {}
     for number in range(walks):
@@ -120,18 +123,19 @@ def _ask(
     """Return the answer, None without one, and which rules are broken, each with a sentence."""
     turned = replace(group, members=group.members[::-1])
     try:
-        answer, again, of_turned = (
-            assign_group(assignor, one, **options) for one in (group, group, turned)
-        )
+        answer = assign_group(assignor, group, **options)
     except AssignorError as error:
         return None, [(error.rule, str(error))]
     broken = [(one.rule, one.text) for one in check(group, answer, **limits)]
-    others = {NOT_REPEATED: again, BY_ORDER: of_turned}
-    if pairs_of(again) != pairs_of(answer):
-        del others[BY_ORDER]  # whatever the order, it answers something else
-    broken += [
-        (rule, RULES[rule]) for rule, other in others.items() if pairs_of(other) != pairs_of(answer)
-    ]
+    for rule, one in ((NOT_REPEATED, group), (BY_ORDER, turned)):
+        other, text = None, RULES[rule]
+        try:
+            other = pairs_of(assign_group(assignor, one, **options))
+        except AssignorError as error:
+            text = str(error)
+        if other != pairs_of(answer):
+            broken.append((rule, text))
+            break  # what is not repeated differs whatever the order
     return answer, broken
 
 

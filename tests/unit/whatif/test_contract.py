@@ -201,3 +201,22 @@ def test_options_of_an_assignor_are_given_and_checked() -> None:
         check_contract("simpel", walks=1)
     members = [{"id": "a", "subscribed": ["t"]}]
     assert assign("sticky", members, {"t": {"partitions": 1}}) == {"a": {"t": [0]}}
+
+
+def test_a_failure_by_another_order_or_the_second_time_is_named_as_that() -> None:
+    def by_order(group: Group) -> dict[str, dict[str, list[int]]]:
+        ids = [one.id for one in group.members]
+        if ids != sorted(ids) and len(ids) > 1:
+            raise ValueError("unsorted")
+        return {one: {} for one in ids}
+
+    found = {one.rule: one for one in check_contract(by_order, walks=40)}
+    assert "unsorted" in found["by_order"].text
+    for breach in found.values():
+        ids = [one["id"] for one in breach.members]
+        assert (breach.rule == "no_answer") == (ids != sorted(ids))
+
+
+def test_no_walk_shows_nothing() -> None:
+    with pytest.raises(InputError, match="give at least 1 walk"):
+        check_contract("simple", walks=0)

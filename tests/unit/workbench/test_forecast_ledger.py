@@ -128,6 +128,12 @@ def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Pat
     assert pc.any(pc.is_valid(kept.column("outcome"))).as_py()
     silent = sharelag_command("check", *place, "--as-of", "2026-11-23T12:26:00Z")
     assert "forecast" not in silent.stderr
+    # A table that is no ledger takes nothing from what was judged.
+    write_deltalake(str(tmp_path / "other"), schemas.OFFSETS.empty_table().select(["topic"]))
+    failed = sharelag_command("check", *place, "--ledger", str(tmp_path / "other"))
+    assert failed.returncode == 1
+    assert "no forecast was kept: " in failed.stderr
+    assert "is not a ledger of forecasts" in failed.stderr
 
 
 def test_sentences_say_what_is_shown_and_why_not() -> None:
