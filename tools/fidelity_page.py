@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.page import with_part
 from tools.record.fidelity import recorded
-from tools.record.fidelity.__main__ import judged
+from tools.record.fidelity.__main__ import compare_all
 from tools.record.fidelity.compare import BOUNDS, Comparison, table
 from tools.record.fidelity.experiments import experiments
 
@@ -46,4 +46,4 @@ def _of(tests: list[Comparison], brokers: int) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, part(judged(experiments()))))
+    PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, part(compare_all(experiments()))))

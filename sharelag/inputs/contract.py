@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Input(Protocol):
-    """What both engines need from an input.
+    """An input, as both engines read it.
 
     What an input does not say is unknown, as it is where there are records and nothing else.
     """

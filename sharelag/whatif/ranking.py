@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 RANKED = trials.RANKED.schema
 #: The family of a row about the whole suite.
 ALL = "all"
-#: Within this factor of each other two runs are as good; and less than this counts as
-#: this, since a timeline has a row a second.
+#: Two runs within this factor of each other are as good; a time below this counts as this, since a
+#: timeline has one row per second.
 _ALIKE, _LEAST_MS = 1.05, 1000.0
 _RATIOS = {"drain_ratio": "drain_ms", "age_p95_ratio": "age_p95_ms"}
 _RESAMPLES, _CONFIDENCE = 9999, 0.95
@@ -136,7 +136,7 @@ def rank_assignors(
     Raises
     ------
     InputError
-        An assignor is unknown, or there is no scenario.
+        An assignor is unknown, or ``count`` is below 1.
     AssignorError
         An assignor has no answer in some scenario.
     """

@@ -112,7 +112,7 @@ class Goal:
 
     @property
     def sign(self) -> int:
-        """What makes less better where it is multiplied with: -1 where more is."""
+        """1 where less is better, -1 where more is."""
         return -1 if self.above else 1
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether an assignor keeps the contract in groups drawn at random, each of which lives on.
+"""The contract of assignors, tried on groups that are drawn at random and live on.
 
     check_contract("lag-aware-sticky")    # [], or what is wrong, each with a group that shows it
     check_contract(my_function, moves=3)
@@ -199,7 +199,7 @@ class _Walk:
         return [name for name in self.topics if self._chance.random() < share]
 
     def _held(self) -> dict[str, list[int]]:
-        """What another assignor may have given; one partition more than there are now."""
+        """Draw what another assignor may have given, of one partition more than there are now."""
         return {
             name: self._some(range(topic["partitions"] + 1), 0.3)
             for name, topic in self.topics.items()

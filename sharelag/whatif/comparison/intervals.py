@@ -350,7 +350,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
 
 
 def on_front(costs: Floats) -> NDArray[np.bool_]:
-    """Whether no other row of costs is as low in all of them and lower in one (Pareto's front)."""
+    """Return which rows of costs are on Pareto's front: none is as low in all and lower in one."""
     as_low = np.all(costs[:, None] >= costs, axis=2)
     lower = np.any(costs[:, None] > costs, axis=2)
     beaten: NDArray[np.bool_] = np.any(as_low & lower, axis=1)

@@ -59,8 +59,8 @@ def forecasts(t: Tables, ledger: str, horizon: timedelta) -> Result:
 
 def grade(t: Tables, ledger: str) -> tuple[str, ...]:
     """Keep what is foretold at the moment in a ledger, once; return how often such came true."""
-    notes = t.bench.ask("forecasts", ledger=ledger, horizon=HORIZON).notes
-    return notes[len(t.bench.base_of_evidence().notes) : -1]
+    read = t.bench.reading
+    return read.once(("forecasts", ledger), lambda: keep_forecasts(read, ledger)).sentences
 
 
 class Kept(NamedTuple):

@@ -11,7 +11,7 @@ from sharelag.whatif.scenario import Costs, Member, Poison, Scenario, Service, T
 from sharelag.whatif.simulate import simulate
 from tools.fidelity_page import PAGE, part
 from tools.record.fidelity import recorded
-from tools.record.fidelity.__main__ import judged
+from tools.record.fidelity.__main__ import compare_all
 from tools.record.fidelity.compare import BOUNDS, compared, table
 from tools.record.fidelity.experiments import experiments
 from tools.record.fidelity.measure import Run, simulated
@@ -30,7 +30,7 @@ def real() -> dict[str, list[Run]]:
 
 @pytest.mark.slow
 def test_the_simulator_is_as_near_as_it_should_be() -> None:
-    comparisons = judged(EXPERIMENTS)
+    comparisons = compare_all(EXPERIMENTS)
     assert [sentence for one in comparisons for sentence in one.surprises] == []
     assert part(comparisons) in PAGE.read_text()
 

@@ -53,7 +53,7 @@ def record(folder: Path, names: list[str], seeds: range) -> None:
                 recorded.write(folder, runs)
 
 
-def judged(names: Iterable[str], folder: Path = recorded.FOLDER) -> list[Comparison]:
+def compare_all(names: Iterable[str], folder: Path = recorded.FOLDER) -> list[Comparison]:
     """Compare what is recorded in a folder with simulations of the same seeds."""
     known = recorded.read(folder)
     found = []
@@ -80,4 +80,4 @@ if __name__ == "__main__":
     chosen = options.names or list(experiments())
     if options.record:
         record(options.record, chosen, range(options.first, options.repeats))
-    print(table(judged(chosen, options.record or recorded.FOLDER)))
+    print(table(compare_all(chosen, options.record or recorded.FOLDER)))
