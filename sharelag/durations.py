@@ -1,4 +1,4 @@
-"""Durations as people type and read them: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`.
+"""Durations as people type and read them: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`, `5 minutes`.
 
 What is typed has a unit. A number in Python is seconds, and so is never read from a text.
 """
@@ -18,8 +18,10 @@ UNITS = {
     "s": timedelta(seconds=1),
     "ms": timedelta(milliseconds=1),
 }
+#: How Spark and pandas spell them.
+_SPELLED = ("d(?:ays?)?", "h(?:ours?)?", "m(?:in(?:utes?)?)?", "s(?:ec(?:onds?)?)?", "ms")
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]+)?|\.[0-9]+)"
-_PARTS = re.compile(r"\s*".join(rf"(?:{_NUMBER}\s*{unit})?" for unit in UNITS))
+_PARTS = re.compile(r"\s*".join(rf"(?:{_NUMBER}\s*{unit})?" for unit in _SPELLED))
 _BARE = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MILLISECOND = UNITS["ms"]
 
@@ -56,6 +58,14 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
     except OverflowError:
         raise InputError(f"invalid duration {value!r}: it is too long") from None
     raise InputError(f"invalid duration {value!r}: use a number with a unit, such as 30s, 5m or 2h")
+
+
+def parse_span(value: str | float | timedelta) -> timedelta:
+    """Read a duration that is longer than 0; see `parse_duration`."""
+    span = parse_duration(value)
+    if not span:
+        raise InputError(f"invalid duration {value!r}: it must be longer than 0")
+    return span
 
 
 def spell(span: timedelta) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sharelag.durations import parse_span
 from sharelag.engine import Each
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import iso
@@ -28,7 +29,6 @@ from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
 from sharelag.workbench.questions.windows import MOST_MOMENTS
 from sharelag.workbench.result import Result
-from sharelag.workbench.spans import span
 from sharelag.workbench.views import Dashboard, Strip, load_view
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Workbench(Opened):
         InputError
             deltalake or scoringrules is not installed, or the table cannot be read or written.
         """
-        return self.ask("forecasts", ledger=str(ledger), horizon=span(horizon))
+        return self.ask("forecasts", ledger=str(ledger), horizon=parse_span(horizon))
 
     def windows(self, group: str | None = None) -> Result:
         """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.

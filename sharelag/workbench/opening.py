@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharelag.durations import parse_span
 from sharelag.engine import OVER
 from sharelag.engine.engines import ENGINES
 from sharelag.errors import InputError
@@ -21,7 +22,6 @@ from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.broker_metrics import metrics_of
 from sharelag.workbench.requests import Requests
-from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,9 +143,9 @@ def open_workbench(
         engine=engine,
         spark=spark,
         cache=cache,
-        over=span(over),
+        over=parse_span(over),
         ledger=None if ledger is None else str(ledger),
-        patience=span(patience) if patience else None,
+        patience=parse_span(patience) if patience else None,
         about=samples().get(sample, "") if sample else "",
         bars=bars,
         requests=None if requests is None else Requests(RequestLog(Path(requests), requests_zone)),

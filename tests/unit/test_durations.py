@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from sharelag.cli import cli
 from sharelag.cli.options import Duration
-from sharelag.durations import UNITS, duration, parse_duration, spell
+from sharelag.durations import UNITS, duration, parse_duration, parse_span, spell
 from sharelag.errors import InputError
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import parse_moment, parse_since
@@ -21,7 +22,6 @@ from sharelag.whatif.autoscale import autoscaler_of
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.search import Goal
-from sharelag.workbench.spans import span
 
 DEMO = Path(__file__).parents[2] / "data" / "captures" / "chapters"
 WRONG = ("5 parsecs", "", " ", "m", "1h1h", "30m1h", "-5s", "+5s", "5", "1e3s", "1,5h", "nan", "5M")
@@ -41,6 +41,8 @@ WRONG = ("5 parsecs", "", " ", "m", "1h1h", "30m1h", "-5s", "+5s", "5", "1e3s", 
         ("1.5h", 5400),
         (".5s", 0.5),
         ("0s", 0),
+        ("5 minutes", 300),
+        ("1 day 2 hours 30min 1 sec 5ms", 95_401.005),
     ],
 )
 def test_durations_are_read(text: str, seconds: float) -> None:
@@ -68,6 +70,12 @@ def test_a_number_alone_is_taken_where_its_unit_is_known() -> None:
             parse_duration(long, bare="s")
 
 
+@pytest.mark.parametrize("wrong", ["soon", 0, "0s", "-1min", timedelta(0), timedelta(-1)])
+def test_a_span_is_longer_than_0(wrong: Any) -> None:
+    with pytest.raises(InputError, match="invalid duration"):
+        parse_span(wrong)
+
+
 @given(st.timedeltas(min_value=timedelta(), max_value=timedelta(days=10_000)))
 def test_what_is_typed_is_read_back(one: timedelta) -> None:
     assert parse_duration(spell(one)) == one
@@ -93,7 +101,7 @@ def test_every_place_reads_the_same() -> None:
     assert (read.warn, read.lasting) == (90_000, ninety)
     assert Goal.parse("age_p95<1m30s").limit == 90_000
     assert autoscaler_of("target-age:goal=1m30s") == autoscaler_of("target-age:goal=90s")
-    assert span("1m30s") == span(90) == span("90sec") == ninety
+    assert parse_span("1m30s") == parse_span(90) == parse_span("90sec") == ninety
     assert Duration().convert("1m30s", None, None) == ninety
     end = parse_moment("2026-11-21T03:10:00Z")
     assert parse_since("1m30s", lambda: end, parse_moment) == end - ninety  # type: ignore
@@ -102,7 +110,7 @@ def test_every_place_reads_the_same() -> None:
 def test_a_number_without_a_unit_is_refused_everywhere() -> None:
     needs = "invalid duration '90': use a number with a unit, such as 30s, 5m or 2h"
     for read in (
-        span,
+        parse_span,
         lambda text: autoscaler_of(f"target-age:goal={text}"),
         lambda text: Duration().convert(text, None, None),
     ):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.durations import duration
+from sharelag.durations import duration, parse_span
 from sharelag.engine import ORDER, OVER, Each, Reading, Rows, named
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics
@@ -29,7 +29,6 @@ from sharelag.workbench.ask import question
 from sharelag.workbench.one_group import only
 from sharelag.workbench.questions.history import begin_of
 from sharelag.workbench.result import Result, chart
-from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +58,7 @@ def timeline(
 ) -> Result:
     """Return the lag of every share partition at regular moments."""
     bench, begin = t.bench, begin_of(since, t.read.now)
-    step = span(every) if every is not None else default_step(bench)
+    step = parse_span(every) if every is not None else default_step(bench)
     over = bench.over if begin is None and not whole else None
     if every is None and begin is None:
         over = STEPS * step  # other groups' records may begin long before

@@ -28,7 +28,6 @@ from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.one_group import worst_first
-from sharelag.workbench.spans import span
 from tests.support import readings
 from tests.support.command import sharelag as command
 from tests.support.widgets.samples import HOSTILE
@@ -282,16 +281,6 @@ def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench
     assert 50 <= len(times) <= 61
     assert result.as_of == poison.evidence().as_of
     assert len(set(poison.timeline(every="1s").table.column("as_of").to_pylist())) < len(times)
-
-
-@pytest.mark.parametrize("wrong", ["soon", 0, "-1min", timedelta(0)])
-def test_an_invalid_span_is_an_error(wrong: Any) -> None:
-    with pytest.raises(InputError, match="invalid duration"):
-        span(wrong)
-
-
-def test_spans_are_read_as_people_write_them() -> None:
-    assert span("5min") == span(300) == span(timedelta(minutes=5)) == timedelta(minutes=5)
 
 
 def test_a_sample_is_judged_by_its_own_patience(poison: Workbench) -> None:
