@@ -47,11 +47,6 @@ def is_of(topic: str, generation: int | None) -> str:
     return f"topic IS NULL OR {is_named} OR ({control} AND NOT startswith(topic, '__'))"
 
 
-def may_have(name: str, topic: str) -> bool:
-    """Whether `is_of` holds for any record of a topic of this name."""
-    return name.endswith(topic) or (topic == STATE_TOPIC and not name.startswith("__"))
-
-
 def key_with_topic(usual: str) -> str:
     """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
     other, equals, nul, instead = map(_literals, (OTHER, b"=", b"\0", "\ufffd".encode()))

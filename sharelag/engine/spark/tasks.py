@@ -35,9 +35,9 @@ from sharelag.engine.spark.packing import (
     pack_table,
     unpack_records,
 )
-from sharelag.engine.spark.raw_rows import is_of, is_written_by, key_with_topic, may_have, of_topics
+from sharelag.engine.spark.raw_rows import is_of, is_written_by, key_with_topic, of_topics
 from sharelag.errors import InputError
-from sharelag.inputs.files.pieces import Plan, plan, read_pieces
+from sharelag.inputs.files.pieces import Plan, is_other, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
@@ -236,7 +236,7 @@ class Records:
             ranges = {
                 name: of
                 for name, of in origin.ranges.items()
-                if any(may_have(name, topic) for topic in self.topics)
+                if not all(is_other(name, topic) for topic in self.topics)
             }
             return replace(origin, ranges=ranges)
         files = find_files(source, later=True)
