@@ -137,6 +137,25 @@ def is_worth_it(work: int, count: bool = True) -> bool:
     return steps >= WORTH_IT or "numba" in sys.modules
 
 
+def steps() -> int:
+    """Return how many steps kernels have taken in this process, as `ready` counts them."""
+    return _steps
+
+
+def begin_later(code: str) -> None:
+    """Begin a process that outlives this one, and makes later ones faster."""
+    import subprocess
+
+    with suppress(OSError):  # later ones are slower, and try again
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
 def compile_kernel(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return the compiled form of a kernel; numba compiles it when it is called."""
     if function not in _complete:

@@ -305,11 +305,6 @@ _COUNT = (
     "(0.41 to 0.58 in the same hour). Next: tasks that fetch the topic themselves, as those of "
     '`sharelag.open("broker:9092")` do; but then another client than the chosen one would connect.'
 )
-_OURS = (
-    "our source hands Arrow from Python to Java, where `count()` leaves it, and lag has it go back "
-    "to Python. Next: tasks that replay what they fetch, as those of "
-    '`sharelag.open("broker:9092")` do; a DataFrame would have to remember what it reads.'
-)
 _FETCH = (
     "of 2.6 CPU-seconds for a million records, 1.5 are the client's, which is all that the rival "
     "does; imports take 0.6 (numba half of it), compiled kernels until they are loaded 0.3, "
@@ -324,7 +319,7 @@ ROWS = (
     Row("P9", "Spark's Kafka source, live, to lag", "Spark's own count of the same", 0.7, 1,
         partial(on_spark, connector=True), "connector", note=_COUNT),
     Row("P9", "`sharelag.read_kafka` without jars, live, to lag", "Spark's own count of the same",
-        0.7, 1, partial(on_spark, connector=False), "without jars", note=_OURS),
+        0.7, 1, partial(on_spark, connector=False), "without jars"),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
         against_command, by=("wall",), note=_IMPORTS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,

@@ -18,6 +18,7 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.open import TIMEOUT, open_input
 from sharelag.inputs.recorded import DEMO, folder_of, samples
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
+from sharelag.replay.prepared import prepare_at_exit
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.broker_metrics import metrics_of
@@ -135,6 +136,7 @@ def open_workbench(
         properties=properties,
         timeout=timeout,
     )
+    prepare_at_exit()
     sample = _sample(where, source)
     return Workbench(
         source,

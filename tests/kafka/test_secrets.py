@@ -215,7 +215,7 @@ def test_neither_the_ui_nor_the_event_log_has_a_secret(
         assert not seen.has(secret)
 
 
-#: Asks a cluster for its lag in both ways that sharelag reads one on Spark.
+#: Asks a cluster for its lag in all ways that sharelag reads one on Spark.
 _CONNECT_JOB = """
 import sys
 import sharelag
@@ -225,7 +225,9 @@ spark = session("event-log")
 spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
 bench = sharelag.open(sys.argv[1], command_config=sys.argv[2])
 print("rows", bench.frames.lag.count())
-print("rows", sharelag.read_kafka(spark, sys.argv[1], command_config=sys.argv[2]).count())
+raw = sharelag.read_kafka(spark, sys.argv[1], command_config=sys.argv[2])
+print("rows", raw.count())
+print("rows", sharelag.windows(raw).count())
 """
 
 
@@ -251,7 +253,7 @@ def test_a_connect_server_logs_no_secret(secured: KafkaBroker, tmp_path: Path) -
         )
         logged = "".join(path.read_text() for path in log.rglob("*") if path.is_file())
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("rows") == 2
+    assert done.stdout.count("rows") == 3
     assert "SparkListenerConnectOperationStarted" in logged
     assert "sharelag_kafka" in logged
     for secret in (USERS["admin"], "the-key-itself"):

@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from sharelag import schemas
 from sharelag.engine.spark import states
 from sharelag.engine.spark.meeting import meet
+from sharelag.engine.spark.origins import origin_of
 from sharelag.engine.spark.packing import FOUND, Batches, pack_table, read_tables, to_bytes
-from sharelag.engine.spark.records import column_names, origin_of, records_of
+from sharelag.engine.spark.records import column_names, records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import fold_ends, latest_ends

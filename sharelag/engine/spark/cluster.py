@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.engine.spark.collecting import frame_of
-from sharelag.engine.spark.records import set_origin
+from sharelag.engine.spark.origins import set_origin
+from sharelag.engine.spark.tasks import Logs
 from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
@@ -70,26 +71,32 @@ def read_kafka(
         One of its children: no topic of this name, no right to read it, no broker answered.
     SetupError
         A stream without Spark's own Kafka source needs pyspark 4.2 or newer.
+
+    Notes
+    -----
+    Where `sharelag`'s source reads a batch, `windows`, `lag` and all that takes raw records have
+    their own tasks fetch it, as long as no row is chosen from it and it is not in Spark's cache.
     """
     config = _config(bootstrap_server, command_config, properties, timeout)
-    ends = {
+    ranges = {
         topic: {
-            p: end
+            p: (first, end)
             for p, (first, end) in kafka.offset_ranges(config, topic).items()
             if stream or end > first
         }
         for topic in ([topics] if isinstance(topics, str) else topics)
     }
-    ends = {topic: partitions for topic, partitions in ends.items() if partitions}
-    if not ends:
+    ranges = {topic: partitions for topic, partitions in ranges.items() if partitions}
+    if not ranges:
         return frame_of(spark, schemas.RAW.empty_table())
     options = {
         # Unlike a subscription, an assignment joins no consumer group.
-        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in ends.items()}),
+        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in ranges.items()}),
         "startingOffsets": "earliest",
         "failOnDataLoss": "false",
     }
     if not stream:
+        ends = {topic: {p: end for p, (_, end) in of.items()} for topic, of in ranges.items()}
         options["endingOffsets"] = json.dumps(ends)
     reader = spark.readStream if stream else spark.read
     # A server of Spark Connect logs options, so they have no secret there.
@@ -98,7 +105,10 @@ def read_kafka(
         return reader.format("kafka").options(**options, **config.connector_options()).load()
     if stream:
         require_admission_control()
-    return reader.format(register_cluster(spark, config)).options(**options).load()
+    frame = reader.format(register_cluster(spark, config)).options(**options).load()
+    if not stream:
+        set_origin(frame, Logs(spark, config, ranges))
+    return frame
 
 
 def offsets(

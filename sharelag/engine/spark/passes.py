@@ -200,7 +200,7 @@ class Passes(OnSpark):
         source = self.source
         if not isinstance(source, KafkaInput) or "whole" in self.once:
             return self._whole_records
-        logs = Logs(self.spark, source.config, STATE_TOPIC, source.state_ranges)
+        logs = Logs(self.spark, source.config, {STATE_TOPIC: source.state_ranges})
         return self._as_read(Records(logs))
 
     def _known_end(self) -> datetime | None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.engine.spark.origins import origin_of, set_origin
 from sharelag.engine.spark.packing import REPLAYED
 from sharelag.engine.spark.raw_rows import is_written_by
 from sharelag.engine.spark.tasks import Records, TaskRecords
@@ -25,9 +26,6 @@ from sharelag.wire.generations import require_generation
 
 if TYPE_CHECKING:
     from sharelag.inputs.spark.frames import Tabular
-
-#: Where a DataFrame keeps what it was made of.
-_ORIGIN = "_sharelag_origin"
 
 
 class Decoded(NamedTuple):
@@ -127,18 +125,6 @@ def column_names(given: Tabular) -> list[str]:
     if columns is None:  # what passes its rows on as Arrow
         columns = getattr(getattr(given, "schema", None), "names", ())
     return [str(name) for name in columns]
-
-
-def set_origin(frame: DataFrame, origin: object) -> None:
-    """Note what a DataFrame was made of; those that are made of it do not have the note."""
-    vars(frame)[_ORIGIN] = origin
-
-
-def origin_of(frame: object) -> object:
-    """Return what `set_origin` noted; None where it is not, or the rows are in Spark's cache."""
-    if not hasattr(frame, "sparkSession") or getattr(frame, "is_cached", False):
-        return None
-    return vars(frame).get(_ORIGIN)
 
 
 def select_records(

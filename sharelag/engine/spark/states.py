@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.engine import Each
+from sharelag.engine.spark.origins import set_origin
 from sharelag.engine.spark.packing import Batches
-from sharelag.engine.spark.records import records_of, set_origin
+from sharelag.engine.spark.records import records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.metrics.observed import observe
 from sharelag.model.versions import require_version

@@ -2,17 +2,17 @@
 
 All records of a share partition are in one partition of the state topic, and all of a group in one
 of the groups' topic. A task that has whole partitions decodes and replays them without asking
-another one. Tasks have them where they read files themselves, also those that a DataFrame only
-scans, and where they scan Kafka. Of any other DataFrame, the tasks that scan it pack what they read
-as Arrow's bytes, partition by partition, and only these bytes are exchanged: once, and without
-nested columns, which Spark would take apart row by row.
+another one. Tasks have them where they read files or a cluster themselves, also those that a
+DataFrame only scans, and where they scan Kafka. Of any other DataFrame, the tasks that scan it pack
+what they read as Arrow's bytes, partition by partition, and only these bytes are exchanged: once,
+and without nested columns, which Spark would take apart row by row.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import chain
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
+from sharelag.engine.spark.origins import origin_of
 from sharelag.engine.spark.packing import (
     FOUND,
     PACKED,
@@ -36,7 +37,7 @@ from sharelag.engine.spark.packing import (
 )
 from sharelag.engine.spark.raw_rows import is_of, is_written_by, key_with_topic, of_topics
 from sharelag.errors import InputError
-from sharelag.inputs.files.pieces import Plan, plan, read_pieces
+from sharelag.inputs.files.pieces import Plan, is_other, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
@@ -63,7 +64,7 @@ _PART_ROWS = 250_000
 _MOST_ROWS = 2_000_000
 #: A task keeps what it has unpacked from so many bytes; else it unpacks them at each reading.
 _KEPT_BYTES = 8 << 20
-#: A task that has whole partitions packs nothing of so many bytes.
+#: A task that has whole partitions packs nothing of so many bytes, and reads them but once.
 _HELD_BYTES = 64 << 20
 #: A task fetches so many records of a cluster, or one partition of its topic.
 _FETCHED_ROWS = 200_000
@@ -79,15 +80,15 @@ class Files:
 
 @dataclass(frozen=True)
 class Logs:
-    """Raw records of a topic in a cluster that tasks fetch themselves, whole partitions each.
+    """Raw records of topics in a cluster that tasks fetch themselves, whole partitions each.
 
-    So records never pass through the JVM: what leaves a task is what it made of them.
+    So records never pass through the JVM: what leaves a task is what it made of them. It is the
+    origin of a DataFrame that does nothing but read these ranges of offsets.
     """
 
     spark: SparkSession
     config: ClientConfig
-    topic: str
-    ranges: Ranges
+    ranges: Mapping[str, Ranges]  # by topic
 
 
 @dataclass(frozen=True)
@@ -226,10 +227,18 @@ class Records:
 
     @cached_property
     def _place(self) -> DataFrame | Files | Logs:
-        """The source; of a DataFrame that only scans files, the files for tasks to read."""
+        """The source; of a DataFrame that only scans, the files or logs for tasks to read."""
         source = self.source
         if not isinstance(source, DataFrame) or self.packed or self.decoded:
             return source
+        origin = origin_of(source)
+        if isinstance(origin, Logs):
+            ranges = {
+                name: of
+                for name, of in origin.ranges.items()
+                if not all(is_other(name, topic) for topic in self.topics)
+            }
+            return replace(origin, ranges=ranges)
         files = find_files(source, later=True)
         if not files or not are_in_reach(source.sparkSession, files):
             return source
@@ -358,27 +367,41 @@ def map_raw(
     columns: Sequence[str] = schemas.RAW.names,
     beside: DataFrame | None = None,
 ) -> DataFrame:
-    """Apply a function to the raw records that each task reads itself; it may read them again."""
+    """Apply a function to the raw records that each task reads itself; it may take them again."""
     # Not the session, which stays where it is.
     parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
 
     def read_task(batches: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
         mine = [part for number in numbers for part in parts[number]]
-        yield from task(_Again(partial(read, mine)), *known)
+        yield from task(_Kept(partial(read, mine), _HELD_BYTES), *known)
 
     numbers = raw.spark.range(0, len(parts), 1, len(parts))
     return map_in_arrow(numbers, read_task, schema, beside)
 
 
-@dataclass(frozen=True)
-class _Again:
-    """Raw records that are read whenever they are iterated over."""
+@dataclass
+class _Kept:
+    """Raw records that may be iterated over again, for which only those of many bytes are read."""
 
     read: Callable[[], Batches]
+    most: int  # bytes
+    all: list[pa.RecordBatch] | None = field(default=None, init=False)
 
     def __iter__(self) -> Batches:
-        return self.read()
+        if self.all is not None:
+            yield from self.all
+            return
+        kept, size = list[pa.RecordBatch](), 0
+        for batch in self.read():
+            size += batch.nbytes
+            if size <= self.most:
+                kept.append(batch)
+            else:
+                kept.clear()
+            yield batch
+        if size <= self.most:
+            self.all = kept
 
 
 def _of_files(raw: Files, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
@@ -388,17 +411,24 @@ def _of_files(raw: Files, columns: Sequence[str]) -> tuple[list[list[Any]], Call
 
 def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
     """Return the partitions of each task, the longest dealt out first, and what fetches them."""
-    config, topic = raw.config, raw.topic
-    longest = sorted(raw.ranges.items(), key=lambda one: one[1][0] - one[1][1])
-    records = sum(end - first for _, (first, end) in longest)
+    config = raw.config
+    each = [
+        (topic, partition, span)
+        for topic, of in raw.ranges.items()
+        for partition, span in of.items()
+    ]
+    longest = sorted(each, key=lambda one: one[2][0] - one[2][1])
+    records = sum(end - first for *_, (first, end) in longest)
     count = min(max(1, len(longest)), 1 + records // _FETCHED_ROWS)
     parts: list[list[Any]] = [[] for _ in range(count)]
     for one in longest:
-        min(parts, key=lambda part: sum(end - first for _, (first, end) in part)).append(one)
+        min(parts, key=lambda part: sum(end - first for *_, (first, end) in part)).append(one)
 
-    def fetch(mine: Sequence[tuple[int, tuple[int, int]]]) -> Batches:
-        for batch in read_ranges(config, topic, dict(mine)):
-            yield batch.select(list(columns))
+    def fetch(mine: Sequence[tuple[str, int, tuple[int, int]]]) -> Batches:
+        for topic in dict.fromkeys(name for name, *_ in mine):
+            ranges = {partition: span for name, partition, span in mine if name == topic}
+            for batch in read_ranges(config, topic, ranges):
+                yield batch.select(list(columns))
 
     return parts, fetch
 

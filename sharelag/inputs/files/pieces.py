@@ -252,12 +252,12 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
         for number in range(file.num_row_groups):
             names, partitions = _ranges(file, of, number)
             piece = _piece(of, file, number, partitions)
-            is_other = topic and names and names[0] == names[1] and _is_other(names[0], topic)
-            if piece.rows and not is_other:
+            lacks = topic and names and names[0] == names[1] and is_other(names[0], topic)
+            if piece.rows and not lacks:
                 yield piece
 
 
-def _is_other(name: str, topic: str) -> bool:
+def is_other(name: str, topic: str) -> bool:
     """Whether a topic cannot have the records: a user's one may have those of the state topic."""
     is_internal = name.startswith("__") or name.endswith((STATE_TOPIC, GROUP_TOPIC))
     return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)

@@ -21,20 +21,13 @@ import sys
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 from sharelag import compiled
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Each worker module has its own daemon; workers that only plan a query need few of our modules.
 _WORKER = "pyspark.worker"
 #: Otherwise Arrow would start a thread for an allocator that it does not use.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-#: Steps that plain kernels take in the time in which compiled ones would be compiled: the demo's
-#: 17 million take 6 s of a core, where the kernels for them take 36 s.
-_WORTH_COMPILING = 100_000_000
 #: Of Linux's prctl.
 _DEATH_SIGNAL = 1
 #: What a new process runs that forks workers without any import done.
@@ -94,12 +87,12 @@ def _load_kernels() -> None:
     answer: a process of lowest priority does it beside the workers, for later sessions, and ends
     with this one. Until then workers take the plain ones for what these do in less time.
     """
-    from sharelag.replay.changes import fill_history
+    from sharelag.replay.prepared import WORTH_COMPILING, are_compiled, use_kernels
 
-    if compiled.is_cached(fill_history):  # the last one below
+    if are_compiled():
         use_kernels()
         return
-    compiled.WORTH_IT = _WORTH_COMPILING
+    compiled.WORTH_IT = WORTH_COMPILING
     if os.fork() == 0:
         try:
             os.nice(19)
@@ -109,37 +102,10 @@ def _load_kernels() -> None:
             os._exit(0)
 
 
-def use_kernels() -> None:
-    """Take the compiled kernels of an answer; numba compiles them where it never has."""
-    import numba  # noqa: F401  # compiled kernels then are used for any amount of work
-
-    from sharelag.replay import replay_arrow
-    from sharelag.replay.history import history_arrow
-    from sharelag.wire import decode_arrow, encode
-
-    records = decode_arrow(encode(_record())).records
-    replay_arrow(records)
-    history_arrow(records)
-
-
 def _end_with_parent() -> None:
     import ctypes
 
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def _record() -> pa.RecordBatch:
-    """Return a snapshot: kernels are loaded when they are called."""
-    import pyarrow as pa
-
-    from sharelag.schemas import RECORDS
-    from sharelag.wire.fields import STATE_TOPIC
-
-    numbers = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset", "partition")
-    fields: dict[str, Any] = dict.fromkeys((*numbers, "record_type", "record_partition"), 0)
-    fields |= {"topic": STATE_TOPIC, "offset": 0, "tombstone": False, "state_batches": []}
-    fields |= {"group_id": "group", "topic_id": "A" * 22, "unknown_tags": []}
-    return pa.RecordBatch.from_pylist([fields], schema=RECORDS)
 
 
 def _part_random_numbers() -> None:

@@ -164,7 +164,9 @@ class FrameInput(RecordsOnly):
         raise InputError("a DataFrame is read on Spark: use engine='spark'")
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        return self.raw.select(schemas.RAW.names)
+        names = schemas.RAW.names
+        # As it is where it can be, since a DataFrame of it is not known by what it reads.
+        return self.raw if self.raw.columns == names else self.raw.select(names)
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
         """Files that the DataFrame is a mere scan of; None: it is more, or not of such files."""

@@ -20,6 +20,8 @@ from threading import Thread, current_thread, main_thread
 from types import FrameType
 from typing import Any
 
+from sharelag.compiled import begin_later
+
 # ---- an archive of loaded classes ---------------------------------------------------------------
 
 
@@ -35,8 +37,8 @@ _COMMAND = "from sharelag.cli import main; main()"
 #: What asks for the classes of an answer.
 _QUESTION = ("lag", "--capture", "demo", "--engine", "spark")
 _LATER = (
-    "import os; os.nice(19); from sharelag.inputs.spark import daemon, java; "
-    "java.prepare() and daemon.use_kernels()"
+    "import os; os.nice(19); from sharelag.inputs.spark import java; "
+    "from sharelag.replay import prepared; java.prepare() and prepared.use_kernels()"
 )
 
 
@@ -61,14 +63,7 @@ def prepare_at_exit() -> None:
 
 
 def _begin() -> None:
-    with suppress(OSError):  # later sessions are slower, and try again
-        subprocess.Popen(
-            [sys.executable, "-c", _LATER],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    begin_later(_LATER)
 
 
 def prepare() -> bool:
