@@ -25,6 +25,7 @@ from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.command import sharelag, sharelag_process
+from tests.support.own_process import run_code
 from tests.support.records import raw, row
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
@@ -286,10 +287,7 @@ async def answer():
 import asyncio
 print(asyncio.run(answer()), "asyncio.events" in sys.modules)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout.split() == ["True", "False", "42", "True"]
+    assert run_code(code).split() == ["True", "False", "42", "True"]
 
 
 def test_notebooks_are_read_without_the_parsers_that_none_of_them_needs(tmp_path: Path) -> None:

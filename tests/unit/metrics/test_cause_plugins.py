@@ -163,15 +163,6 @@ def test_a_name_that_is_built_in_is_not_for_others(packages: Packages) -> None:
         known_causes()
 
 
-def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
-    install(packages)
-    packages.install("your-quota", GROUP, "quota_reached = your_quota:CAUSE", CODE)
-    with pytest.raises(
-        InputError, match=r"'(our|your)-quota' and the package '(our|your)-quota': uninstall"
-    ):
-        known_causes()
-
-
 def test_who_does_not_ask_for_causes_looks_for_no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_path: object) -> None:
         raise AssertionError("packages were looked for")

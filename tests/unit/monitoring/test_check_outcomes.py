@@ -213,14 +213,6 @@ def half_known(source: Path, folder: Path) -> Path:
     return folder
 
 
-def test_a_capture_with_half_of_the_ends_is_unknown_with_the_reason(tmp_path: Path) -> None:
-    folder = half_known(SCENARIOS / "healthy", tmp_path / "half")
-    file = tmp_path / "rules.yaml"
-    file.write_text("version: 1\nrules: [{name: r, measure: lag, per: partition, warn: 1000}]")
-    answer = sharelag("check", "--rules", str(file), "--capture", str(folder))
-    assert (answer.returncode, NO_END in answer.stdout) == (3, True)
-
-
 def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     """Five groups have lag and no members, but not yet for the minute of the rule."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from click.testing import CliRunner
 
 from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, assign, assignor_names, compare, named, simulate, variants
+from sharelag.whatif import assign, assignor_names, compare, named, simulate, variants
 from sharelag.whatif.simulate import SimulationResult
 from tests.support.packages import Packages
 
@@ -31,15 +31,11 @@ NUMBER = 3
 
 
 @pytest.fixture
-def install(packages: Packages) -> Iterator[Install]:
-    before = dict(ASSIGNORS)
-
+def install(packages: Packages, registered: None) -> Install:
     def installed(name: str, points: str, code: str) -> None:
         packages.install(name, "sharelag.assignors", points, code)
 
-    yield installed
-    ASSIGNORS.clear()
-    ASSIGNORS.update(before)
+    return installed
 
 
 def pairs_at_last(result: SimulationResult) -> int:

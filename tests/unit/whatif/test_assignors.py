@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import pytest
 
@@ -23,7 +21,7 @@ from tests.support.groups_to_assign import (
     pairs,
     slowest,
 )
-from tests.support.hash_seeds import print_by_any_hashes
+from tests.support.own_process import run_by_any_hashes
 
 #: As this is imported: other tests add assignors.
 SHIPPED = [*ASSIGNORS]
@@ -224,22 +222,5 @@ from sharelag.whatif import assign
 for name in {SHIPPED}:
     print(name, assign(name, {group}, {topics}))
 """
-    answer = print_by_any_hashes(code)
+    answer = run_by_any_hashes(code)
     assert [line.split()[0] for line in answer.splitlines()] == SHIPPED
-
-
-def test_importing_the_assignors_is_cheap() -> None:
-    code = "import sys, sharelag.whatif; print(*sys.modules)"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
-    assert not loaded & {
-        "numpy",
-        "scipy",
-        "pyarrow",
-        "pandas",
-        "numba",
-        "pyspark",
-        "confluent_kafka",
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import SimulationResult, simulate
 from tests.support.drawn_scenarios import drawn_scenario
+from tests.support.own_process import run_code
 from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING
 
@@ -206,11 +206,7 @@ for duration_ms in (1500, 6000):
 
 
 def _loops(cache: Path | None = None) -> list[str]:
-    environment = os.environ | ({"NUMBA_CACHE_DIR": str(cache)} if cache else {})
-    done = subprocess.run(
-        [sys.executable, "-c", _CODE], capture_output=True, text=True, check=True, env=environment
-    )
-    return done.stdout.split()
+    return run_code(_CODE, **({"NUMBA_CACHE_DIR": str(cache)} if cache else {})).split()
 
 
 def test_many_records_are_compiled_and_a_small_scenario_does_not_load_numba() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from sharelag.model.settings.catalogue import find
 from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.whatif.assignors.group import Group
-from sharelag.whatif.assignors.registry import ASSIGNORS, register
+from sharelag.whatif.assignors.registry import register
 from sharelag.whatif.compiled.run import Simulation
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
@@ -30,15 +29,6 @@ from tests.support.group_records import delete, join, log, record
 from tests.support.groups_to_assign import check
 from tests.support.records import offsets
 from tests.support.simulations import at, only
-
-
-@pytest.fixture
-def registered() -> Iterator[None]:
-    before = dict(ASSIGNORS)
-    yield
-    ASSIGNORS.clear()
-    ASSIGNORS.update(before)
-
 
 # ---- what a group is ----
 
@@ -172,7 +162,7 @@ CHANGING = Scenario(
 )
 
 
-@pytest.mark.row("GRP-06")
+@pytest.mark.row("GRP-06", "GRP-07")
 def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
     """Five changes; Kafka makes it six: the new partition is assignable when its state exists."""
     run, seen = Simulation(CHANGING, 0, requests=False), [(0, 0)]

@@ -21,7 +21,7 @@ from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.ranking import ALL, rank_runs
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.suite import FAMILIES, family_of
-from tests.support.hash_seeds import print_by_any_hashes
+from tests.support.own_process import run_by_any_hashes
 from tools import assignors_page
 
 
@@ -104,7 +104,7 @@ def test_a_number_is_the_same_scenario_in_every_process() -> None:
         "print(hashlib.sha256("
         "''.join(map(to_json, suite(100))).encode()).hexdigest())"
     )
-    assert print_by_any_hashes(code)
+    assert run_by_any_hashes(code)
     assert all(from_json(to_json(one)) == one for one in suite(20))
 
 

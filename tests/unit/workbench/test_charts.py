@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -43,6 +42,7 @@ from tests.support.charts import (
     records,
     renamed,
 )
+from tests.support.own_process import run_code
 from tests.support.records import KEY, raw, row
 
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
@@ -144,10 +144,7 @@ def test_numbers_and_lists_read_well() -> None:
 
 def test_importing_the_charts_does_not_import_plotly() -> None:
     code = "import sys, sharelag.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert answer.stdout == "False False\n"
+    assert run_code(code) == "False False\n"
 
 
 def test_without_plotly_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None:
