@@ -55,7 +55,9 @@ def test_every_way_to_ask_for_an_unknown_group_says_what_was_meant() -> None:
     bench = sharelag.open(str(CAPTURE), engine="local")
     for ask in (
         sharelag.open(str(CAPTURE), groups="biling", engine="local").explain,
-        *(partial(ask, "biling") for ask in (bench.lag, bench.progress, bench.moments)),
+        partial(bench.lag, "biling"),
+        partial(bench.progress, "biling"),
+        partial(bench.moments, "biling"),
         lambda: bench.scenario("biling"),
         lambda: scenario_from(bench.evidence(), "biling"),
     ):

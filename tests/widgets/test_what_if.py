@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,12 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import traitlets
-from click.testing import CliRunner
 
 import sharelag
 from sharelag import charts
 from sharelag.charts import text
-from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables import render
 from sharelag.whatif import assignor_descriptions
@@ -32,6 +29,8 @@ from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
 from sharelag_widgets.dashboards.dashboard import _parts
 from sharelag_widgets.edits import new_edit
+from tests.support.command import rows_of
+from tests.support.command import sharelag as sharelag_command
 
 GROUP, TOPIC = "hot-partition", "hot-partition-orders"
 #: Of a thread that is not stuck.
@@ -493,11 +492,10 @@ def test_the_command_line_finds_the_same_with_its_defaults(uneven: Workbench) ->
     lab.run()
     assert lab.join(300)
     assert lab.comparison is not None
-    command = ["--capture", "hot_partition", "--group", GROUP, "--engine", "local"]
+    command = ["simulate", "--capture", "hot_partition", "--group", GROUP, "--engine", "local"]
     command += ["--assignor", "simple", "--assignor", "lag-aware-sticky", "--compare"]
-    run = CliRunner().invoke(command_line, [*command, "--output", "json"], catch_exceptions=False)
-    assert run.exit_code == 0, run.stderr
-    printed = [json.loads(line) for line in run.stdout.splitlines()]
+    run = sharelag_command(*command, "-o", "json")
+    printed = rows_of(run)
     called = {"the group as it is": "simple"}
     mine = [
         row | {name: called.get(row[name], row[name]) for name in ("variant", "baseline")}

@@ -24,7 +24,7 @@ from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests.support.command import sharelag, sharelag_process
+from tests.support.command import rows_of, sharelag, sharelag_process
 from tests.support.own_process import run_code
 from tests.support.records import raw, row
 
@@ -85,7 +85,7 @@ def _batches() -> Iterator[pa.RecordBatch]:
 def rows(capture: Path, words: str) -> list[Any]:
     """What a command prints of the capture as JSON, line by line."""
     done = sharelag(*words.split(), "--capture", str(capture), "-o", "json")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return rows_of(done)
 
 
 @pytest.mark.row("LAG-13")
@@ -168,7 +168,7 @@ def test_as_of_offsets_and_times(capture: Path) -> None:
 
 def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture))
-    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    found = rows_of(answer)
     assert len(found) == 105
     data = {"groupId": "G1", "topicId": "A" * 22, "partition": 0}
     assert found[0]["key"] == {"type": 0, "data": data}

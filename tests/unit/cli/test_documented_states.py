@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from sharelag import open as open_workbench
 from sharelag.tables.declared import meaning_of
 from sharelag.workbench import Workbench
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.older_records import control, keyed, raw, row
 from tests.support.written_input import OLDEST, Write, WrittenInput
 
@@ -29,7 +28,7 @@ def shown(folder: Path, command: str, rows: list[dict[str, Any]]) -> list[dict[s
     local = () if command == "decode" else ("--engine", "local")
     done = sharelag(command, "--raw", path, "-o", "json", *local)
     assert done.returncode == (3 if "records are missing" in done.stderr else 0), done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return rows_of(done)
 
 
 @pytest.mark.row("PCR-04")

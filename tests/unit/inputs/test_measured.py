@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.measured import METRICS, metrics_of, of_mbean, read_metrics, row_of
 from sharelag.metrics.measured import about_share_groups, letter_words, readings
 from sharelag.schemas import BROKER_METRICS
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, rows_of, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -269,7 +268,7 @@ def test_nothing_read_is_a_table_without_rows() -> None:
 @pytest.mark.row("ACK-10")
 def test_rejected_and_released_records_are_two_series() -> None:
     done = sharelag("metrics", f"1={DATA / 'second.csv'}", "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     counts = {
         row["ack_type"]: row["figure"]
         for row in rows
@@ -356,7 +355,7 @@ def test_a_count_that_is_not_exported_is_not_0(
 def test_the_command_says_what_members_acknowledged() -> None:
     first, second = (f"1={DATA / name}" for name in ("first.properties", "second.csv"))
     done = sharelag("metrics", first, second, "--group", "billing", "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert rows
     assert {row["group_id"] for row in rows} == {"billing"}
     assert "since the start of broker 1, of all share groups: " in done.stderr

@@ -17,6 +17,7 @@ from sharelag.tables.words import terminal
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import Workbench
 from sharelag.workbench.ask import QUESTIONS, find_question
+from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.written_input import Write, WrittenInput
 
@@ -68,7 +69,7 @@ def test_a_command_and_a_method_say_the_same(line: str, sample: str) -> None:
     result = getattr(opened(sample), COMMANDS[line])(**OPTIONS.get(line, {}))
     done = command(*line.split(), "--capture", sample, "--engine", "local", "-o", "json")
     said = done.stderr.splitlines()
-    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert rows == json.loads(json.dumps(plain_rows(result.table)))
     for sentence in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
         assert f"sharelag: {terminal(sentence)}" in said
