@@ -35,7 +35,6 @@ BROUGHT_ALONG = {
     "grpcio-status",
 }
 
-
 #: What takes long to import.
 HEAVY = {
     *("numpy", "pyarrow", "pandas", "scipy", "numba", "llvmlite", "plotly", "ipywidgets"),
@@ -79,10 +78,6 @@ def test_every_public_name_is_there_and_sorted() -> None:
 
     assert sharelag.__all__ == sorted(sharelag.__all__)
     assert len(sharelag.__all__) <= 20
-    for name in dir(sharelag):
-        assert getattr(sharelag, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'lags'"):
-        _ = sharelag.lags
     assert sharelag.__version__ == PROJECT["version"]
 
 

@@ -29,6 +29,7 @@ from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
 from sharelag_widgets.dashboards.dashboard import _parts
 from sharelag_widgets.edits import new_edit
+from tests.support.columns import with_column
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
 
@@ -177,7 +178,7 @@ def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(
     assert held.began.wait(_SECONDS)
     more = uneven.evidence().lag
     lags = pa.array([lag + 1000 for lag in more.column("lag").to_pylist()], pa.int64())
-    more = more.set_column(more.schema.get_field_index("lag"), "lag", lags)
+    more = with_column(more, "lag", lags)
     lab.bench = later(uneven, lag=more)
     assert editor_of(lab) is editor
     assert (editor.state, len(editor.edits), editor.at) == ("running", 1, 1)
@@ -338,9 +339,7 @@ def test_partitions_that_are_not_simulated_are_not_there_to_move(uneven: Workben
     unknown = pc.if_else(
         pc.equal(known.lag.column("partition"), 5), None, known.lag.column("end_offset")
     )
-    lag = known.lag.set_column(
-        known.lag.schema.get_field_index("end_offset"), "end_offset", unknown
-    )
+    lag = with_column(known.lag, "end_offset", unknown)
     lab = lab_of(changed(uneven, lag=lag))
     assert editor_of(lab).rows.column("partition").to_pylist() == [0, 1, 2, 3, 4]
     assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [

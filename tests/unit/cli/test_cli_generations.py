@@ -21,6 +21,7 @@ from sharelag.reports.inputs import read
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import records
+from tests.support.columns import with_column
 from tests.support.command import ask, rows_of, sharelag
 from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
 from tests.support.older_records import DURABLE, control, keyed, raw, row
@@ -91,9 +92,7 @@ def of_partition(partition: int, generation: int, tombstones: int = 0) -> pa.Rec
     first = walk.column("offset")[-1].as_py() + 1
     end = [{"key": key, "topic": STATE_TOPIC, "offset": first + n} for n in range(tombstones)]
     whole = pa.concat_batches([walk, pa.RecordBatch.from_pylist(end, schema=walk.schema)])
-    at = whole.schema.get_field_index("partition")
-    places = pa.repeat(pa.scalar(partition, pa.int32()), whole.num_rows)
-    return whole.set_column(at, whole.schema.field(at), places)
+    return with_column(whole, "partition", pa.scalar(partition))
 
 
 def test_a_tombstone_is_of_no_generation(tmp_path: Path) -> None:
@@ -114,9 +113,8 @@ def test_a_tombstone_is_of_no_generation(tmp_path: Path) -> None:
 def test_kinds_of_todays_records_are_not_those_of_older_ones(tmp_path: Path) -> None:
     walk = raw_of(WALK.values(), 3)
     today = raw_of(WALK.values(), TODAY).slice(1)  # updates alone
-    at = today.schema.get_field_index("offset")
     after = pc.add(today.column("offset"), pc.max(walk.column("offset")))
-    today = today.set_column(at, "offset", after)
+    today = with_column(today, "offset", after)
     pq.write_table(pa.Table.from_batches([walk, today]), tmp_path / "raw.parquet")
     seen = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
     assert seen.column("generations").to_pylist() == [["update v0", "G3"]]

@@ -23,8 +23,6 @@ from tests.support.chapters import CAPTURE
 from tests.support.command import ask, sharelag
 
 SLOW = str(CAPTURE.parent / "scenarios" / "slow")
-
-
 run, rows = partial(sharelag, "simulate"), partial(ask, "simulate")
 
 

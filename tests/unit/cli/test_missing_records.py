@@ -130,7 +130,6 @@ FROM_RECORDS = [
     "plan-reset --group gaps --to-earliest", "plan-delete --group gaps",
 ]  # fmt: skip
 
-
 #: One of those that each way of printing an answer has: a table, sentences, and many tables.
 FOR_PEOPLE = ("lag", "explain", "history --events", "health --findings", "settings", "groups")
 

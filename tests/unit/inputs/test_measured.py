@@ -24,6 +24,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.measured import METRICS, metrics_of, of_mbean, read_metrics, row_of
 from sharelag.metrics.measured import about_share_groups, letter_words, readings
 from sharelag.schemas import BROKER_METRICS
+from tests.support.columns import with_column
 from tests.support.command import ask, rows_of, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
@@ -172,9 +173,8 @@ def test_two_readings_of_a_broker_give_rates() -> None:
 def test_a_count_that_began_again_has_no_rate() -> None:
     table = read_metrics([f"1={DATA / 'first.properties'}", f"1={DATA / 'second.csv'}"])
     later = pc.if_else(pc.equal(table["read_from"], str(DATA / "second.csv")), 0.0, table["figure"])
-    at = table.schema.get_field_index("figure")
     rows = readings(
-        table.set_column(at, "figure", later), "RecordAcknowledgementsPerSec", "Count", ["ack_type"]
+        with_column(table, "figure", later), "RecordAcknowledgementsPerSec", "Count", ["ack_type"]
     )
     rates = dict(zip(rows["ack_type"].to_pylist(), rows["rate"].to_pylist(), strict=True))
     assert rates == {"accept": None, "release": None, "reject": None, "renew": 0.0}

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import schemas
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
@@ -19,6 +18,7 @@ from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.cases import few_of
+from tests.support.columns import with_column
 from tests.support.generations import (
     FIRST_OFFSET,
     TODAY,
@@ -34,7 +34,6 @@ from tests.support.records import offsets
 from tests.support.walk import RECOVERED, WALK
 
 ALL = [0, 1, 2, 3, TODAY]
-
 
 #: Columns of a window that every generation holds.
 SAME = ("start_offset", "effective_start_offset", "window_end_offset", "batches", "runs")
@@ -205,8 +204,7 @@ def test_delta_indices_do_not_matter_to_replay() -> None:
 def test_records_of_several_generations_follow_each_other() -> None:
     old = records([(0, []), (-1, [(0, 4, 0, 1)])], 2)
     new = records([(5, []), (-1, [(5, 9, 2, 1)])], TODAY)
-    at = schemas.RECORDS.get_field_index("offset")
-    new = new.set_column(at, "offset", pc.add(new.column("offset"), 10))
+    new = with_column(new, "offset", pc.add(new.column("offset"), 10))
     both = encode(pa.Table.from_batches([old, new]))
     assert state(both) == (10, 10, [])
     health = health_arrow(gather([both])).to_pylist()[0]

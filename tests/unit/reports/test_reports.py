@@ -33,8 +33,6 @@ from tests.support.nightly import (
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
-
-
 KEEP = 7
 
 

@@ -55,7 +55,6 @@ BUSY = Scenario(
     settled=True,
 )
 
-
 #: Runs a scenario by compiled kernels and by plain ones.
 Both: TypeAlias = Callable[[Scenario, int], list[SimulationResult]]
 

@@ -39,8 +39,6 @@ from tests.support.simulations import at, only
 from tests.support.walk import walk_records
 
 ACQUIRED, ACKNOWLEDGED, ARCHIVED = 1, 2, 4
-
-
 ACCEPTS = Behaviour()
 
 

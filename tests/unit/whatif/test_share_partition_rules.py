@@ -78,7 +78,7 @@ def test_what_of_it_is_durable() -> None:
     assert list(window.batches) == [(3, 3, 0, 2), (5, 5, 2, 1), (6, 6, 4, 1)]
 
 
-@pytest.mark.row("RST-15", "LCK-02", "RST-14")
+@pytest.mark.row("RST-15", "LCK-01", "LCK-02", "RST-14")
 def test_what_a_crashed_consumer_held_comes_after_newer_records() -> None:
     share, batches = SharePartition(100), log(100, 119, 10)
     assert share.acquire("c1", 0, batches, 10) == [(100, 109, 1)]
@@ -87,8 +87,10 @@ def test_what_a_crashed_consumer_held_comes_after_newer_records() -> None:
     assert (share.start_offset, share.delivery_complete_count) == (100, 10)
     assert 120 - share.start_offset - share.delivery_complete_count == 10
     assert share.expire_locks(LOCK - 1) == LOCK
+    assert share.state_of(100) == ACQUIRED
     assert share.next_fetch_offset() == 120
     assert share.expire_locks(LOCK) is None
+    assert share.state_of(100) == AVAILABLE
     assert share.next_fetch_offset() == 100
     assert share.acquire("c2", LOCK, batches, 10) == [(100, 109, 2)]
     say(share, "c2", LOCK + 1, (100, 109, ACCEPT))
@@ -134,16 +136,6 @@ def test_a_whole_batch_is_one_write() -> None:
 
 
 # ---- locks ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("LCK-01")
-def test_a_lock_ends_at_its_duration() -> None:
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 0)], 1)
-    assert share.expire_locks(29_999) == 30_000
-    assert share.state_of(0) == ACQUIRED
-    assert share.expire_locks(30_000) is None
-    assert share.state_of(0) == AVAILABLE
 
 
 def test_at_the_limit_a_fetch_gets_nothing_until_the_start_offset_moves() -> None:

@@ -42,6 +42,7 @@ from tests.support.charts import (
     records,
     renamed,
 )
+from tests.support.columns import with_column
 from tests.support.own_process import run_code
 from tests.support.records import KEY, raw, row
 
@@ -273,9 +274,8 @@ def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
 
 
 def test_a_broker_that_is_not_known_is_no_bar(brokers: pa.Table) -> None:
-    place = brokers.schema.get_field_index("leader_id")
-    leaders = pa.array([None, None, *brokers.column("leader_id").to_pylist()[2:]], pa.int32())
-    made = charts.broker_load_records(brokers.set_column(place, "leader_id", leaders))
+    leaders = [None, None, *brokers.column("leader_id").to_pylist()[2:]]
+    made = charts.broker_load_records(with_column(brokers, "leader_id", leaders))
     figure = charts.broker_load_figure(made)
     assert sum(figure.data[0].x) == len(brokers) - 2
     assert "Not known: the leader of 2 share partitions." in figure.layout.meta["facts"]
@@ -297,10 +297,8 @@ def test_the_spread_of_keys_over_all_partitions_of_the_state_topic(tmp_path: Pat
     keys = [KEY._replace(partition=partition) for partition in range(40)]
     states = [encode_record(SHARE_SNAPSHOT, row(5, [], partition=key.partition)) for key in keys]
     at = [state_partition(key, 50) for key in keys]
-    records = pa.Table.from_batches([raw(states)])
-    place = records.schema.get_field_index("partition")
-    records = records.set_column(place, "partition", pa.array(at, pa.int32()))
-    pq.write_table(records, tmp_path / "raw.parquet")
+    records = with_column(raw(states), "partition", at)
+    pq.write_table(pa.Table.from_batches([records]), tmp_path / "raw.parquet")
     bench = sharelag.open(tmp_path / "raw.parquet", engine="local")
     figure = bench.health().charts["keys"]("light")
     (bar,) = figure.data

@@ -16,6 +16,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
 from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
 from tests.support.charts import CAUSES, NOW, evidence, history, row_of, timeline
+from tests.support.columns import with_column
 
 # ---- lag and age over time -----------------------------------------------------------------------
 
@@ -384,17 +385,11 @@ def test_an_unknown_rate_is_no_point_at_zero() -> None:
 
 
 def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
-    table = PROGRESS.set_column(
-        PROGRESS.schema.get_field_index("arrival_rate"),
-        "arrival_rate",
-        pa.nulls(len(PROGRESS), pa.float64()),
-    )
+    table = with_column(PROGRESS, "arrival_rate", [None] * len(PROGRESS))
     rates = charts.rates_records(table).slice(0, 1)
     for completion, redelivery, place in ((9.0, 0.5, 0.5), (3.0, 2.5, 0.0), (0.0, None, 0.0)):
         for name, value in (("completion_rate", completion), ("redelivery_rate", redelivery)):
-            rates = rates.set_column(
-                rates.schema.get_field_index(name), name, pa.array([value], pa.float64())
-            )
+            rates = with_column(rates, name, [value])
         figure = charts.rates_figure(rates)
         (note,) = figure.layout.annotations
         assert (note.text, note.x) == ("? arrival rate not known", place)

@@ -33,6 +33,8 @@ COMMANDS = {
     "members": "members",
     "imbalance": "imbalance",
     "reconcile": "reconcile",
+    "settings": "settings",
+    "settings --group nobody": "settings",
     "health": "health",
     "health --snapshots": "snapshots",
     "plan-delete --group billing": "plan_delete",
@@ -42,6 +44,7 @@ COMMANDS = {
 OPTIONS: dict[str, dict[str, object]] = {
     "lag --by group": {"by": "group"},
     "lag --brief": {"brief": True},
+    "settings --group nobody": {"group": "nobody"},
     "health --snapshots": {},
     "plan-delete --group billing": {"group": "billing"},
     "plan-reset --group billing --to-latest": {"group": "billing", "to": "latest"},
