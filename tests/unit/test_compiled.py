@@ -74,7 +74,7 @@ def test_arrays_come_as_views_where_a_kernel_asks_for_them(plain: None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # it compiles a package again and again
 def test_what_was_compiled_is_found_again_on_disk(tmp_path: Path) -> None:
     for name in ("__init__", "kernels", "more_kernels"):
         text = (Path(kernels.__file__).parent / f"{name}.py").read_text()

@@ -207,7 +207,7 @@ def test_the_baseline_is_a_choice() -> None:
         compared(table, "c")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # hundreds of comparisons; single intervals are scipy's in each run
 def test_equal_variants_have_no_winner_but_in_one_of_twenty_comparisons(cases: Any) -> None:
     """However many are compared: what is corrected for holds, and not much is given away."""
     repeats, chance = cases(300, 3000), np.random.default_rng(42)
@@ -224,7 +224,7 @@ def test_equal_variants_have_no_winner_but_in_one_of_twenty_comparisons(cases: A
         assert allowed[0] - slack <= verdicts / repeats <= allowed[1] + slack, names
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # hundreds of comparisons; single intervals are scipy's in each run
 def test_intervals_hold_the_truth_as_often_as_they_say(cases: Any) -> None:
     repeats, chance, held = cases(300, 3000), np.random.default_rng(7), 0
     for _ in range(repeats):

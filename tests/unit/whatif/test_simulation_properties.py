@@ -65,7 +65,7 @@ def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is
 
 
 @given(seeds)
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the one above is tried in each run
 def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_two(
     seed: int,
 ) -> None:

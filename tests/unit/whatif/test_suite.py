@@ -257,7 +257,7 @@ def test_the_leaderboard_says_what_the_kept_runs_say() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 6, 10, 47, 104])
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # whole simulations of each assignor
 def test_the_kept_runs_can_be_repeated(number: int) -> None:
     scenario = suite(number + 1)[number]
     kept = [
