@@ -119,7 +119,6 @@ def test_reports_and_rules_take_it(packages: Packages) -> None:
 @pytest.mark.parametrize(
     ("point", "message"),
     [
-        ("quota_reached = our_quota:nothing", r"cannot be loaded from .*AttributeError"),
         ("quota_reached = not_there:any", r"cannot be loaded from .*not_there"),
         ("quota_reached = our_quota:NUMBER", r"is not a Cause: .*type int"),
         ("quota = our_quota:CAUSE", r"is named 'quota_reached': give it the name of its entry"),

@@ -129,16 +129,6 @@ def test_duplicates_and_unnamed_rows_are_left_out() -> None:
     assert "kafka_share_group_lag" not in scrape(Gathered(nameless))
 
 
-def test_a_group_with_ends_that_cannot_be_read_has_no_sum() -> None:
-    writes = [Write(600, 6600, partition=p) for p in range(4)]
-    now = gathered(WrittenInput(writes, partitions_of_topic=4, unreachable=frozenset({1, 3})))
-    found = scrape(now)
-    assert "kafka_share_group_sum_lag" not in found
-    assert "kafka_share_group_max_lag" not in found
-    assert found["kafka_share_group_unknown_lags"] == {labels(group="billing"): 2}
-    assert json.loads(ask(application(lambda: now), "/keda/billing")[2])["lag"] is None
-
-
 def test_nothing_at_all_is_valid_too() -> None:
     text = ask(application(lambda: Gathered(None)), "/metrics", accept=OPENMETRICS)[2].decode()
     assert text.endswith("# EOF\n")
