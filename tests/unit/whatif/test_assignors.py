@@ -69,17 +69,15 @@ def test_members_in_proportion_to_the_lag() -> None:
     assert counts(assign("simple", members(10), topics)) == [4, 4, 4]
 
 
-def test_a_partition_without_lag_keeps_a_member_and_an_unknown_lag_is_average() -> None:
-    assert counts(
-        assign("lag-proportional", members(4), {"t": {"partitions": 3, "lag": {0: 99, 1: 0, 2: 0}}})
-    ) == [
-        2,
-        1,
-        1,
-    ]
-    assert counts(
-        assign("lag-proportional", members(9), {"t": {"partitions": 3, "lag": {0: 40, 1: 80}}})
-    ) == [2, 4, 3]
+@pytest.mark.parametrize(
+    ("count", "lag", "held"),
+    [(4, {0: 99, 1: 0, 2: 0}, [2, 1, 1]), (9, {0: 40, 1: 80}, [2, 4, 3])],
+)
+def test_a_partition_without_lag_keeps_a_member_and_an_unknown_lag_is_average(
+    count: int, lag: dict[int, int], held: list[int]
+) -> None:
+    topics = {"t": {"partitions": 3, "lag": lag}}
+    assert counts(assign("lag-proportional", members(count), topics)) == held
 
 
 @pytest.mark.row("ASG-04")

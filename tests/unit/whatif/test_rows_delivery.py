@@ -103,9 +103,8 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
     stops = Behaviour(commit="error")
     if case == "empty":
         result = simulate(ten(stops, topics=(Topic("t", 1),)), requests=True)
-        assert {row["request"] for row in result.requests.to_pylist()} == {
-            "fetch"
-        }  # nothing to commit
+        # Nothing to commit.
+        assert {row["request"] for row in result.requests.to_pylist()} == {"fetch"}
         assert result.records().num_rows == 1
         return
     bad = (Poison("t", 0, 4, "reject"),) if case == "error" else ()
@@ -119,11 +118,8 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
         return
     assert (row["acknowledged"], row["rejected"]) == (9, 1)
     between = at(result, 700)
-    assert (between["start_offset"], between["in_flight"], between["lag"]) == (
-        5,
-        5,
-        5,
-    )  # 0-3 accepted, 4 rejected
+    # 0-3 accepted, 4 rejected.
+    assert (between["start_offset"], between["in_flight"], between["lag"]) == (5, 5, 5)
     assert at(result, 400)["in_flight"] == 10
 
 

@@ -67,9 +67,8 @@ def test_renewals_are_refused_where_the_group_does_not_allow_them() -> None:
     )
     result = simulate(scenario)
     assert only(result.summary)["expired"] == 1
-    assert result.deliveries.column("refused").to_pylist() == [
-        1
-    ]  # once: that of its work, not those of its renewals
+    # Once: that of its work, not those of its renewals.
+    assert result.deliveries.column("refused").to_pylist() == [1]
 
 
 def test_who_stands_still_does_not_renew() -> None:

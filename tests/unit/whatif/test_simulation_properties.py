@@ -124,9 +124,8 @@ def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> No
     )
     result, ledgers = audited(longer, seed, plain=True)
     for line, ledger in zip(result.offsets().to_pylist(), ledgers, strict=True):
-        if (
-            not ledger.share.can_fetch()
-        ):  # stands still after a load, as Kafka's own class does: see its tests
+        # Stands still after a load, as Kafka's own class does: see its tests.
+        if not ledger.share.can_fetch():
             assert {run.delivery_state for run in ledger.share.in_flight()} <= set(TERMINAL)
             continue
         assert ledger.finished == set(range(line["end_offset"]))
