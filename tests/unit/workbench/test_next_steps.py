@@ -40,10 +40,8 @@ def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Pa
     assert input_options(CaptureInput(folder_of("demo"))) == "--capture demo"
     elsewhere = tmp_path / "a b" / "demo"
     assert shlex.split(input_options(CaptureInput(elsewhere))) == ["--capture", str(elsewhere)]
-    assert (
-        input_options(KafkaInput(ClientConfig({"bootstrap.servers": "a:1,b:2"})))
-        == "--bootstrap-server a:1,b:2"
-    )
+    cluster = KafkaInput(ClientConfig({"bootstrap.servers": "a:1,b:2"}))
+    assert input_options(cluster) == "--bootstrap-server a:1,b:2"
     assert shlex.split(input_options(RawInput("x y.parquet"))) == ["--raw", "x y.parquet"]
     assert input_options(object()) == ""
 
