@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
 from tests.support.browser.desk import OpenDesk
+from tests.support.columns import with_column
 from tests.support.widgets.samples import BEGIN, lag, moving
 
 PICTURE = ".sl-strip canvas[role=slider]"
@@ -53,13 +54,7 @@ def test_playing_goes_on_while_more_is_read(open_desk: OpenDesk) -> None:
 
 def test_the_log_end_stands_at_its_own_time(open_desk: OpenDesk) -> None:
     rows = moving(3, 1).drop_columns(["end_offset"])
-    ends = lag().slice(0, 1)
-    place = ends.schema.get_field_index("as_of")
-    ends = ends.set_column(
-        place,
-        ends.schema.field(place),
-        pa.array([BEGIN.replace(minute=9)], ends.column("as_of").type),
-    )
+    ends = with_column(lag().slice(0, 1), "as_of", [BEGIN.replace(minute=9)])
     desk = open_desk(WindowStrip.of(rows, ends=ends))
     desk.settle()
     end = ends.column("end_offset")[0].as_py()

@@ -22,7 +22,6 @@ from sharelag_widgets.dashboards import WhatIfLab
 lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))
 lab"""
 
-
 NOW = """import os
 import sharelag
 print('process', os.getpid())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
@@ -12,7 +11,7 @@ import pytest
 from confluent_kafka import ShareConsumer
 
 from sharelag.whatif import assign
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.since import SHARE_CONSUMERS
@@ -63,7 +62,7 @@ def _held(servers: str) -> dict[str, list[int]]:
     done = sharelag("members", "--bootstrap-server", servers, "-o", "json")
     if done.returncode:  # no group has been written yet, or its topic has no leader yet
         return {}
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     return {
         row["member_id"]: sorted(
             partition for topic in row["assigned_partitions"] for partition in topic["partitions"]

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from sharelag.model import SharePartition
 from sharelag.wire import state_partition
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from tests.support.command import sharelag, sharelag_process
+from tests.support.command import rows_of, sharelag, sharelag_process
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import SCRAPE, Exporter
 from tests.support.kafka.cluster import KafkaCluster, frozen
@@ -57,16 +57,13 @@ def led_by(cluster: KafkaCluster, number: int) -> set[int]:
 
 def lags(answer: CompletedProcess[str]) -> dict[int, int]:
     assert answer.returncode == 0, answer.stderr
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    rows = rows_of(answer)
     return {row["partition"]: row["lag"] for row in rows}
 
 
 def wrong_in(answer: CompletedProcess[str], whole: CompletedProcess[str]) -> int:
     """Count rows that differ from those of the whole answer; an end may be silent, and unknown."""
-    told, known = (
-        {row.get("partition"): row for row in map(json.loads, one.stdout.splitlines())}
-        for one in (answer, whole)
-    )
+    told, known = ({row.get("partition"): row for row in rows_of(one)} for one in (answer, whole))
     same = ("group_id", "topic_id", "partition", "start_offset", "lag", "state_epoch", "records")
     return sum(
         row.get(name) not in (known.get(partition, {}).get(name), None)
@@ -83,7 +80,7 @@ def told_in_part(
     On a busy machine it may lack more than what is silent: it has little time for the others.
     """
     assert answer.returncode == 3, answer.stdout + answer.stderr
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    rows = rows_of(answer)
     unread = set(rows[0]["unread_state_partitions"])
     assert silent <= unread
     there = {p for p in whole if state_of(rows[0]["topic_id"], p) not in unread}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.kafka.access import java_settings, settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.cluster import follower
@@ -92,7 +91,7 @@ def test_a_cluster_fails_piece_by_piece(
     begun = time.monotonic()
     of_half = sharelag("lag", *to_it, "--group", "billing", "--topic", "orders", "-o", "json")
     assert time.monotonic() - begun < 30  # who does not answer is waited for once
-    known = [json.loads(one) for one in of_half.stdout.splitlines()]
+    known = rows_of(of_half)
     assert {
         row["partition"]: (row["lag"], row["end_offset"], row["lag_reason"]) for row in known
     } == {
@@ -102,7 +101,7 @@ def test_a_cluster_fails_piece_by_piece(
         3: (None, None, "no_end_offset"),
     }
     half = sharelag("check", "--rules", lags, *to_it, "-o", "json")
-    rows = {one["rule"]: one for one in map(json.loads, half.stdout.splitlines())}
+    rows = {one["rule"]: one for one in rows_of(half)}
     assert rows.keys() == {"lag", "completeness"}  # one record of few could not be decoded
     row = rows["lag"]
     assert (half.returncode, row["level"], row["at_this_level"]) == (3, "unknown", 2)

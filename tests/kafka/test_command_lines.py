@@ -35,7 +35,6 @@ VALUES = {
     "state": "Stable",
 }
 
-
 #: In a usual run the two newest.
 RELEASED = [
     one.version

@@ -23,7 +23,6 @@ KEY = {"g": "G1", "t": TOPIC, "p": 0}
 SNAPSHOT, EPOCH_OF_GROUP = 0, 11
 FENCED_STATE_EPOCH = 124
 
-
 #: A broker of an earlier version takes longer to start than the others' tests here.
 OLDER_FIRST = [
     pytest.param(one, marks=[] if one == KAFKA_VERSION else pytest.mark.exhaustive)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from sharelag.model.rights import CLUSTER
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.kafka import oracles
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
 from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker, parse_describe
@@ -202,7 +201,7 @@ def _told(secured: KafkaBroker, tmp_path: Path, *options: str) -> dict[str, dict
     """What the command line prints about billing and orders, by operation and resource."""
     words = "doctor --rights --group billing --topic orders -o json"
     done = sharelag(*words.split(), *options)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     command = "share consumers" if "--principal" in options else "lag"
     assert done.returncode == any(
         row["granted"] == NO and command in row["needed_by"] for row in rows
@@ -325,7 +324,7 @@ def test_a_super_user_is_not_said_to_lack_rights(
         words = "doctor --rights --principal User:admin --group g --topic t -o json"
         config = settings_file(tmp_path, java_settings(secured, asks))
         done = sharelag(*words.split(), *options, "--command-config", config)
-        said = {row["granted"] for row in map(json.loads, done.stdout.splitlines())}
+        said = {row["granted"] for row in rows_of(done)}
         return done.returncode, said, done.stderr
 
     code, said, printed = told()
@@ -369,7 +368,7 @@ def test_a_topic_that_may_not_be_described_is_hidden(
         *("--command-config", settings_file(tmp_path, settings)),
     ]
     done = sharelag("lag", *cluster, "--group", group, "-o", "json", *how)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     lags = {row["topic"]: row["lag"] for row in rows if row["topic"]}
     assert lags == {seen[0]: 1, seen[1]: 2}
     (hidden,) = (row for row in rows if not row["topic"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from sharelag.inputs.kafka.brokers import broker_features, leaders
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.model.versions import has_reached
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, rows_of, sharelag
 from tests.support.kafka.access import java_settings, rule, set_rules
 from tests.support.kafka.broker import SHARE_GROUPS, USERS, KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
@@ -160,7 +159,7 @@ def test_without_the_groups_records_there_is_all_that_needs_no_members(
             assert done.returncode == 0, done.stderr
             is_told = "takes Read and Describe on that topic" in done.stderr
             assert is_told == (user == "carol" and command != "reconcile"), done.stderr
-            rows = map(json.loads, done.stdout.splitlines())
+            rows = rows_of(done)
             names = ("partition", "kafka_lag", "lag")
             told = [tuple(row.get(name) for name in names) for row in rows]
             answers.setdefault(command, []).append(told)

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.kafka.broker import parse_describe
 from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher
 from tests.support.kafka.cluster import KafkaCluster, frozen
@@ -277,7 +277,7 @@ def windows_of(*arguments: str) -> dict[tuple[str, str, int], tuple[int, int, st
             row["start_offset"],
             str(row["batches"]),
         )
-        for row in map(json.loads, answer.stdout.splitlines())
+        for row in rows_of(answer)
     }
 
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, expect
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
+from tests.support.columns import with_column
 from tests.support.notebooks.running import SAVE, Ran, Running, assert_whole
 from tests.support.notebooks.shipped import NAMES, complaints, copy_of, read
 from tests.support.widgets.samples import HOSTILE
@@ -98,9 +99,7 @@ def named(lab: Lab) -> Path:
 
 def _renamed(table: pa.Table) -> pa.Table:
     names = pa.array([HOSTILE.replace("alert(1)", "alert(2)")] * len(table))
-    return table.set_column(
-        table.schema.get_field_index("topic"), table.schema.field("topic"), names
-    )
+    return with_column(table, "topic", names)
 
 
 @pytest.mark.parametrize("name", WITH_NAMES)

@@ -17,6 +17,7 @@ import sharelag
 from sharelag.errors import InputError
 from sharelag.metrics.dead_letters import archived_arrow
 from sharelag.schemas import ARCHIVED_RUNS, LEDGER
+from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
 
@@ -80,7 +81,7 @@ def test_files_of_a_queue_are_read_on_either_engine(
     given = ("--capture", "poison", "--group", GROUP, "--queue", str(tmp_path), "-o", "json")
     done = command("dlq", *given)
     assert done.returncode == 0, done.stderr
-    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    printed = rows_of(done)
     assert len(printed) == found.table.num_rows
     assert [one["status"] for one in printed] == found.table.column("status").to_pylist()
     assert found.notes[0] in done.stderr

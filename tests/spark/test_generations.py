@@ -15,6 +15,7 @@ from sharelag import schemas
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench.bench import Workbench
+from tests.support.columns import with_column
 from tests.support.generations import TODAY, raw_of
 from tests.support.log_directory import beside, user_log, write
 from tests.support.older_records import control, keyed, raw, row
@@ -71,7 +72,7 @@ def test_a_generation_that_is_named(spark: SparkSession, tmp_path: Path, generat
     else:
         rows = raw(control(1))
         keys = pc.binary_slice(rows.column("key"), 0, 4)
-        rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
+        rows = with_column(rows, "key", keys)
     files = tmp_path / "files"
     files.mkdir()
     pq.write_table(pa.Table.from_batches([rows]), files / "part-0.parquet")

@@ -20,6 +20,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support import readings
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 
 #: Two members of one group, one of which has just come.
 MOMENT = datetime(2026, 11, 21, 11, 44, 30, 604_000, tzinfo=UTC)
@@ -95,7 +96,7 @@ def test_imbalance_is_the_same_of_whatever_is_given(
         "members": members_arrow(records, MOMENT),
         "groups": groups_arrow(records, MOMENT),
         "observed": pa.Table.from_pylist(observed, schema=schemas.OBSERVED),
-        "past": past.set_column(past.schema.get_field_index("end_offset"), "end_offset", earlier),
+        "past": with_column(past, "end_offset", earlier),
     }
     tables = {name: every[name] for name in given}
     ours = imbalance_arrow(lag, **tables, by=by).to_pylist()

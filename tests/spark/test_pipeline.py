@@ -37,6 +37,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
+from tests.support.command import rows_of
 from tests.support.parquet import flip_in_a_page
 from tests.support.records import offsets, raw, row
 
@@ -125,7 +126,7 @@ def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, A
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert said == [{"master": "local-cluster[2,1,1024]", "executors": 2}]
-    assert [json.loads(line) for line in done.stdout.splitlines()] == local_lag
+    assert rows_of(done) == local_lag
 
 
 def test_records_rejects_and_skipped_are_all_there_is(spark: SparkSession) -> None:

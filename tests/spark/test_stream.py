@@ -36,6 +36,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.records import offsets, raw, row
 from tests.support.synthetic import capture_of
 
@@ -441,9 +442,8 @@ def test_different_records_at_one_offset_are_an_error(spark: SparkSession, tmp_p
 
 def _piece(first: int, *records: tuple[bytes, bytes | None]) -> pa.Table:
     batch = raw(list(records))
-    at = batch.schema.get_field_index("offset")
     numbers = pa.array(range(first, first + batch.num_rows))
-    return pa.Table.from_batches([batch.set_column(at, "offset", numbers)])
+    return pa.Table.from_batches([with_column(batch, "offset", numbers)])
 
 
 def _pieces(records: pa.Table, count: int, random: Random) -> list[pa.Table]:

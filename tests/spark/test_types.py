@@ -24,6 +24,7 @@ from sharelag.engine.spark.collecting import collect
 from sharelag.errors import InputError
 from sharelag.schemas import LAG
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 
 RAW = pq.read_table(CAPTURE / "records")
 ENDS = pq.read_table(CAPTURE / "offsets.parquet")
@@ -39,7 +40,7 @@ def cast(**kinds: pa.DataType) -> Change:
             if name in table.schema.names:
                 column = table.column(name).combine_chunks()
                 made = column.dictionary_encode() if kind is None else converted(column, kind)
-                table = table.set_column(table.schema.get_field_index(name), name, made)
+                table = with_column(table, name, made)
         return table
 
     return change
@@ -78,7 +79,6 @@ TAKEN: dict[str, Change] = {
     "nulls alone": cast(timestampType=pa.null()),
 }
 
-
 #: What Spark has no type of its own for, or one that behaves as another of these.
 LIKE_OTHERS = {
     *("bigint", "smallint", "unsigned", "large", "dictionary", "another zone"),
@@ -95,8 +95,7 @@ def changed(column: str, values: Callable[[pa.ChunkedArray], Any]) -> Change:
     def change(table: pa.Table) -> pa.Table:
         if column not in table.schema.names:
             return table
-        at = table.schema.get_field_index(column)
-        return table.set_column(at, column, values(table.column(column)))
+        return with_column(table, column, values(table.column(column)))
 
     return change
 
@@ -134,7 +133,6 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "offset has values that int64 cannot hold",
     ),
 }
-
 
 #: Refused for the reason of another one, whose rows are looked at, too.
 REFUSED_LIKE = {"fractions", "numbers for times", "bytes for texts"}
@@ -298,9 +296,7 @@ def test_what_is_not_taken_is_one_sentence_on_every_path(
 def test_records_without_a_place_are_rejects_that_answers_count(
     name: str, spark: SparkSession, wanted: list[dict[str, Any]]
 ) -> None:
-    lost = RAW.slice(0, 3).set_column(
-        RAW.schema.get_field_index(name), name, pa.nulls(3, RAW.schema.field(name).type)
-    )
+    lost = with_column(RAW.slice(0, 3), name, [None] * 3)
     raw = pa.concat_tables([RAW, lost])
     as_floats = cast(partition=pa.float64(), offset=pa.float64())(raw).to_pandas()
     assert as_floats[name].isna().sum() == 3
@@ -323,8 +319,7 @@ def test_records_without_a_place_are_rejects_that_answers_count(
     "name", [pytest.param("topic_id", marks=pytest.mark.exhaustive), "partition"]
 )
 def test_offsets_of_no_topic_partition_are_refused(name: str, spark: SparkSession) -> None:
-    at = ENDS.schema.get_field_index(name)
-    lost = ENDS.slice(0, 1).set_column(at, name, pa.nulls(1, ENDS.schema.field(name).type))
+    lost = with_column(ENDS.slice(0, 1), name, [None])
     ends = pa.concat_tables([ENDS, lost])
     said = "offsets: rows without a topic_id or without a partition belong to no topic partition"
     ways = {

@@ -16,7 +16,6 @@ from sharelag.whatif.scenario import (
 
 SECOND = 1_000_000
 
-
 #: 25 records a second, 40 ms each: one member is busy, and a burst of a minute asks for twenty.
 LOAD = Scenario(
     (Topic("orders", 4),),
@@ -24,7 +23,6 @@ LOAD = Scenario(
     (Producer("orders", 25, batch_records=5, bursts=(Burst(60_000, 120_000, 20),)),),
     duration_ms=600_000,
 )
-
 
 QUICK = Pods(startup_ms=2000)
 

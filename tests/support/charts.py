@@ -22,23 +22,11 @@ from tests.support.chapters import CAPTURE
 ROOT = Path(__file__).parents[2]
 
 SCENARIOS = ROOT / "data" / "captures" / "scenarios"
-
-
 THEMES: tuple[palette.Theme, ...] = ("light", "dark")
-
-
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
-
-
 HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>&lt; %{x} $a$ \u202e🦜"
-
-
 LONG = "x" * 200
-
-
 ARABIC = "مجموعة"
-
-
 TOPIC_ID = "A" * 22
 
 
@@ -128,7 +116,6 @@ FIGURES: dict[str, Callable[..., Any]] = {
     "state_record": charts.state_record_figure,
     "state_key": charts.state_key_figure,
 }
-
 
 CAUSES = pa.Table.from_pylist(
     [

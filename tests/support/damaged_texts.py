@@ -18,7 +18,6 @@ _INSTEAD = [
 ]  # fmt: skip
 _TOKEN = re.compile(rb'"[^"\n]*"|-?\d+(?:\.\d+)?|\w+')
 
-
 #: Mistakes in texts, and in what programs alone read.
 TEXT = ("token", "token", "token", "flip", "cut", "repeat", "insert", "out")
 BINARY = ("flip", "cut", "repeat", "insert", "out", "number")

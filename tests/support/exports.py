@@ -11,11 +11,7 @@ from prometheus_client.openmetrics.parser import (
 from tests.support.chapters import CAPTURE
 
 EXAMPLES = CAPTURE.parents[1] / "examples"
-
-
 SCENARIOS = CAPTURE.parent / "scenarios"
-
-
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 

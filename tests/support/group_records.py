@@ -11,11 +11,7 @@ from sharelag import schemas
 from sharelag.wire.fields import GROUP_TOPIC
 
 MEMBER, GROUP, ASSIGNMENT_EPOCH, TARGET, CURRENT, TOPICS = range(10, 16)
-
-
 START = datetime(2026, 11, 21, tzinfo=UTC)
-
-
 TOPIC_ID = "A" * 22
 
 

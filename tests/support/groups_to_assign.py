@@ -12,8 +12,6 @@ from sharelag.whatif.assignors.contract import Figures, Finding
 from sharelag.whatif.assignors.group import Group
 
 Members = list[dict[str, Any]]
-
-
 Topics = dict[str, dict[str, Any]]
 Drawn = tuple[Members, Topics]
 

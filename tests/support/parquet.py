@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.columns import with_column
+
 
 def without_checksums(path: Path) -> None:
     """Write a file again as older versions did."""
@@ -30,6 +32,5 @@ def with_bytes_as_topic(path: Path, row: int, text: bytes) -> None:
     table = pq.read_table(path)
     topics = [topic.encode() for topic in table.column("topic").to_pylist()]
     topics[row] = text
-    place = table.schema.get_field_index("topic")
     column = pa.array(topics, pa.binary()).view(pa.string())
-    pq.write_table(table.set_column(place, table.schema.field(place), column), path)
+    pq.write_table(with_column(table, "topic", column), path)

@@ -8,17 +8,9 @@ from typing import Any
 from sharelag import schemas
 
 ID = "A" * 22
-
-
 MS = timedelta(milliseconds=1)
-
-
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-
-
 PLACE = {"topic": "orders", "topic_id": ID, "partition": 0}
 
 

@@ -19,11 +19,10 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from tests.support.columns import with_column
 from tests.support.records import KEY, decode, row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
-
-
 PLACE = {"topic": "orders", "topic_id": KEY.topic_id, "partition": KEY.partition}
 
 
@@ -62,7 +61,7 @@ def evidence(
         ]
     )
     times = pa.array([NOW - timedelta(seconds=w.ago) for w in writes], schemas.TIMESTAMP)
-    records = records.set_column(records.schema.get_field_index("timestamp"), "timestamp", times)
+    records = with_column(records, "timestamp", times)
     ends = {"log_start_offset": log_start, "end_offset": end, "leader_epoch": 0, "as_of": NOW}
     windows = pa.Table.from_batches([replay_arrow(records)])
     lag = pa.Table.from_batches(

@@ -15,7 +15,6 @@ from tests.support.share_schedules import KEY
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 
-
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
     DeliveryState.AVAILABLE,
     DeliveryState.ACQUIRED,
@@ -23,14 +22,11 @@ AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
     DeliveryState.ARCHIVED,
 )
 
-
 LOCK = 30_000
-
 
 WALK_LOG = [
     LogBatch(*batch) for batch in [(100, 109), (110, 112), (113, 118), (119, 119), (120, 120)]
 ]
-
 
 #: Who fetches how many records, or says what, and when; None: nothing but that locks run out.
 STEPS: dict[int, list[tuple[str, int, Any]]] = {

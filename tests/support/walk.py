@@ -19,7 +19,6 @@ WALK = {
     11: (120, []),
 }
 
-
 #: What is recovered when the leader is lost after a step.
 RECOVERED = {
     0: (100, []),
@@ -44,16 +43,9 @@ def walk_records(last_step: int) -> list[tuple[int, bytes, bytes | None]]:
 
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED = 0, 1, 2
-
-
 LOG_END = 121
-
-
 LAST_ACKNOWLEDGED, ALL_ACKNOWLEDGED = (119, 119, ACKNOWLEDGED, 1), (113, 119, ACKNOWLEDGED, 1)
-
-
 TIMED_OUT, BEYOND = (111, 112, AVAILABLE, 1), (120, 120, ACQUIRED, 1)
-
 
 #: Step -> SPSO, SPEO (exclusive), live runs (first, last, state, delivery count).
 LIVE: dict[int, tuple[int, int, list[tuple[int, int, int, int]]]] = {

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,6 +15,7 @@ from sharelag.replay.state import replay_arrow
 from sharelag.wire import program as wire_kernels
 from sharelag.wire.interpreter import interpret
 from tests.support import kernels
+from tests.support.own_process import run_code
 
 VALUES = np.array([-3, 5, 7])
 TOTAL = 2 * 9 + 12 + 300 + 3
@@ -54,7 +52,7 @@ assert hasattr(compiled.ready(total, compiled.WORTH_IT), "signatures")
 assert "numba" in sys.modules
 assert hasattr(compiled.ready(total, 1), "signatures")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_code(code)
     again = """
 import sys
 from sharelag import compiled
@@ -63,7 +61,7 @@ for _ in range(10):
     chosen = compiled.ready(total, compiled.WORTH_IT // 10)
 assert hasattr(chosen, "signatures")  # many small pieces are a large one
 """
-    subprocess.run([sys.executable, "-c", again], check=True)
+    run_code(again)
 
 
 def test_arrays_come_as_views_where_a_kernel_asks_for_them(plain: None) -> None:
@@ -76,7 +74,7 @@ def test_arrays_come_as_views_where_a_kernel_asks_for_them(plain: None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # it compiles a package again and again
 def test_what_was_compiled_is_found_again_on_disk(tmp_path: Path) -> None:
     for name in ("__init__", "kernels", "more_kernels"):
         text = (Path(kernels.__file__).parent / f"{name}.py").read_text()
@@ -96,8 +94,7 @@ print(sum(ours.stats.cache_hits.values()), sum(ours.stats.cache_misses.values())
 
     def answer() -> list[str]:
         path = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
-        command = [sys.executable, "-c", f"{path}\n{code}"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        return run_code(f"{path}\n{code}").split()
 
     assert answer() == ["333", "0", "1"]
     assert answer() == ["333", "1", "0"]
@@ -129,11 +126,7 @@ from sharelag.compiled import compile_kernel
 from zipped.kernels import total
 print(compile_kernel(total)(np.array([-3, 5, 7])))
 """
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
-    assert done.stdout.split() == [str(TOTAL)]
+    assert run_code(code, XDG_CACHE_HOME=str(tmp_path)).split() == [str(TOTAL)]
 
 
 @pytest.mark.parametrize("topic", ["__share_group_state", "__consumer_offsets"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -54,7 +55,10 @@ def test_every_way_to_ask_for_an_unknown_group_says_what_was_meant() -> None:
     bench = sharelag.open(str(CAPTURE), engine="local")
     for ask in (
         sharelag.open(str(CAPTURE), groups="biling", engine="local").explain,
-        lambda: bench.lag("biling"),
+        partial(bench.lag, "biling"),
+        partial(bench.progress, "biling"),
+        partial(bench.moments, "biling"),
+        lambda: bench.scenario("biling"),
         lambda: scenario_from(bench.evidence(), "biling"),
     ):
         with pytest.raises(InputError, match=meant.replace("?", r"\?")):

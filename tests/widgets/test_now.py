@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -25,6 +24,7 @@ from sharelag_widgets.dashboards.now import READING
 from sharelag_widgets.dashboards.parts import TablePart
 from sharelag_widgets.dashboards.past import RANGES
 from sharelag_widgets.dashboards.tried import NOTHING_STUCK, TRIALS
+from tests.support.columns import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -131,11 +131,7 @@ def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it() -> N
     assert not any("moment" in one for one in board.header.unknown)
     assert board.header.unknown == Now(demo, "checkout").header.unknown
     known = demo.overview()
-    ages = [None] * known.table.num_rows
-    place = known.table.schema.get_field_index("age_ms")
-    ageless = known.table.set_column(
-        place, known.table.schema.field(place), pa.array(ages, known.table.schema.types[place])
-    )
+    ageless = with_column(known.table, "age_ms", [None] * known.table.num_rows)
     said = board._unknown(replace(known, table=ageless, unknown=("a state partition",)))
     assert said[0] == "a state partition"
     assert said[-1].startswith("the age of the lag in returns-desk, search-index, ")

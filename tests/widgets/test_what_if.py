@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,12 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import traitlets
-from click.testing import CliRunner
 
 import sharelag
 from sharelag import charts
 from sharelag.charts import text
-from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables import render
 from sharelag.whatif import assignor_descriptions
@@ -32,6 +29,9 @@ from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
 from sharelag_widgets.dashboards.dashboard import _parts
 from sharelag_widgets.edits import new_edit
+from tests.support.columns import with_column
+from tests.support.command import rows_of
+from tests.support.command import sharelag as sharelag_command
 
 GROUP, TOPIC = "hot-partition", "hot-partition-orders"
 #: Of a thread that is not stuck.
@@ -178,7 +178,7 @@ def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(
     assert held.began.wait(_SECONDS)
     more = uneven.evidence().lag
     lags = pa.array([lag + 1000 for lag in more.column("lag").to_pylist()], pa.int64())
-    more = more.set_column(more.schema.get_field_index("lag"), "lag", lags)
+    more = with_column(more, "lag", lags)
     lab.bench = later(uneven, lag=more)
     assert editor_of(lab) is editor
     assert (editor.state, len(editor.edits), editor.at) == ("running", 1, 1)
@@ -339,9 +339,7 @@ def test_partitions_that_are_not_simulated_are_not_there_to_move(uneven: Workben
     unknown = pc.if_else(
         pc.equal(known.lag.column("partition"), 5), None, known.lag.column("end_offset")
     )
-    lag = known.lag.set_column(
-        known.lag.schema.get_field_index("end_offset"), "end_offset", unknown
-    )
+    lag = with_column(known.lag, "end_offset", unknown)
     lab = lab_of(changed(uneven, lag=lag))
     assert editor_of(lab).rows.column("partition").to_pylist() == [0, 1, 2, 3, 4]
     assert sorted(n for topics in editor_of(lab).assignment.values() for n in topics[TOPIC]) == [
@@ -493,11 +491,10 @@ def test_the_command_line_finds_the_same_with_its_defaults(uneven: Workbench) ->
     lab.run()
     assert lab.join(300)
     assert lab.comparison is not None
-    command = ["--capture", "hot_partition", "--group", GROUP, "--engine", "local"]
+    command = ["simulate", "--capture", "hot_partition", "--group", GROUP, "--engine", "local"]
     command += ["--assignor", "simple", "--assignor", "lag-aware-sticky", "--compare"]
-    run = CliRunner().invoke(command_line, [*command, "--output", "json"], catch_exceptions=False)
-    assert run.exit_code == 0, run.stderr
-    printed = [json.loads(line) for line in run.stdout.splitlines()]
+    run = sharelag_command(*command, "-o", "json")
+    printed = rows_of(run)
     called = {"the group as it is": "simple"}
     mine = [
         row | {name: called.get(row[name], row[name]) for name in ("variant", "baseline")}

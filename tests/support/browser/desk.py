@@ -23,7 +23,6 @@ AXE_VERSION = "4.11.1"
 _OURS = ("file:", "data:", "blob:", "http://127.0.0.1", "ws://127.0.0.1", "about:")
 BIN = Path(sys.executable).parent
 
-
 #: How many rules passed, and which did not, with their elements. Of the thousands that pass, axe
 #: would make a selector each.
 _AXE = """async within => {

@@ -31,7 +31,6 @@ REPLICATED = {
     "transaction.state.log.min.isr": "2",
 }
 
-
 #: Of the three brokers that tests of `tests/kafka` share.
 RACKS = ("east", "west", "north")
 

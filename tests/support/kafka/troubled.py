@@ -6,7 +6,6 @@ group ``busy`` reads what arrives all the time, so that state records are always
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import Counter
@@ -21,7 +20,7 @@ from confluent_kafka import AcknowledgeType, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 from tests.support.kafka.access import rule, set_rules
 from tests.support.kafka.broker import USERS
 from tests.support.kafka.bystanders import lacks_untold
@@ -296,7 +295,7 @@ class Asker:
             # What it has captured is judged as what it would have said itself.
             answer = sharelag("lag", "--capture", str(self._captured), "-o", "json")
             command = "lag"
-        rows = [json.loads(line) for line in answer.stdout.splitlines()]
+        rows = rows_of(answer)
         rows = [row for row in rows if row["group_id"] == "still"]
         self.happened[self._kind(command, answer.returncode, rows, said)] += 1
 

@@ -24,7 +24,8 @@ from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests.support.command import sharelag, sharelag_process
+from tests.support.command import rows_of, sharelag, sharelag_process
+from tests.support.own_process import run_code
 from tests.support.records import raw, row
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
@@ -84,7 +85,7 @@ def _batches() -> Iterator[pa.RecordBatch]:
 def rows(capture: Path, words: str) -> list[Any]:
     """What a command prints of the capture as JSON, line by line."""
     done = sharelag(*words.split(), "--capture", str(capture), "-o", "json")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return rows_of(done)
 
 
 @pytest.mark.row("LAG-13")
@@ -167,7 +168,7 @@ def test_as_of_offsets_and_times(capture: Path) -> None:
 
 def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture))
-    found = [json.loads(line) for line in answer.stdout.splitlines()]
+    found = rows_of(answer)
     assert len(found) == 105
     data = {"groupId": "G1", "topicId": "A" * 22, "partition": 0}
     assert found[0]["key"] == {"type": 0, "data": data}
@@ -286,10 +287,7 @@ async def answer():
 import asyncio
 print(asyncio.run(answer()), "asyncio.events" in sys.modules)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout.split() == ["True", "False", "42", "True"]
+    assert run_code(code).split() == ["True", "False", "42", "True"]
 
 
 def test_notebooks_are_read_without_the_parsers_that_none_of_them_needs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.settings import lint_rows
 from sharelag.schemas import MEMBER_ROWS
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 
 _LOCK, _LOCK_MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 _SHARE, _ISOLATION = "group.share.", ("read_uncommitted", "read_uncommitted, read_committed")
@@ -30,7 +30,7 @@ def row(name: str) -> pytest.MarkDecorator:
 
 def rows(*arguments: str) -> list[dict[str, Any]]:
     answer = sharelag("settings", *arguments, "-o", "json")
-    found: list[dict[str, Any]] = [json.loads(line) for line in answer.stdout.splitlines()]
+    found: list[dict[str, Any]] = rows_of(answer)
     problems = [one["problem"] for one in found if one.get("problem")]
     if "--consumer-config" not in arguments:
         problems = [one for one in problems if not one.startswith("Kafka accepts it, but ")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from sharelag.tables.gaps import COUNT_DIFFERS
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from tests.support.command import sharelag
+from tests.support.command import ask
 from tests.support.records import raw, row
 
 #: What is durable after step 8 of the walk from 100 to 120, and after step 10.
@@ -25,9 +24,7 @@ def lag_of(folder: Path, start: int, batches: list[Any], count: int) -> dict[str
     record = encode_record(SHARE_SNAPSHOT, row(start, batches, delivery_complete_count=count))
     path = folder / "raw.parquet"
     pq.write_table(pa.Table.from_batches([raw([record])]), path)
-    done = sharelag("lag", "--raw", str(path), "-o", "json", "--engine", "local")
-    assert done.returncode == 0, done.stderr
-    (line,) = map(json.loads, done.stdout.splitlines())
+    (line,) = ask("lag", "--raw", str(path), "--engine", "local")
     assert isinstance(line, dict)
     return line
 

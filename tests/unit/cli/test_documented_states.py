@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from sharelag import open as open_workbench
 from sharelag.tables.declared import meaning_of
 from sharelag.workbench import Workbench
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
+from tests.support.columns import with_column
+from tests.support.command import rows_of, sharelag
 from tests.support.older_records import control, keyed, raw, row
 from tests.support.written_input import OLDEST, Write, WrittenInput
 
@@ -29,7 +29,7 @@ def shown(folder: Path, command: str, rows: list[dict[str, Any]]) -> list[dict[s
     local = () if command == "decode" else ("--engine", "local")
     done = sharelag(command, "--raw", path, "-o", "json", *local)
     assert done.returncode == (3 if "records are missing" in done.stderr else 0), done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return rows_of(done)
 
 
 @pytest.mark.row("PCR-04")
@@ -42,9 +42,6 @@ def test_a_checkpoint_of_the_empty_window(tmp_path: Path) -> None:
         "endOffset": 100,
         "states": [],
     }
-    (window,) = shown(tmp_path, "windows", control(1, start=100)[:1])
-    assert (window["effective_start_offset"], window["window_end_offset"]) == (100, 100)
-    assert window["runs"] == []
 
 
 @pytest.mark.row("PCR-08")
@@ -129,9 +126,7 @@ def test_two_topics_have_two_readers(tmp_path: Path, other: str) -> None:
     of_group = demo_records("__consumer_offsets")
     of_state = demo_records("__share_group_state")
     mixed = of_group if other == "__share_group_state" else of_state
-    place = mixed.schema.get_field_index("topic")
-    mixed = mixed.set_column(place, "topic", pa.array([other] * len(mixed)))
-    pq.write_table(mixed, tmp_path / "raw.parquet")
+    pq.write_table(with_column(mixed, "topic", pa.scalar(other)), tmp_path / "raw.parquet")
     done = sharelag("decode", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
     assert (done.returncode, done.stdout) == (0, "")
     assert f"skipped {len(mixed):,} records of other kinds" in done.stderr

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from sharelag.errors import InputError
 from sharelag.model.kafka_commands import check_command
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 
 _S1 = ("kafka-share-groups.sh", "--bootstrap-server", "localhost:9092", "--group", "S1")
 _DATETIME = ("--to-datetime", "1999-12-31T23:57:00.000")
@@ -17,7 +16,7 @@ _DATETIME = ("--to-datetime", "1999-12-31T23:57:00.000")
 
 def linted(*words: str) -> tuple[int, dict[str, dict[str, Any]]]:
     done = sharelag("lint", "-o", "json", *words)
-    return done.returncode, {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+    return done.returncode, {row["name"]: row for row in rows_of(done)}
 
 
 @pytest.mark.row("CLI-01")

@@ -23,7 +23,7 @@ from sharelag.model import SharePartition, topic_id_text
 from sharelag.wire import state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.command import rows_of, sharelag
+from tests.support.command import ask, rows_of, sharelag
 from tests.support.log_directory import batch
 
 DATA = Path("tests/data")
@@ -50,7 +50,7 @@ def test_a_state_that_is_nowhere_makes_the_answer_partial(part: str, command: li
     assert STATELESS not in done.stderr  # it is said once
     done = sharelag(*command, "--raw", part, "--engine", "local", "-o", "json")
     assert done.returncode == 3
-    (row,) = map(json.loads, done.stdout.splitlines())
+    (row,) = rows_of(done)
     assert (row["complete"], row["partition"]) == (False, 1)
     assert "unread_state_partitions" not in row
 
@@ -129,7 +129,6 @@ FROM_RECORDS = [
     "health", "health --findings", "health --snapshots", "reconcile", "brokers", "dlq",
     "plan-reset --group gaps --to-earliest", "plan-delete --group gaps",
 ]  # fmt: skip
-
 
 #: One of those that each way of printing an answer has: a table, sentences, and many tables.
 FOR_PEOPLE = ("lag", "explain", "history --events", "health --findings", "settings", "groups")
@@ -399,9 +398,7 @@ DIRECTORIES = [str(DATA / "two-log-dirs" / name) for name in ("d1", "d2")]
 
 
 def _rows(*arguments: str) -> list[dict[str, Any]]:
-    done = sharelag("lag", *arguments, "--engine", "local", "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return rows_of(done)
+    return ask("lag", *arguments, "--engine", "local")
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -13,6 +13,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.replay.moment import Choice
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import Workbench
+from tests.support.columns import with_column
 from tests.support.written_input import NOW, Write, WrittenInput
 
 TABLES = ("windows", "lag", "observed", "progress", "gaps", "members", "groups")
@@ -32,8 +33,7 @@ class OutOfTime(WrittenInput):
             order = sorted(range(batch.num_rows), key=lambda row: (row % 7, row))
             offsets = batch.column("offset")
             moved = batch.take(order)
-            place = batch.schema.get_field_index("offset")
-            yield moved.set_column(place, batch.schema.field(place), offsets)
+            yield with_column(moved, "offset", offsets)
 
 
 def same(one: QuickReading, other: QuickReading) -> None:

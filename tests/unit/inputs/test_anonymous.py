@@ -19,6 +19,7 @@ from sharelag.inputs.files.captures import read_capture
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.cases import few_of
+from tests.support.columns import with_column
 from tests.support.command import sharelag as sharelag_command
 from tests.support.descriptions import describe
 
@@ -132,9 +133,7 @@ def with_hidden_text(folder: Path, place: str) -> None:
             value + HIDDEN if value is not None and mine else value
             for value, mine in zip(table.column("value").to_pylist(), of_state, strict=True)
         ]
-        table = table.set_column(
-            table.schema.get_field_index("value"), "value", pa.array(values, pa.binary())
-        )
+        table = with_column(table, "value", values)
     pq.write_table(table, path)
 
 

@@ -32,6 +32,7 @@ from sharelag.inputs.spark import files
 from sharelag.schemas import WITH_HEADERS
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.cases import few_of
+from tests.support.columns import with_column
 from tests.support.descriptions import describe
 from tests.support.memory import peak_of
 from tests.support.parquet import flip_in_a_page
@@ -267,12 +268,11 @@ def test_tasks_read_each_file_at_a_time(tmp_path: Path, opened: list[pq.ParquetF
     """Also where several files have the same partitions, each in a row group of its own."""
     table = pq.read_table(CAPTURE / RECORDS, filters=[("topic", "=", STATE_TOPIC)]).slice(0, 1)
     paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
-    place = table.schema.get_field_index("partition")
     for path in paths:
         with pq.ParquetWriter(path, table.schema) as file:
             for partition in range(20):
                 number = pa.array([partition], pa.int32())
-                file.write_table(table.set_column(place, table.schema.field(place), number))
+                file.write_table(with_column(table, "partition", number))
     (task,) = pieces.plan(paths, STATE_TOPIC).tasks
     opened.clear()
     assert sum(batch.num_rows for batch in pieces.read_pieces(task)) == 40

@@ -205,8 +205,6 @@ def _cut_short(folder: Path) -> None:
 
 
 PART = "records/part-0.parquet"
-
-
 NO_CAPTURE = "capture.json does not describe a capture"
 WRITTEN = "that `sharelag capture` wrote"
 AGAIN = "capture it again"

@@ -20,6 +20,7 @@ from sharelag.cli.output import one_line
 from sharelag.errors import InputError
 from sharelag.inputs.files import parquet
 from sharelag.tables.lines import lines, plain_rows
+from tests.support.columns import with_column
 from tests.support.command import sharelag as sharelag_command
 from tests.support.damaged_texts import BINARY, damaged
 from tests.support.descriptions import describe
@@ -48,11 +49,11 @@ def answer(capture: Path) -> list[int]:
 def set_value(path: Path, column: str, value: Any) -> None:
     """Put a value into the middle row of a Parquet file."""
     table = pq.read_table(path)
-    place = table.schema.get_field_index(column)
     values = table.column(column).to_pylist()
     values[len(values) // 2] = value
-    field = pa.field(column, table.schema.field(column).type)
-    pq.write_table(table.set_column(place, field, pa.array(values, field.type)), path)
+    nullable = pa.field(column, table.schema.field(column).type)
+    place = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(place, nullable, pa.array(values, nullable.type)), path)
 
 
 def test_a_page_that_cannot_be_decompressed_names_the_file(capture: Path) -> None:
@@ -98,9 +99,8 @@ def test_bytes_of_another_file_are_not_shown(capture: Path, length: int) -> None
 def test_times_may_be_finer(capture: Path) -> None:
     path = capture / "offsets.parquet"
     table = pq.read_table(path)
-    at = table.schema.get_field_index("as_of")
-    finer = pc.add(table.column(at).cast(pa.timestamp("us", "UTC")), timedelta(microseconds=7))
-    pq.write_table(table.set_column(at, "as_of", finer), path)
+    times = table.column("as_of").cast(pa.timestamp("us", "UTC"))
+    pq.write_table(with_column(table, "as_of", pc.add(times, timedelta(microseconds=7))), path)
     assert _shown(capture) == _shown(CAPTURE)
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -25,7 +24,8 @@ from sharelag.errors import InputError
 from sharelag.inputs.measured import METRICS, metrics_of, of_mbean, read_metrics, row_of
 from sharelag.metrics.measured import about_share_groups, letter_words, readings
 from sharelag.schemas import BROKER_METRICS
-from tests.support.command import ask, sharelag
+from tests.support.columns import with_column
+from tests.support.command import ask, rows_of, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -173,9 +173,8 @@ def test_two_readings_of_a_broker_give_rates() -> None:
 def test_a_count_that_began_again_has_no_rate() -> None:
     table = read_metrics([f"1={DATA / 'first.properties'}", f"1={DATA / 'second.csv'}"])
     later = pc.if_else(pc.equal(table["read_from"], str(DATA / "second.csv")), 0.0, table["figure"])
-    at = table.schema.get_field_index("figure")
     rows = readings(
-        table.set_column(at, "figure", later), "RecordAcknowledgementsPerSec", "Count", ["ack_type"]
+        with_column(table, "figure", later), "RecordAcknowledgementsPerSec", "Count", ["ack_type"]
     )
     rates = dict(zip(rows["ack_type"].to_pylist(), rows["rate"].to_pylist(), strict=True))
     assert rates == {"accept": None, "release": None, "reject": None, "renew": 0.0}
@@ -269,7 +268,7 @@ def test_nothing_read_is_a_table_without_rows() -> None:
 @pytest.mark.row("ACK-10")
 def test_rejected_and_released_records_are_two_series() -> None:
     done = sharelag("metrics", f"1={DATA / 'second.csv'}", "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     counts = {
         row["ack_type"]: row["figure"]
         for row in rows
@@ -356,7 +355,7 @@ def test_a_count_that_is_not_exported_is_not_0(
 def test_the_command_says_what_members_acknowledged() -> None:
     first, second = (f"1={DATA / name}" for name in ("first.properties", "second.csv"))
     done = sharelag("metrics", first, second, "--group", "billing", "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert rows
     assert {row["group_id"] for row in rows} == {"billing"}
     assert "since the start of broker 1, of all share groups: " in done.stderr

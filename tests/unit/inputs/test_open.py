@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import sharelag
-from sharelag.cli import cli
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.open import ChoiceError, is_cluster_named, open_input, open_named
@@ -66,8 +64,8 @@ def test_reports_and_the_command_line_say_it_in_their_own_names() -> None:
         read()
     with pytest.raises(InputError, match=f"^{_CHOOSE}, not capture and segments$"):
         read(capture="a", segments="b")
-    wrong = CliRunner().invoke(cli, ["lag", "--capture", "a", "--raw", "b"])
-    assert wrong.exit_code == 2
+    wrong = command("lag", "--capture", "a", "--raw", "b")
+    assert wrong.returncode == 2
     flags = "--bootstrap-server, --capture, --raw or --segments, not --capture and --raw."
     assert f"choose one input: {flags}" in wrong.stderr
 

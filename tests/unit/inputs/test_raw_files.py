@@ -20,6 +20,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import RawInput
 from sharelag.inputs.recorded import folder_of
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.columns import with_column
 from tests.support.denied import deny_listing
 
 DATA = Path("tests/data")
@@ -315,8 +316,7 @@ def test_what_a_stream_of_spark_committed(tmp_path: Path) -> None:
 def _cast(**kinds: pa.DataType) -> Callable[[pa.Table], pa.Table]:
     def cast(table: pa.Table) -> pa.Table:
         for name, kind in kinds.items():
-            at = table.schema.get_field_index(name)
-            table = table.set_column(at, name, table.column(name).cast(kind))
+            table = with_column(table, name, table.column(name).cast(kind))
         return table
 
     return cast

@@ -32,6 +32,7 @@ from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.cases import Cases
+from tests.support.columns import with_column
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
@@ -184,9 +185,7 @@ def test_letters_whose_topic_has_no_known_id(
             [one | {"value": topic_id} if one["key"].endswith(".topic") else one for one in row]
             for row in queue.column("headers").to_pylist()
         ]
-        kind = queue.schema.field("headers").type
-        place = queue.schema.get_field_index("headers")
-        queue = queue.set_column(place, "headers", pa.array(headers, kind))
+        queue = with_column(queue, "headers", headers)
     pq.write_table(both, tmp_path / "raw.parquet")
     pq.write_table(queue, tmp_path / "queue.parquet")
     files = ("--raw", str(tmp_path / "raw.parquet"), "--queue", str(tmp_path / "queue.parquet"))

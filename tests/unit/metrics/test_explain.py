@@ -27,6 +27,7 @@ from sharelag.tables.words import moment, shell_word
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench.explained import summarize_groups, summary_lines
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
 #: Hours are pressed into seconds in the stories, so the length of a lock says nothing there.
@@ -107,7 +108,7 @@ def _left(batch: pa.RecordBatch, when: datetime) -> pa.RecordBatch:
     nothing["offset"] = pc.add(batch.column("offset"), 100_000)
     for name, column in nothing.items():
         field = batch.schema.field(name)
-        batch = batch.set_column(batch.schema.get_field_index(name), name, column.cast(field.type))
+        batch = with_column(batch, name, column.cast(field.type))
     return batch
 
 
@@ -130,9 +131,8 @@ def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     nobody = f"the group has no members since {since['analytics']}"
     assert f"{nobody}, but not all is known: " in state["analytics"]
     assert state["refunds"].endswith(", nothing wrong")  # nothing waits there
-    index = evidence.groups.schema.get_field_index("emptied")
     never = pa.nulls(len(since), schemas.TIMESTAMP)
-    unseen = replace(evidence, groups=evidence.groups.set_column(index, "emptied", never))
+    unseen = replace(evidence, groups=with_column(evidence.groups, "emptied", never))
     state = {group.group: group.state for group in summarize_groups(unseen, NOTHING)}
     assert state["billing"].endswith(", the group has no members")
     bare = replace(evidence, groups=schemas.GROUPS.empty_table())

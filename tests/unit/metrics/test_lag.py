@@ -28,6 +28,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_KINDS
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.fields import assert_fields
 from tests.support.kafka.describe import parse_describe
 from tests.support.observed_rows import lag_of
@@ -197,8 +198,7 @@ def noted_ends() -> pa.Table:
     tables = []
     for path in MOMENTS:
         table = ends(json.loads(path.with_suffix(".json").read_text()))
-        as_of = pa.repeat(pa.scalar(moment(path), schemas.TIMESTAMP), table.num_rows)
-        tables.append(table.set_column(table.schema.get_field_index("as_of"), "as_of", as_of))
+        tables.append(with_column(table, "as_of", pa.scalar(moment(path))))
     return pa.concat_tables(tables)
 
 
@@ -233,11 +233,8 @@ def test_what_is_not_known_at_a_moment_is_null_with_a_reason() -> None:
     times, last = history.column("record_timestamp"), moment(MOMENTS[-1])
     when = pc.max(times).as_py()
 
-    def constant(table: pa.Table, name: str, value: Any) -> pa.Table:
-        index = table.schema.get_field_index(name)
-        return table.set_column(index, name, pa.repeat(value, table.num_rows))
-
-    partial, early = constant(history, "from_snapshot", False), constant(ends, "end_offset", 0)
+    partial = with_column(history, "from_snapshot", pa.scalar(False))
+    early = with_column(ends, "end_offset", pa.scalar(0))
     for states, known, at, reason in (
         (history, ends, when + timedelta(hours=1), gaps.NO_END_OFFSET_THEN),
         (partial, ends, last, gaps.RECORDS_MISSING),

@@ -259,7 +259,7 @@ def test_a_reset_into_remote_storage_is_warned_of(tmp_path: Path) -> None:
     far = ("--to-offset", "100", "--local-offsets", str(local))
     done = command(*given, *far, "-o", "json")
     assert done.returncode == 0, done.stderr
-    remote = {row["partition"]: row["remote"] for row in map(json.loads, done.stdout.splitlines())}
+    remote = {row["partition"]: row["remote"] for row in rows_of(done)}
     assert remote == {0: 4900, 1: None, 2: 0, 3: None, 4: None, 5: None}
     warned = "Remote reads: 4,900 offsets in 1 of 6 share partitions are in remote storage alone"
     assert warned in done.stderr

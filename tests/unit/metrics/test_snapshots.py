@@ -17,7 +17,7 @@ from sharelag.replay.history import history_arrow
 from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
-from tests.support.command import rows_of, sharelag
+from tests.support.command import ask, sharelag
 from tests.support.fields import assert_fields
 from tests.support.older_records import control, raw, row
 from tests.support.records import decode
@@ -112,9 +112,7 @@ def _file(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def _seen(path: str, *more: str) -> list[Any]:
-    done = sharelag("health", "--snapshots", "--raw", path, "-o", "json", *more)
-    assert done.returncode == 0, done.stderr
-    lines = rows_of(done)
+    lines = ask("health", "--snapshots", "--raw", path, *more)
     return [(one["group_id"], one["snapshot_offset"], one["updates_since"]) for one in lines]
 
 

@@ -23,6 +23,7 @@ from sharelag.tables.level import rank
 from sharelag.tables.words import lag_sum
 from sharelag.workbench.bench import Workbench
 from tests.support.cases import few_of
+from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
 from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.samples import HOSTILE
@@ -327,7 +328,7 @@ def test_a_plan_is_that_of_the_command(
     name = tool.replace("_", "-")
     given_to_all = ("--capture", "demo", "--group", "billing", "--engine", "local", "-o", "json")
     said = sharelag_command(name, *given_to_all, *options)
-    assert found["rows"] == [json.loads(line) for line in said.stdout.splitlines()]
+    assert found["rows"] == rows_of(said)
     assert len(found["rows"]) == (2 if "orders:0,2" in options else 4)
     told = [*found["notes"], *(f"not known: {one}" for one in found["unknown"])]
     # A tool cannot simulate: the command can.
@@ -357,7 +358,7 @@ def test_settings_are_those_of_the_command() -> None:
         options += [word for name in given for word in ("--set", f"{name}={given[name]}")]
         found = asked("demo", "settings", group=group, given=given)
         said = sharelag_command("settings", "--capture", "demo", "-o", "json", *options)
-        assert found["rows"] == [json.loads(line) for line in said.stdout.splitlines()]
+        assert found["rows"] == rows_of(said)
         problems = [row for row in found["rows"] if row["problem"]]
         assert len(found["summary"]) == len(problems) == bool(given)
         new = ["the settings of share group 'nobody' (a new group has these)"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from sharelag.monitoring.checks.judge import CHECKED, check
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_UPDATE, STATE_TOPIC
+from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.rules import EXAMPLES, STOPPED, judged, outcome, rules
@@ -200,25 +200,6 @@ def test_whatever_goes_wrong_is_unknown(
 
 def test_help_is_no_check() -> None:
     assert sharelag("check", "--help").returncode == 0
-
-
-def half_known(source: Path, folder: Path) -> Path:
-    """The same capture, as if every second partition's leader had not answered."""
-    shutil.copytree(source, folder)
-    offsets = pq.read_table(folder / "offsets.parquet")
-    place = offsets.schema.get_field_index("end_offset")
-    odd = pa.array([n % 2 == 1 for n in offsets.column("partition").to_pylist()])
-    ends = pa.compute.if_else(odd, pa.scalar(None, pa.int64()), offsets.column("end_offset"))
-    pq.write_table(offsets.set_column(place, "end_offset", ends), folder / "offsets.parquet")
-    return folder
-
-
-def test_a_capture_with_half_of_the_ends_is_unknown_with_the_reason(tmp_path: Path) -> None:
-    folder = half_known(SCENARIOS / "healthy", tmp_path / "half")
-    file = tmp_path / "rules.yaml"
-    file.write_text("version: 1\nrules: [{name: r, measure: lag, per: partition, warn: 1000}]")
-    answer = sharelag("check", "--rules", str(file), "--capture", str(folder))
-    assert (answer.returncode, NO_END in answer.stdout) == (3, True)
 
 
 def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:

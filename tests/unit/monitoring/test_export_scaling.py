@@ -109,6 +109,7 @@ def test_a_sum_with_an_unknown_part_is_unknown(group: WrittenInput, lag: int | N
     found = metrics(now)
     sums = {} if lag is None else {labels(group="billing"): lag}
     assert found.get("kafka_share_group_sum_lag", {}) == sums
+    assert ("kafka_share_group_max_lag" in found) == (lag is not None)
 
 
 @pytest.mark.parametrize(("reset", "largest"), [("earliest", 7200), ("latest", None)])

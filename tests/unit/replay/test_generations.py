@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import schemas
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
@@ -19,6 +18,7 @@ from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.cases import few_of
+from tests.support.columns import with_column
 from tests.support.generations import (
     FIRST_OFFSET,
     TODAY,
@@ -34,7 +34,6 @@ from tests.support.records import offsets
 from tests.support.walk import RECOVERED, WALK
 
 ALL = [0, 1, 2, 3, TODAY]
-
 
 #: Columns of a window that every generation holds.
 SAME = ("start_offset", "effective_start_offset", "window_end_offset", "batches", "runs")
@@ -123,6 +122,7 @@ def test_a_history_of_any_generation_has_its_states(generation: int) -> None:
 # ---- control records -----------------------------------------------------------------------------
 
 
+@pytest.mark.row("PCR-09")
 @pytest.mark.parametrize("start", [100, 110])
 @pytest.mark.parametrize("generation", [0, 1])
 def test_the_printed_run_of_control_records(generation: int, start: int) -> None:
@@ -133,6 +133,7 @@ def test_the_printed_run_of_control_records(generation: int, start: int) -> None
             assert state(raw(rows[:count])) == durable
 
 
+@pytest.mark.row("PCR-11")
 @pytest.mark.parametrize("generation", [0, 1, 2])
 def test_deltas_of_another_epoch_do_not_count(generation: int) -> None:
     rows = control(generation)[:6]
@@ -141,16 +142,6 @@ def test_deltas_of_another_epoch_do_not_count(generation: int) -> None:
     assert found is not None
     assert state(raw([*rows, stale])) == DURABLE[5]
     assert found["rejected_records"] == 1
-
-
-def test_a_chain_of_back_offsets_leads_to_the_checkpoint() -> None:
-    rows = control(0)
-    found = decode_arrow(raw(rows)).records
-    chain, at = [137], {each["offset"]: dict(each["older_fields"]) for each in found.to_pylist()}
-    while "back_offset" in at[chain[-1]]:
-        chain.append(at[chain[-1]]["back_offset"])
-    assert chain == list(range(137, 129, -1))
-    assert state(raw(rows)) == DURABLE[7]
 
 
 def test_a_missing_link_ends_a_chain() -> None:
@@ -169,15 +160,18 @@ def test_of_two_chains_the_last_counts() -> None:
     assert state(raw([*rows, aside, last])) == (110, 119, [(110, 110, 0, 1), (111, 118, 0, 0)])
 
 
+@pytest.mark.row("PCR-10", "PCR-13", "PCR-14")
 @pytest.mark.parametrize("generation", [0, 1])
 def test_cleaning_below_the_last_checkpoint_leaves_the_state(generation: int) -> None:
+    """The checkpoint at 137 stands for the last delta."""
     rows = [*control(generation)[:-1], row(generation, 137, 0, 120, [], epoch=2)]
     health = health_arrow(gather([raw(rows)])).to_pylist()[0]
     assert health["needed_from"] == 137
     cleaned = [each for each in rows if each["offset"] >= health["needed_from"]]
-    assert state(raw(cleaned)) == state(raw(rows)) == (120, 120, [])
+    assert state(raw(cleaned)) == state(raw(rows)) == DURABLE[7]
 
 
+@pytest.mark.row("PCR-13")
 def test_a_group_that_is_behind_keeps_the_control_records_of_all() -> None:
     rows = [*control(1)[:-1], row(1, 137, 0, 120, [], epoch=2)]
     behind = row(1, 90, 0, 80, []) | {"group_id": "G2"}
@@ -190,6 +184,7 @@ def test_a_group_that_is_behind_keeps_the_control_records_of_all() -> None:
 # ---- checkpoints and deltas ----------------------------------------------------------------------
 
 
+@pytest.mark.row("PSC-10")
 def test_compaction_leaves_the_state() -> None:
     rows = keyed()
     compacted = [rows[2], *rows[3:]]
@@ -197,21 +192,6 @@ def test_compaction_leaves_the_state() -> None:
     assert state(raw(rows)) == state(raw(compacted)) == expected
     # Alone, the delta of a checkpoint that compaction removed makes no state.
     assert window(raw(compacted[:1])) is None
-
-
-def test_the_first_tombstone_removes_the_share_partition() -> None:
-    rows = keyed()
-    gone = row(2, 6, 0, None, [], tombstone=True)
-    deltas = [
-        row(2, 7 + index, 1, None, [], tombstone=True, older_fields=[("delta_index", index)])
-        for index in range(3)
-    ]
-    for removed in ([*rows, gone], [*rows, gone, *deltas]):
-        found = decode_arrow(raw(removed))
-        assert found.rejects.num_rows == 0
-        assert replay_arrow(found.records).num_rows == 0
-    again = [*rows, gone, *deltas, row(2, 10, 0, 20, [], 0)]
-    assert state(raw(again)) == (20, 20, [])
 
 
 def test_delta_indices_do_not_matter_to_replay() -> None:
@@ -224,8 +204,7 @@ def test_delta_indices_do_not_matter_to_replay() -> None:
 def test_records_of_several_generations_follow_each_other() -> None:
     old = records([(0, []), (-1, [(0, 4, 0, 1)])], 2)
     new = records([(5, []), (-1, [(5, 9, 2, 1)])], TODAY)
-    at = schemas.RECORDS.get_field_index("offset")
-    new = new.set_column(at, "offset", pc.add(new.column("offset"), 10))
+    new = with_column(new, "offset", pc.add(new.column("offset"), 10))
     both = encode(pa.Table.from_batches([old, new]))
     assert state(both) == (10, 10, [])
     health = health_arrow(gather([both])).to_pylist()[0]

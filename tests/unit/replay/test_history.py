@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -27,7 +26,7 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
+from tests.support.command import ask
 from tests.support.records import decode, raw, row
 
 STATE = {
@@ -365,9 +364,7 @@ def rewritten(*records: Any) -> list[bool | None]:
 def test_two_snapshots_with_the_same_batches_are_a_rewrite(tmp_path: Path) -> None:
     records = [snapshot(CREATED, 0), snapshot(LATER, 1)]
     pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "raw.parquet")
-    done = sharelag("history", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
-    assert done.returncode == 0, done.stderr
-    said = [json.loads(line) for line in done.stdout.splitlines()]
+    said = ask("history", "--raw", str(tmp_path / "raw.parquet"))
     assert [one["rewritten"] for one in said] == [None, True]
     assert [one["record_kind"] for one in said] == ["snapshot", "snapshot"]
     # Both times are timestamps in UTC; a state that was rewritten is as fresh as its last write.

@@ -20,6 +20,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import generators
 from tests.support.cases import Cases
+from tests.support.columns import with_column
 from tests.support.records import KEY, decode, row, state_records
 
 
@@ -74,10 +75,7 @@ def test_repeats_are_dropped_in_any_order(seed: int) -> None:
 @pytest.mark.parametrize("name", ["key", "value", "timestamp"])
 def test_different_records_at_one_place_are_an_error_that_names_it(name: str) -> None:
     raw = _raw(_PLACES)
-    other = raw.slice(30, 1)
-    at = raw.schema.get_field_index(name)
-    changed = pa.array([None], schemas.RAW.field(name).type)
-    other = other.set_column(at, schemas.RAW.field(name), changed)
+    other = with_column(raw.slice(30, 1), name, [None])
     offset = raw.column("offset")[30].as_py()
     with pytest.raises(InputError) as caught:
         drop_repeats(pa.concat_tables([raw, other]))
@@ -94,8 +92,7 @@ def test_records_without_a_place_repeat_none() -> None:
 
 def test_names_of_topics_as_a_dictionary() -> None:
     raw = _raw(_PLACES[::-1] + _PLACES[:2])
-    at = raw.schema.get_field_index("topic")
-    encoded = raw.set_column(at, "topic", raw.column("topic").dictionary_encode())
+    encoded = with_column(raw, "topic", raw.column("topic").dictionary_encode())
     kept, repeats = drop_repeats(encoded)
     assert repeats == 2
     assert kept.cast(schemas.RAW).equals(_raw(_PLACES))

@@ -16,14 +16,13 @@ from sharelag.replay.state import WINDOWS_AT, replay_at
 from sharelag.tables.arrow import as_table
 from sharelag.wire import decode_arrow
 from tests.support import generators
+from tests.support.columns import with_column
 from tests.support.records import raw
 
 
 def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
     column = pa.array(times, pa.int64()).view(schemas.TIMESTAMP)
-    return records.set_column(
-        records.schema.get_field_index("timestamp"), records.schema.field("timestamp"), column
-    )
+    return with_column(records, "timestamp", column)
 
 
 def one_by_one(records: pa.RecordBatch, moments: list[int]) -> pa.Table:

@@ -30,7 +30,9 @@ from sharelag.reports.verdict import verdict
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.forecasts import forecast
 from sharelag.workbench.judged import judge_groups, unknown_lags
+from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.made_runs import groups
 from tests.support.written_input import NOW, Write, WrittenInput
 
@@ -93,14 +95,10 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
         "6 of 7 share groups need attention. notifications and 4 more: the group has no members."
     )
 
-    shutil.copytree(CAPTURE.parent / "scenarios" / "healthy", tmp_path, dirs_exist_ok=True)
-    assert verdict(read(capture=str(tmp_path), engine="local"))["level"] == "ok"
-    offsets = pq.read_table(tmp_path / "offsets.parquet")
-    odd = pa.array([n % 2 == 1 for n in offsets.column("partition").to_pylist()])
-    ends = pc.if_else(odd, pa.scalar(None, pa.int64()), offsets.column("end_offset"))
-    place = offsets.schema.get_field_index("end_offset")
-    pq.write_table(offsets.set_column(place, "end_offset", ends), tmp_path / "offsets.parquet")
-    half = verdict(read(capture=str(tmp_path), engine="local"))
+    healthy = CAPTURE.parent / "scenarios" / "healthy"
+    assert verdict(read(capture=str(healthy), engine="local"))["level"] == "ok"
+    capture = half_known(healthy, tmp_path / "half")
+    half = verdict(read(capture=str(capture), engine="local"))
     (group,) = half["groups"]
     assert (half["level"], group["level"]) == ("unknown", "unknown")
     assert group["why"].startswith(
@@ -298,8 +296,7 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
     def renamed(table: pa.Table) -> pa.Table:
         other = table.set_column(0, "group_id", pa.array(["another"] * len(table), pa.string()))
         if "lag" in table.column_names:
-            place = table.schema.get_field_index("lag")
-            other = other.set_column(place, "lag", pc.add(other.column("lag"), 1))
+            other = with_column(other, "lag", pc.add(other.column("lag"), 1))
         return pa.concat_tables([table, other])
 
     known = case.evidence

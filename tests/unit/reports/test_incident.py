@@ -26,6 +26,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.tables.lines import plain_rows
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.stories import VARIED
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
@@ -184,7 +185,7 @@ def test_a_step_that_is_not_known_may_be_a_sign() -> None:
         return case.bench.history(since=since).table.select(schemas.HISTORY.names), since
 
     def without(name: str, values: Any) -> pa.Table:
-        return steps.set_column(steps.schema.get_field_index(name), name, values)
+        return with_column(steps, name, values)
 
     case = read(capture=str(HEALTHY), engine="local")
     steps, since = steps_of(case)

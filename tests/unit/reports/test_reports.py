@@ -33,8 +33,6 @@ from tests.support.nightly import (
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
-
-
 KEEP = 7
 
 
@@ -53,7 +51,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     return out, made
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the ledger of these nights is read in each run
 def test_every_night_has_kafkas_lag(month: tuple[Path, list[Any]]) -> None:
     for number, made in enumerate(month[1]):
         assert made.run.error is None

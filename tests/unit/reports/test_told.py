@@ -25,6 +25,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.workbench.judged import CLUSTER
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.written_input import NOW, Write, WrittenInput
 
 RUN = Run("20261121T000000000Z-0", "daily", {}, "1", "", "2026-11-21T00:00:00.000Z", 1, "ok", "", None, None)  # fmt: skip
@@ -110,12 +111,8 @@ def test_chance_is_no_shortfall(name: str, how: str) -> None:
 def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
     """At least so much was finished."""
     case = scenario("slow")
-    progress = case.evidence.progress
-    place = progress.schema.get_field_index("breaks")
-    broken = pa.array([1] * progress.num_rows, progress.schema.field(place).type)
-    gap = replace(
-        case, evidence=replace(case.evidence, progress=progress.set_column(place, "breaks", broken))
-    )
+    broken = with_column(case.evidence.progress, "breaks", pa.scalar(1))
+    gap = replace(case, evidence=replace(case.evidence, progress=broken))
     assert [row["falls_behind"] for row in headroom(gap)] == [None]
 
 

@@ -16,6 +16,7 @@ import sharelag
 from sharelag.model import StateBatch, iso
 from sharelag.schemas import RECORDS
 from sharelag.wire import encode
+from tests.support.columns import with_column
 from tests.support.command import sharelag as command
 from tests.support.generations import raw_of, records
 from tests.support.older_records import keyed, row
@@ -269,11 +270,8 @@ def test_a_partial_acknowledgement_leaves_fragments(tmp_path: Path) -> None:
     # Of the same share partition.
     mine = log.read_text().replace(TOPIC, window["topic_id"])
     log.write_text(re.sub(r'"groupId": ?"g"', '"groupId": "G1"', mine))
-    records = pq.read_table(raw)
     written = [BEGIN + timedelta(milliseconds=at) for step, at in WRITTEN.items() if step <= 8]
-    index = records.schema.get_field_index("timestamp")
-    kind = records.schema.field(index).type
-    pq.write_table(records.set_column(index, "timestamp", pa.array(written, kind)), raw)
+    pq.write_table(with_column(pq.read_table(raw), "timestamp", written), raw)
     moment = ("--as-of", "2026-11-23T00:00:08.600Z")
     drawn = command("windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment)
     assert drawn.returncode == 0, drawn.stderr

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from sharelag import schemas
-from sharelag.cli import cli
 from sharelag.cli.check import example
 from sharelag.reports.store import Run, append
 from tests.support.chapters import CAPTURE
+from tests.support.command import ask, rows_of, sharelag
 from tools import json_schemas
 
 #: Properties of a consumer, which share consumers refuse.
@@ -105,12 +104,9 @@ def schema(name: str) -> dict[str, object]:
 
 def printed(*arguments: str) -> list[dict[str, object]]:
     if arguments[0] == "lint":  # the command that is checked ends the line
-        arguments = ("lint", "-o", "json", *arguments[1:])
-        answer = CliRunner().invoke(cli, list(arguments))
-        return [json.loads(line) for line in answer.stdout.splitlines()]
+        return rows_of(sharelag("lint", "-o", "json", *arguments[1:]))
     source = [] if ALONE & set(arguments) else ["--capture", str(CAPTURE)]
-    answer = CliRunner().invoke(cli, [*arguments, *source, "-o", "json"])
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+    return rows_of(sharelag(*arguments, *source, "-o", "json"))
 
 
 def listed(out: Path) -> list[dict[str, object]]:
@@ -120,8 +116,7 @@ def listed(out: Path) -> list[dict[str, object]]:
     )
     for run in (good, replace(good, as_of=None, error="no capture", cluster_id="c")):
         append(out, run)
-    answer = CliRunner().invoke(cli, ["report", "list", "-o", "json", "--out", str(out)])
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+    return ask("report list --out", str(out))
 
 
 def test_the_files_are_those_of_the_tables() -> None:

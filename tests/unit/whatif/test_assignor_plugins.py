@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from click.testing import CliRunner
 
-from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, assign, assignor_names, compare, named, simulate, variants
+from sharelag.whatif import assign, assignor_names, compare, named, simulate, variants
 from sharelag.whatif.simulate import SimulationResult
+from tests.support.command import ask
 from tests.support.packages import Packages
 
 #: Installs a package: name of the distribution, its entry points, and the code of its module.
@@ -31,15 +29,11 @@ NUMBER = 3
 
 
 @pytest.fixture
-def install(packages: Packages) -> Iterator[Install]:
-    before = dict(ASSIGNORS)
-
+def install(packages: Packages, registered: None) -> Install:
     def installed(name: str, points: str, code: str) -> None:
         packages.install(name, "sharelag.assignors", points, code)
 
-    yield installed
-    ASSIGNORS.clear()
-    ASSIGNORS.update(before)
+    return installed
 
 
 def pairs_at_last(result: SimulationResult) -> int:
@@ -69,10 +63,8 @@ def test_a_simulation_and_a_comparison_take_it(install: Install) -> None:
 
 def test_the_command_takes_it(install: Install) -> None:
     install("cold-start", "last-first = cold_start:last_first", CODE)
-    arguments = ["--scenario", "walk", "--assignor", "last-first", "-o", "json"]
-    answer = CliRunner().invoke(command, arguments)
-    assert answer.exit_code == 0, answer.output
-    assert [json.loads(line)["assignor"] for line in answer.output.splitlines()] == ["last-first"]
+    (row,) = ask("simulate --scenario walk --assignor last-first")
+    assert row["assignor"] == "last-first"
 
 
 def test_what_is_no_function_is_named(install: Install) -> None:

@@ -45,9 +45,8 @@ def test_everything_is_served_and_only_what_may_be(name: str, given_group: Drawn
     answer = assign(name, group, topics)
     assert check(group, topics, answer) == []
     assert figures(group, topics, answer).idle == ()
-    assert answer == assign(
-        name, list(reversed(group)), topics
-    )  # the order of the group does not matter
+    # The order of the group does not matter.
+    assert answer == assign(name, list(reversed(group)), topics)
     assert list(answer) == [member["id"] for member in group]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, assign, check_assignor, named, register, simulate
+from sharelag.whatif import assign, check_assignor, named, register, simulate
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import AssignorError, Group
 from tests.support.groups_to_assign import (
@@ -22,14 +21,6 @@ from tests.support.groups_to_assign import (
 )
 
 # ---- what users bring ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def registered() -> Iterator[None]:
-    before = dict(ASSIGNORS)
-    yield
-    ASSIGNORS.clear()
-    ASSIGNORS.update(before)
 
 
 @pytest.mark.usefixtures("registered")

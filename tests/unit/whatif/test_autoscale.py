@@ -40,12 +40,8 @@ from tests.support.simulated_input import SimulatedInput
         (5, 5 * 50, 100, 3),  # 2.5, rounded up
         (10, 10 * 100, 100, 10),
         (10, 10 * 109, 100, 10),
-        (
-            10,
-            10 * 110,
-            100,
-            11,
-        ),  # as in Go: 1.1 is a little more than that in binary, and 0.9 is not
+        # As in Go: 1.1 is a little more than that in binary, and 0.9 is not.
+        (10, 10 * 110, 100, 11),
         (10, 10 * 90, 100, 10),
         (10, 1101, 100, 12),  # 1.101: 11.01, rounded up
         (10, 899, 100, 9),

@@ -121,12 +121,8 @@ def test_what_is_stuck_in_a_window_is_what_the_export_says(
     )
     offsets = np.arange(7201)
     log = Log(offsets, offsets[:-1] * SECOND)
-    assert (
-        stuck(
-            window, log, Settings(), round((7200 - ago) * SECOND), 7200 * SECOND, is_compacted=False
-        )
-        == held
-    )
+    written = round((7200 - ago) * SECOND)
+    assert stuck(window, log, Settings(), written, 7200 * SECOND, is_compacted=False) == held
 
 
 def test_compacted_offsets_are_no_reason_for_more_members() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import SimulationResult, simulate
 from tests.support.drawn_scenarios import drawn_scenario
+from tests.support.own_process import run_code
 from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING
 
@@ -54,7 +54,6 @@ BUSY = Scenario(
     duration_ms=1500,
     settled=True,
 )
-
 
 #: Runs a scenario by compiled kernels and by plain ones.
 Both: TypeAlias = Callable[[Scenario, int], list[SimulationResult]]
@@ -122,6 +121,7 @@ def test_a_busy_group_gives_the_same(by_both: Both, commit: Literal["poll", "rec
     assert min(row[name] for name in ("acknowledged", "archived", "expired", "redeliveries")) > 20
 
 
+#: What random scenarios have, too, of which each run compares some.
 _often = partial(pytest.param, marks=pytest.mark.exhaustive)
 
 
@@ -156,7 +156,7 @@ def test_what_happens_to_members_and_records_is_the_same(
         assert compiled.deliveries != without.deliveries
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # random scenarios crash in each run
 def test_members_that_crash_again_and_again_begin_many_lives(by_both: Both) -> None:
     """More lives than there is memory for at the begin."""
     behaviour = Behaviour(crash=0.3, hang=0.05, hang_ms=100, restart_ms=20, commit="error")
@@ -206,11 +206,7 @@ for duration_ms in (1500, 6000):
 
 
 def _loops(cache: Path | None = None) -> list[str]:
-    environment = os.environ | ({"NUMBA_CACHE_DIR": str(cache)} if cache else {})
-    done = subprocess.run(
-        [sys.executable, "-c", _CODE], capture_output=True, text=True, check=True, env=environment
-    )
-    return done.stdout.split()
+    return run_code(_CODE, **({"NUMBA_CACHE_DIR": str(cache)} if cache else {})).split()
 
 
 def test_many_records_are_compiled_and_a_small_scenario_does_not_load_numba() -> None:
@@ -218,7 +214,7 @@ def test_many_records_are_compiled_and_a_small_scenario_does_not_load_numba() ->
     assert _loops() == ["False", "False", "True", "True"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # it compiles all kernels anew
 def test_nobody_waits_for_the_compiler_for_few_records(tmp_path: Path) -> None:
     assert _loops(tmp_path) == ["False", "False", "True", "False"]
     assert not list(tmp_path.rglob("*.nbi"))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif.compare import compared
 from sharelag.whatif.consumer_group import _out_of_order, consumer_group_twin, should_move
@@ -32,6 +29,7 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.tables import FINISHED
+from tests.support.command import ask, sharelag
 from tests.support.consumer_groups import FREE, appended, lives, only
 
 
@@ -294,13 +292,9 @@ def test_settings_that_cannot_be_are_refused() -> None:
             ConsumerSettings(**wrong)
 
 
-def asked(*given: str) -> Any:
-    return CliRunner().invoke(command, given, catch_exceptions=False)
-
-
 def test_the_command_prints_the_answers() -> None:
     given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
-    answer = asked(*given, "--seeds", "6")
+    answer = sharelag("simulate", *given, "--seeds", "6")
     lines = answer.stdout.splitlines()
     assert lines[0].split() == [
         "MEASURE", "VARIANT", "CONSUMER-GROUP", "SHARE-GROUP",
@@ -310,8 +304,7 @@ def test_the_command_prints_the_answers() -> None:
     assert drain.endswith("share group")
     assert " s " in drain
     assert "6 seeds" in answer.stderr
-    answer = asked(*given, "--seeds", "2", "-o", "json")
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    rows = ask("simulate", *given, "--seeds", "2")
     assert rows[0]["measure"] == "drain_ms"
     assert rows[0]["consumer_group"] == pytest.approx(40_000, abs=3000)
     assert {row["variant"] for row in rows} == {"as it is"}
@@ -320,10 +313,8 @@ def test_the_command_prints_the_answers() -> None:
 def test_the_command_takes_autoscalers() -> None:
     policies = ["fixed:2", "keda:threshold=1000,min=1,max=9"]
     given = ("--scenario", "burst", *(part for one in policies for part in ("--autoscale", one)))
-    answer = asked(*given, "--duration", "60s", "-o", "json")
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    rows = ask("simulate", *given, "--duration", "60s")
     assert [row["variant"] for row in rows] == policies
     assert rows[0]["member_hours"] < rows[1]["member_hours"]
-    refused = asked(*given[:4], "--fewest-members", "x")
-    assert refused.exit_code == 2
-    assert "choose one" in refused.output
+    refused = sharelag("simulate", *given[:4], "--fewest-members", "x")
+    assert (refused.returncode, "choose one" in refused.stderr) == (2, True)

@@ -23,21 +23,18 @@ def test_help_of_a_group_names_every_field_of_its_members_and_topics(
         assert f"``{one.name}``" in told
 
 
+@pytest.mark.usefixtures("registered")
 def test_the_how_to_makes_an_assignor_that_can_be_compared() -> None:
     page = (ROOT / "docs/how-to/clear.md").read_text()
     own, compared = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[:2]
     assert len([line for line in own.splitlines() if line]) <= 12
     names = {"scenario": named("uneven")}
-    try:
-        exec(own, names)
-        exec(compared, names)
-        made = variants(names["scenario"], assignors=["simple", "fewest-first"])
-        found = compare(made, seeds=[1, 2])
-        assert set(found.scenarios) == {"simple", "fewest-first"}
-        about = assignor_descriptions()["fewest-first"]
-        assert about == "Give each partition to the subscriber with the fewest."
-    finally:
-        ASSIGNORS.pop("fewest-first", None)
+    exec(own, names)
+    exec(compared, names)
+    made = variants(names["scenario"], assignors=["simple", "fewest-first"])
+    assert set(compare(made, seeds=[1, 2]).scenarios) == {"simple", "fewest-first"}
+    about = assignor_descriptions()["fewest-first"]
+    assert about == "Give each partition to the subscriber with the fewest."
 
 
 def test_every_assignor_has_a_line() -> None:

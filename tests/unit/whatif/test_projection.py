@@ -23,6 +23,7 @@ from sharelag.whatif.comparison.intervals import (
 )
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
+from tests.support.columns import with_column
 
 SCENARIO = replace(named("uneven"), duration_ms=20_000)
 MORE = SCENARIO.with_members(len(SCENARIO.each_member()) + 2)
@@ -144,11 +145,10 @@ def test_names_stand_at_the_ends_of_lines_and_none_over_another() -> None:
 def test_what_was_seen_is_not_called_simulated_and_ages_may_be_unknown() -> None:
     curves = curves_of(seen=(900, 50, None), tried=(500, 40, None))
     none = pa.nulls(len(curves), pa.float64())
-    place = curves.schema.get_field_index("age_ms")
     end = datetime(2026, 11, 21, 12, tzinfo=UTC)
     for of in (pc.equal(curves.column("variant"), "seen"), pa.array([True] * len(curves))):
         ages = pc.if_else(of, none, curves.column("age_ms"))
-        found = curves.set_column(place, PROJECTED.field("age_ms"), ages)
+        found = with_column(curves, "age_ms", ages)
         figure = charts.projection_figure(found, seen=("seen", end))
         said = " ".join(figure.layout.meta["facts"])
         assert "Seen was recorded, all else is simulated." in said

@@ -39,8 +39,6 @@ from tests.support.simulations import at, only
 from tests.support.walk import walk_records
 
 ACQUIRED, ACKNOWLEDGED, ARCHIVED = 1, 2, 4
-
-
 ACCEPTS = Behaviour()
 
 
@@ -105,9 +103,8 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
     stops = Behaviour(commit="error")
     if case == "empty":
         result = simulate(ten(stops, topics=(Topic("t", 1),)), requests=True)
-        assert {row["request"] for row in result.requests.to_pylist()} == {
-            "fetch"
-        }  # nothing to commit
+        # Nothing to commit.
+        assert {row["request"] for row in result.requests.to_pylist()} == {"fetch"}
         assert result.records().num_rows == 1
         return
     bad = (Poison("t", 0, 4, "reject"),) if case == "error" else ()
@@ -121,11 +118,8 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
         return
     assert (row["acknowledged"], row["rejected"]) == (9, 1)
     between = at(result, 700)
-    assert (between["start_offset"], between["in_flight"], between["lag"]) == (
-        5,
-        5,
-        5,
-    )  # 0-3 accepted, 4 rejected
+    # 0-3 accepted, 4 rejected.
+    assert (between["start_offset"], between["in_flight"], between["lag"]) == (5, 5, 5)
     assert at(result, 400)["in_flight"] == 10
 
 
@@ -294,9 +288,8 @@ def test_offsets_without_a_record_are_in_flight_until_they_are_acknowledged() ->
     assert (share.in_flight_span, share.delivery_complete_count) == (10, 0)
     say(share, "c", 1, (3, 4, GAP_TYPE))
     assert (share.state_of(3), share.delivery_complete_count) == (ARCHIVED, 2)
-    assert (
-        sum(one.last_offset - one.first_offset + 1 for one in share.in_flight() if one.member) == 8
-    )
+    held = [one for one in share.in_flight() if one.member]
+    assert sum(one.last_offset - one.first_offset + 1 for one in held) == 8
     say(share, "c", 2, (0, 2, ACCEPT), (5, 9, ACCEPT))
     assert (share.start_offset, share.delivery_complete_count) == (10, 0)
     result = simulate(named("gaps"))

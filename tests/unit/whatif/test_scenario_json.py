@@ -125,9 +125,8 @@ def test_numbers_that_are_equal_have_one_text() -> None:
     one, other = (Scenario((Topic("t", 1),), (Member(service=Service(mean)),)) for mean in (8, 8.0))
     assert one == other
     assert to_json(one) == to_json(other)
-    assert list(json.loads(to_json(one))) == sorted(
-        json.loads(to_json(one))
-    )  # however the fields are declared
+    names_ = list(json.loads(to_json(one)))
+    assert names_ == sorted(names_)  # however the fields are declared
 
 
 def test_every_field_is_written() -> None:

@@ -32,6 +32,7 @@ from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.logs import logs
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.simulations import at, only
 
 RECORDED = CAPTURE.parent / "scenarios"
@@ -200,8 +201,7 @@ def test_a_scenario_begins_with_the_lag_of_the_cluster(name: str) -> None:
 @pytest.mark.parametrize("racks", [("east", "west"), ("west", "east")])
 def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str, str]) -> None:
     known = evidence("slow")
-    place = known.members.schema.get_field_index("rack_id")
-    members = known.members.set_column(place, "rack_id", pa.array(racks))
+    members = with_column(known.members, "rack_id", pa.array(racks))
     rows = known.lag.select(["group_id", "topic", "topic_id", "partition"]).to_pylist()
     for row in rows:
         row["racks"] = ["east", None, "east"] if row["partition"] < 2 else ["west"]
@@ -258,12 +258,8 @@ def test_locks_do_not_run_out_for_an_assumption() -> None:
     known = evidence("hot_partition")
     assert sum(known.observed.column("released").to_pylist()) == 0
     assert only(simulate(scenario_from(known, duration_ms=120_000)).summary)["expired"] == 0
-    assert (
-        only(simulate(scenario_from(known, duration_ms=120_000, max_poll_records=500)).summary)[
-            "expired"
-        ]
-        > 0
-    )
+    guessed = scenario_from(known, duration_ms=120_000, max_poll_records=500)
+    assert only(simulate(guessed).summary)["expired"] > 0
 
 
 def test_members_that_keep_up_are_not_taken_to_be_busy() -> None:
@@ -544,8 +540,7 @@ def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None
     assert "not drained within 10m 0s, p95 age 15m" in again.verdict()
     # Who left, and when, is not known: nor is the work.
     column = pa.nulls(found.groups.num_rows, found.groups.schema.field("emptied").type)
-    at_ = found.groups.schema.get_field_index("emptied")
-    unknown = scenario_from(replace(found, groups=found.groups.set_column(at_, "emptied", column)))
+    unknown = scenario_from(replace(found, groups=with_column(found.groups, "emptied", column)))
     told = compare({"as it is": unknown, "+2": unknown.with_members(2)}, seeds=range(3)).verdict()
     assert told == (
         "not known: the group has no members to measure, so nobody knows how long a record takes; "

@@ -56,15 +56,8 @@ def test_who_gets_what() -> None:
     assert acquired[3] == [[(110, 112, 1)], [(113, 118, 1)], [(119, 119, 1)]]
     assert acquired[6] == [[(110, 110, 2), (120, 120, 1)]]
     assert acquired[9] == [[(111, 112, 2)]]
-    assert (
-        sum(
-            last - first + 1
-            for step in acquired.values()
-            for runs in step
-            for first, last, _ in runs
-        )
-        == 24
-    )
+    every = [run for step in acquired.values() for given in step for run in given]
+    assert sum(last - first + 1 for first, last, _ in every) == 24
 
 
 @pytest.mark.row("RST-09")
@@ -181,9 +174,8 @@ def test_promises_while_records_are_deleted_compacted_aborted_and_writes_refused
         for step in life.steps:
             before, state = state, step["answer"]["state"]
             _check_delivery(step, before, world.limits)
-            if (
-                state["startOffset"] < before["startOffset"]
-            ):  # only over what the log start had passed in flight
+            # Only over what the log start had passed in flight.
+            if state["startOffset"] < before["startOffset"]:
                 assert before["inFlight"][0][0] < before["startOffset"]
         assert replay_topic(world.topic) == world.topic.window(KEY)
 

@@ -6,16 +6,13 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import Window
 from sharelag.replay import replay_arrow
-from sharelag.replay.state import window_items
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -54,15 +51,8 @@ def test_assignors_meet_the_same_luck() -> None:
     ]
     ends = [run.timeline.column("end_offset").to_pylist() for run in runs]
     assert ends[0] == ends[1] == ends[2]
-    assert (
-        len(
-            {
-                run.timeline.column("start_offset").combine_chunks().to_pylist().__repr__()
-                for run in runs
-            }
-        )
-        == 3
-    )
+    starts = {str(run.timeline.column("start_offset").to_pylist()) for run in runs}
+    assert len(starts) == 3
     alone = Scenario(
         (Topic("t", 1, backlog=1000),),
         (Member(service=Service(5, "lognormal")),),
@@ -77,37 +67,20 @@ def test_assignors_meet_the_same_luck() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_written_replays_to_the_lag_of_the_simulation(seed: int) -> None:
-    """The whole pipeline runs on a simulation's records as on a cluster's."""
-    result = simulate(MIXED, seed)
-    raw = result.records()
-    assert raw.schema == schemas.RAW
-    decoded = decode_arrow(raw, STATE_TOPIC)
-    assert decoded.rejects.num_rows == 0
-    windows = replay_arrow(decoded.records)
-    kept = dict(window_items(windows))
-    assert len(kept) == 5
-    for place, key in enumerate(result._states.keys):
-        assert kept[key] == result._states.window(place)
-    lag = lag_arrow(windows, result.offsets())
-    found = {
-        (row["topic"], row["partition"]): row["lag"]
-        for row in pa.Table.from_batches([lag]).to_pylist()
-    }
-    last = result.timeline.slice(result.timeline.num_rows - 5).to_pylist()
-    assert {(row["topic"], row["partition"]): row["lag"] for row in last} == found
-    assert sum(found.values()) == only(result.summary)["lag_end"]
-
-
-@pytest.mark.parametrize("seed", range(4))
 def test_every_record_is_counted_once(seed: int) -> None:
     """The lag is what came less what was finished; deliveries end in one of five ways."""
     result = simulate(MIXED, seed)
     row = only(result.summary)
+    last = result.timeline.slice(result.timeline.num_rows - 5)
+    written = replay_arrow(decode_arrow(result.records(), STATE_TOPIC).records)
+    replayed = lag_arrow(written, result.offsets()).sort_by(
+        [("topic", "ascending"), ("partition", "ascending")]
+    )
+    assert replayed.column("lag").to_pylist() == last.column("lag").to_pylist()
     assert row["lag_end"] == 320 + row["arrived"] - row["completed"]
     assert row["completed"] == row["acknowledged"] + row["archived"]
     ways = result.deliveries.to_pylist()
-    held = result.timeline.slice(result.timeline.num_rows - 5).column("in_flight").to_pylist()
+    held = last.column("in_flight").to_pylist()
     lost_with_the_leader = (
         row["deliveries"]
         - row["expired"]

@@ -11,7 +11,6 @@ from sharelag.errors import InputError
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import window_items
-from sharelag.whatif.compiled.coordinator import Coordinator
 from sharelag.whatif.scenario import (
     Behaviour,
     Costs,
@@ -68,9 +67,8 @@ def test_renewals_are_refused_where_the_group_does_not_allow_them() -> None:
     )
     result = simulate(scenario)
     assert only(result.summary)["expired"] == 1
-    assert result.deliveries.column("refused").to_pylist() == [
-        1
-    ]  # once: that of its work, not those of its renewals
+    # Once: that of its work, not those of its renewals.
+    assert result.deliveries.column("refused").to_pylist() == [1]
 
 
 def test_who_stands_still_does_not_renew() -> None:
@@ -142,41 +140,6 @@ def test_who_subscribes_to_nothing_leaves_the_group_and_may_come_back() -> None:
     a = result.members.to_pylist()[0]
     assert (a["ended"], a["life"]) == (None, 0)
     assert a["unassigned_ms"] == pytest.approx(20_000, abs=110)
-
-
-@pytest.mark.row("GRP-07")
-def test_each_change_of_the_group_makes_its_epoch_one_more_and_the_assignment_follows() -> None:
-    """Two join, one subscribes to another topic, one is not heard of any more, one leaves: five."""
-    seen: list[tuple[int, int]] = []
-    scenario = Scenario(
-        (Topic("t", 2), Topic("u", 2)),
-        (
-            Member("a", topics=("t",)),
-            Member("b", join_ms=1000),
-            Member("c", join_ms=1000, topics=("u",)),
-        ),
-        settings=EAGER,
-        faults=(Fault(5000, "subscribe", "a", topics=("t", "u")), Fault(6000, "hang", "b")),
-        duration_ms=60_000,
-    )
-    made = simulate(scenario).assignments
-    # At one moment two join, and are computed for one by one.
-    assert made.column("assignment_epoch").to_pylist() == [1, 2, 3, 4, 5]
-    assert made.column("members").to_pylist() == [1, 2, 3, 3, 2]
-    assert made.column("time_ms").to_pylist()[3] == pytest.approx(5000.5, abs=1)
-    assert made.column("time_ms").to_pylist()[4] == pytest.approx(51_000, abs=200)
-    heartbeat = Coordinator.heartbeat
-
-    def noted(self: Coordinator, *found: Any) -> Any:
-        answer = heartbeat(self, *found)
-        seen.append((self.group_epoch, self.assignment_epoch))
-        return answer
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Coordinator, "heartbeat", noted)
-        simulate(scenario)
-    assert all(group == assigned for group, assigned in seen)
-    assert list(dict.fromkeys(seen)) == [(n, n) for n in range(1, 6)]
 
 
 # ---- brokers ----

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from hashlib import sha256
 from random import Random
@@ -34,10 +31,11 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.own_process import run_by_any_hashes
 from tests.support.share_partition import Acquired
-from tests.support.simulation_digest import TABLES, digest
+from tests.support.simulation_digest import TABLES
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited
-from tests.support.simulation_scenarios import EVERYTHING, random_scenario
+from tests.support.simulation_scenarios import random_scenario
 from tests.support.simulations import only
 
 #: Kernels, processes or many random runs: left out of `make check`.
@@ -67,7 +65,7 @@ def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is
 
 
 @given(seeds)
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # the one above is tried in each run
 def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_two(
     seed: int,
 ) -> None:
@@ -126,9 +124,8 @@ def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> No
     )
     result, ledgers = audited(longer, seed, plain=True)
     for line, ledger in zip(result.offsets().to_pylist(), ledgers, strict=True):
-        if (
-            not ledger.share.can_fetch()
-        ):  # stands still after a load, as Kafka's own class does: see its tests
+        # Stands still after a load, as Kafka's own class does: see its tests.
+        if not ledger.share.can_fetch():
             assert {run.delivery_state for run in ledger.share.in_flight()} <= set(TERMINAL)
             continue
         assert ledger.finished == set(range(line["end_offset"]))
@@ -161,21 +158,7 @@ def test_everything_at_once_is_the_same_in_every_process() -> None:
         "for n in range(4): "
         "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"
     )
-    # With another order of sets, and of texts by their hashes, than in this process.
-    other = "1" if os.environ.get("PYTHONHASHSEED") == "77" else "77"
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": other},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    here = [digest(simulate(EVERYTHING, 1, requests=True))]
-    here += [
-        digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)) for n in range(4)
-    ]
-    assert found == here
-    assert len(set(here)) == 5
+    assert len(set(run_by_any_hashes(code).split())) == 5
 
 
 #: Work and arrivals by chance, records that fail, a member that dies: all streams of chance are

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,16 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS, Scenario, rank_assignors, register, simulate, suite
 from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.ranking import ALL, rank_runs
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.suite import FAMILIES, family_of
-from tests.support.hash_seeds import print_by_any_hashes
+from tests.support.command import rows_of, sharelag
+from tests.support.own_process import run_by_any_hashes
 from tools import assignors_page
 
 
@@ -104,7 +102,7 @@ def test_a_number_is_the_same_scenario_in_every_process() -> None:
         "print(hashlib.sha256("
         "''.join(map(to_json, suite(100))).encode()).hexdigest())"
     )
-    assert print_by_any_hashes(code)
+    assert run_by_any_hashes(code)
     assert all(from_json(to_json(one)) == one for one in suite(20))
 
 
@@ -213,22 +211,19 @@ def assign(group):
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Iterator[str]:
+def mine(tmp_path: Path, registered: None) -> str:
     (tmp_path / "mine.py").write_text(MINE)
-    name = f"{tmp_path / 'mine.py'}:assign"
-    yield name
-    ASSIGNORS.pop(name, None)
+    return f"{tmp_path / 'mine.py'}:assign"
 
 
 def test_a_command_ranks_a_function_of_a_file(mine: str) -> None:
     given = ["--suite", "2", "--assignor", mine, "--baseline", "sticky"]
-    answer = CliRunner().invoke(command, [*given, "-o", "json"])
-    assert answer.exit_code == 0, answer.output
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    answer = sharelag("simulate", *given, "-o", "json")
+    rows = rows_of(answer)
     assert [row["family"] for row in rows] == [ALL, ALL, *FAMILIES[:1] * 2, *FAMILIES[1:2] * 2]
     assert {row["assignor"] for row in rows} == {mine, "sticky"}
     assert "2 scenarios, each under the same luck" in answer.stderr
-    shown = CliRunner().invoke(command, given)
+    shown = sharelag("simulate", *given)
     assert len(shown.stdout.splitlines()) == 3
     assert "none is shown to drain sooner than sticky" in shown.stderr
 
@@ -247,8 +242,8 @@ def test_a_command_ranks_a_function_of_a_file(mine: str) -> None:
 )
 def test_a_command_says_what_is_wrong(mine: str, given: str, said: str) -> None:
     file = mine.rpartition(":")[0]
-    answer = CliRunner().invoke(command, given.format(mine=file).split())
-    assert answer.exit_code == 2
+    answer = sharelag("simulate", *given.format(mine=file).split())
+    assert answer.returncode == 2
     assert said in " ".join(answer.stderr.split())
 
 
@@ -262,7 +257,7 @@ def test_the_leaderboard_says_what_the_kept_runs_say() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 6, 10, 47, 104])
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive  # whole simulations of each assignor
 def test_the_kept_runs_can_be_repeated(number: int) -> None:
     scenario = suite(number + 1)[number]
     kept = [

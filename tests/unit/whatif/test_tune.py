@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,9 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 
-from sharelag.cli.simulate import simulate
 from sharelag.errors import InputError
 from sharelag.schemas import SETTINGS
 from sharelag.whatif import (
@@ -32,6 +29,7 @@ from sharelag.whatif.comparison.tables import RUNS
 from sharelag.whatif.knobs import as_it_is, knobs, to_set, turn
 from sharelag.whatif.scenario import Limits, Settings
 from sharelag.whatif.scenario_json import to_json
+from tests.support.command import ask, sharelag
 
 GROUP = Scenario(
     (Topic("orders", 4),),
@@ -312,13 +310,12 @@ def test_the_command_prints_settings_margins_and_what_to_do(tmp_path: Path) -> N
     ]
     given = ["--scenario", str(file), "--tune", "--seeds", "5", *stays]
     given += ["--goal", "redelivered_share<1%"]
-    human = CliRunner().invoke(simulate, given)
-    assert human.exit_code == 0, human.output
+    human = sharelag("simulate", *given)
+    assert human.returncode == 0, human.stderr
     assert human.stdout.splitlines()[0].split() == [
         *("SETTING", "WHOSE", "NOW", "RECOMMENDED", "SAFE-FROM", "SAFE-TO", "CLIFF")
     ]
-    answer = CliRunner().invoke(simulate, [*given, "-o", "json"])
-    rows = {row["setting"]: row for row in map(json.loads, answer.stdout.splitlines())}
+    rows = {row["setting"]: row for row in ask("simulate", *given)}
     lock = int(rows[LOCK]["recommended"])
     assert 20_000 <= lock <= 40_000
     assert rows["members"]["recommended"] == "2"

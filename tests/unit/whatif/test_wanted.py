@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import sharelag
-from sharelag.cli.simulate import simulate
 from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.monitoring.exports.metrics import Gathered
@@ -18,6 +16,8 @@ from sharelag.monitoring.exports.server import application
 from sharelag.whatif import members_wanted
 from sharelag.whatif.autoscale import TargetAge, autoscaler_of, fewest
 from tests.support.chapters import CAPTURE
+from tests.support.command import ask
+from tests.support.command import sharelag as sharelag_command
 from tests.support.written_input import Write, WrittenInput
 
 SCENARIOS = CAPTURE.parent / "scenarios"
@@ -106,19 +106,18 @@ def test_only_lag_tells_no_members() -> None:
 
 
 def test_the_command_prints_the_same_and_says_what_it_lacks() -> None:
-    given = ["--capture", str(CAPTURE), "--members-wanted", "30s"]
-    answer = CliRunner().invoke(simulate, [*given, "-o", "json"], standalone_mode=False)
-    assert answer.return_value == 3  # of analytics it is not known
-    rows = {row["group_id"]: row for row in map(json.loads, answer.stdout.splitlines())}
+    given = ("simulate", "--capture", str(CAPTURE), "--members-wanted", "30s")
+    # Of analytics it is not known.
+    rows = {row["group_id"]: row for row in ask(*given, code=3)}
     evidence = sharelag.open(CAPTURE, engine="local").evidence()
     for group, row in rows.items():
         wanted = members_wanted(evidence, group, "30s")
         assert (row["members_wanted"], row["why"]) == (wanted.members, wanted.reason)
-    one = CliRunner().invoke(simulate, [*given, "--group", "clickstream"])
-    assert one.exit_code == 0
+    one = sharelag_command(*given, "--group", "clickstream")
+    assert one.returncode == 0
     assert "clickstream: 1 member wanted: " in one.stderr
-    wrong = CliRunner().invoke(simulate, [*given, "--members", "3"])
-    assert wrong.exit_code == 2
+    wrong = sharelag_command(*given, "--members", "3")
+    assert wrong.returncode == 2
     assert "remove --members" in wrong.stderr
 
 

@@ -19,6 +19,7 @@ from sharelag.wire.interpreter import interpret
 from sharelag.wire.key_codes import key_hash, key_words
 from tests.support import generators
 from tests.support.cases import Cases
+from tests.support.columns import with_column
 from tests.support.records import raw
 from tools import state_pass
 
@@ -120,7 +121,7 @@ def test_long_keys_have_codes_of_their_own() -> None:
 def test_a_record_without_a_place_is_a_reject(name: str) -> None:
     whole = raw(some_records(Random(12), 200, 0.2))
     column = pa.array([None if n % 3 else 7 * n for n in range(200)], whole.schema.field(name).type)
-    batch = whole.set_column(whole.schema.get_field_index(name), name, column)
+    batch = with_column(whole, name, column)
     counts = equal(batch)
     assert counts[0] == equal(batch.filter(column.is_valid()))[0], "records with a place stay"
     assert counts[2] == equal(whole)[2], "records of other types are skipped as ever"

@@ -22,6 +22,7 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.generations import TODAY
 from tests.support import generators, older_records
 from tests.support.cases import few_of
+from tests.support.columns import with_column
 from tests.support.generations import raw_of, window
 from tests.support.older_records import control
 from tests.support.records import raw, row
@@ -188,9 +189,8 @@ def damaged(folder: Path, end: int) -> Path:
     for at in range(0, len(values), 7):
         if topics[at] == STATE_TOPIC and values[at]:
             values[at] = values[at][: min(end, len(values[at]) - 1)]
-    at = table.schema.get_field_index("value")
     (part,) = (target / "records").glob("*.parquet")
-    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(values)), part)
+    pq.write_table(with_column(table, "value", pa.array(values)), part)
     return target
 
 

@@ -27,6 +27,7 @@ from sharelag.wire.fields import (
     RecordKind,
 )
 from tests.support import generators
+from tests.support.columns import with_column
 from tests.support.records import raw
 
 _KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [
@@ -231,9 +232,7 @@ def test_slices_chunks_and_large_types_read_the_same() -> None:
         "value": pa.large_binary(),
         "topic": pa.large_string(),
     }.items():
-        large = large.set_column(
-            large.schema.get_field_index(name), name, large.column(name).cast(kind)
-        )
+        large = with_column(large, name, large.column(name).cast(kind))
     assert decode_arrow(large).records.equals(whole)
     assert decode_arrow(batch.slice(0, 0)).records.num_rows == 0
 

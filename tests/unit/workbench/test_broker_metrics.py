@@ -12,7 +12,7 @@ import pytest
 import sharelag as package
 from sharelag.errors import InputError
 from sharelag.metrics.measured import COLUMNS
-from tests.support.command import sharelag
+from tests.support.command import rows_of, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 BEAN = "kafka.server:type=SharePartitionMetrics"
@@ -63,7 +63,7 @@ def test_causes_have_what_brokers_measured(of_demo: Path) -> None:
 def test_metrics_of_another_time_are_unknown_and_said_so() -> None:
     given = ("--capture", "demo", "--broker-metrics", str(DATA / "first.properties"))
     done = sharelag("lag", *given, "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert {row[name] for row in rows for name in COLUMNS} == {None}
     assert "not known: what brokers measured then" in done.stderr
     result = package.open(engine="local", broker_metrics=given[-1]).progress()

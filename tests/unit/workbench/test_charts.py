@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -43,6 +42,8 @@ from tests.support.charts import (
     records,
     renamed,
 )
+from tests.support.columns import with_column
+from tests.support.own_process import run_code
 from tests.support.records import KEY, raw, row
 
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
@@ -95,11 +96,8 @@ def test_text_and_lines_are_readable_on_their_paper(theme: palette.Theme) -> Non
     assert min(contrast(palette.PAPER[theme][name]) for name in ("ink", "soft")) >= 4.5
     lines = [palette.line(n, theme) for n in range(palette.MOST_LINES)]
     assert min(contrast(line["line"]["color"]) for line in lines) >= 3
-    assert (
-        len({line["line"]["dash"] for line in lines})
-        == len({line["marker"]["symbol"] for line in lines})
-        == 6
-    )
+    assert len({line["line"]["dash"] for line in lines}) == 6
+    assert len({line["marker"]["symbol"] for line in lines}) == 6
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -129,10 +127,8 @@ def test_numbers_and_lists_read_well() -> None:
     assert [text.number(value) for value in (None, float("nan"), 0, 1234567, 2.5)] == [
         "not known", "not known", "0", "1,234,567", "2.5",
     ]  # fmt: skip
-    assert (
-        text.counted(1, "delivery", "deliveries") + text.counted(2, "delivery", "deliveries")
-        == "1 delivery2 deliveries"
-    )
+    counted = [text.counted(number, "delivery", "deliveries") for number in (1, 2)]
+    assert counted == ["1 delivery", "2 deliveries"]
     assert [percent(part, 1000) for part in (1, 500, 999, 1000)] == [
         "under 1 %",
         "50 %",
@@ -144,10 +140,7 @@ def test_numbers_and_lists_read_well() -> None:
 
 def test_importing_the_charts_does_not_import_plotly() -> None:
     code = "import sys, sharelag.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert answer.stdout == "False False\n"
+    assert run_code(code) == "False False\n"
 
 
 def test_without_plotly_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +183,8 @@ def test_names_are_text_in_every_figure(name: str) -> None:
     assert any("&lt;img" in one for one in texts)
     for one in texts:
         for line in re.split("<br>|<br />", one):
-            assert "<" not in re.sub("^<b>|</b>$", "", line), (
-                one
-            )  # our titles are bold, line by line
+            # Our titles are bold, line by line.
+            assert "<" not in re.sub("^<b>|</b>$", "", line), one
         assert "%{" not in one
         assert "$" not in one
 
@@ -276,9 +268,8 @@ def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
 
 
 def test_a_broker_that_is_not_known_is_no_bar(brokers: pa.Table) -> None:
-    place = brokers.schema.get_field_index("leader_id")
-    leaders = pa.array([None, None, *brokers.column("leader_id").to_pylist()[2:]], pa.int32())
-    made = charts.broker_load_records(brokers.set_column(place, "leader_id", leaders))
+    leaders = [None, None, *brokers.column("leader_id").to_pylist()[2:]]
+    made = charts.broker_load_records(with_column(brokers, "leader_id", leaders))
     figure = charts.broker_load_figure(made)
     assert sum(figure.data[0].x) == len(brokers) - 2
     assert "Not known: the leader of 2 share partitions." in figure.layout.meta["facts"]
@@ -300,10 +291,8 @@ def test_the_spread_of_keys_over_all_partitions_of_the_state_topic(tmp_path: Pat
     keys = [KEY._replace(partition=partition) for partition in range(40)]
     states = [encode_record(SHARE_SNAPSHOT, row(5, [], partition=key.partition)) for key in keys]
     at = [state_partition(key, 50) for key in keys]
-    records = pa.Table.from_batches([raw(states)])
-    place = records.schema.get_field_index("partition")
-    records = records.set_column(place, "partition", pa.array(at, pa.int32()))
-    pq.write_table(records, tmp_path / "raw.parquet")
+    records = with_column(raw(states), "partition", at)
+    pq.write_table(pa.Table.from_batches([records]), tmp_path / "raw.parquet")
     bench = sharelag.open(tmp_path / "raw.parquet", engine="local")
     figure = bench.health().charts["keys"]("light")
     (bar,) = figure.data

@@ -184,20 +184,15 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
         assert (x[-1], y[-1]) == (pytest.approx(1), pytest.approx(1))
         assert y == sorted(y)
         assert 1 - 2 * np.trapezoid(y, x) == pytest.approx(mine[0]["gini"])
-    figure = charts.lorenz_figure(charts.lorenz_records(evidence("hot_partition").lag))
-    assert (
-        figure.layout.meta["title"]
-        == "hot-partition: all of the lag is in 1 of 6 share partitions (Gini 0.83)"
-    )
-    figure = charts.lorenz_figure(made)
-    assert (
-        figure.layout.meta["title"]
-        == "billing: half of the lag is in 3 of 10 share partitions (Gini 0.42)"
-    )
     demo = sharelag.open("demo", engine="local").lag().table
-    assert charts.lorenz_figure(charts.lorenz_records(demo)).layout.meta["title"] == (
-        "fulfilment: nearly all of the lag is in 1 of 6 share partitions (Gini 0.83)"
-    )
+    for records, title in (
+        (charts.lorenz_records(evidence("hot_partition").lag),
+         "hot-partition: all of the lag is in 1 of 6 share partitions (Gini 0.83)"),
+        (made, "billing: half of the lag is in 3 of 10 share partitions (Gini 0.42)"),
+        (charts.lorenz_records(demo),
+         "fulfilment: nearly all of the lag is in 1 of 6 share partitions (Gini 0.83)"),
+    ):  # fmt: skip
+        assert charts.lorenz_figure(records).layout.meta["title"] == title
     with pytest.raises(InputError, match="no column 'lags'"):
         charts.lorenz_records(evidence("chapters").lag, "lags")
 
@@ -258,11 +253,8 @@ def test_kinds_of_state_records_add_up_and_prunable_ones_are_reported() -> None:
     assert made.column("partition").to_pylist() == [n for n in range(4) for _ in range(4)]
     assert pc.sum(made.column("records")).as_py() == pc.sum(known.column("records")).as_py() > 100
     figure = charts.state_record_figure(made)
-    assert [trace.name for trace in figure.data] == [
-        "Snapshots",
-        "Updates",
-        "Tombstones",
-    ]  # nothing was rejected
+    # Nothing was rejected.
+    assert [trace.name for trace in figure.data] == ["Snapshots", "Updates", "Tombstones"]
     assert list(figure.data[0].x) == known.sort_by("partition").column("snapshots").to_pylist()
     prunable = pc.sum(known.column("prunable")).as_py()
     assert figure.layout.meta["title"].endswith(f"may prune {text.number(prunable)} of them")

@@ -42,6 +42,7 @@ def test_a_strip_without_a_group_is_of_the_one_with_the_most_lag(bench: Workbenc
 def test_what_is_public_is_listed() -> None:
     assert {"open", "whatif", "Workbench", "lag"} <= set(dir(sharelag))
     for module in (sharelag, sharelag.whatif, sharelag.workbench):
+        assert module.__all__ == sorted(module.__all__)
         assert set(module.__all__) <= set(dir(module))
         assert all(getattr(module, name) is not None for name in dir(module))
         assert not [name for name in dir(module) if name.startswith("_") and name[:2] != "__"]

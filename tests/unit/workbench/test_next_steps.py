@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import sharelag
 from sharelag.cli import cli
@@ -16,6 +14,8 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.causes import CAUSES
 from sharelag.workbench.next_steps import input_options, next_command
+from tests.support.command import rows_of
+from tests.support.command import sharelag as run
 
 ROW = {"group_id": "billing", "topic": "orders", "partition": 0, "evidence": []}
 
@@ -28,9 +28,9 @@ def test_a_command_of_each_cause_answers(cause: str) -> None:
     assert name == "sharelag"
     if words[0] == "simulate":  # as much as shows that it begins
         words += ["--duration", "1s", "--seeds", "2"]
-    answer = CliRunner().invoke(cli, words, catch_exceptions=False)
-    assert answer.exit_code == 0, answer.output
-    assert answer.output
+    answer = run(*words)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout + answer.stderr
 
 
 def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Path) -> None:
@@ -40,10 +40,8 @@ def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Pa
     assert input_options(CaptureInput(folder_of("demo"))) == "--capture demo"
     elsewhere = tmp_path / "a b" / "demo"
     assert shlex.split(input_options(CaptureInput(elsewhere))) == ["--capture", str(elsewhere)]
-    assert (
-        input_options(KafkaInput(ClientConfig({"bootstrap.servers": "a:1,b:2"})))
-        == "--bootstrap-server a:1,b:2"
-    )
+    cluster = KafkaInput(ClientConfig({"bootstrap.servers": "a:1,b:2"}))
+    assert input_options(cluster) == "--bootstrap-server a:1,b:2"
     assert shlex.split(input_options(RawInput("x y.parquet"))) == ["--raw", "x y.parquet"]
     assert input_options(object()) == ""
 
@@ -62,8 +60,8 @@ def test_a_reset_is_planned_of_the_share_partition_that_needs_it_alone() -> None
     """Others of the group may have a backlog, which a reset to the end would skip."""
     row = ROW | {"cause": "start_beyond_end"}
     words = shlex.split(next_command(row, "--capture demo"))[1:]
-    answer = CliRunner().invoke(cli, [*words, "-o", "json"], catch_exceptions=False)
-    (one,) = map(json.loads, answer.stdout.splitlines())
+    answer = run(*words, "-o", "json")
+    (one,) = rows_of(answer)
     assert (one["topic"], one["partition"]) == ("orders", 0)
     assert "--group billing --topic orders:0 --reset-offsets --to-latest" in answer.stderr
 
@@ -71,9 +69,9 @@ def test_a_reset_is_planned_of_the_share_partition_that_needs_it_alone() -> None
 def test_the_command_of_an_open_transaction_shows_the_transaction() -> None:
     row = ROW | {"group_id": "invoicing", "topic": "invoices", "cause": "open_transaction"}
     recorded = next_command(row, "--capture demo")
-    answer = CliRunner().invoke(cli, shlex.split(recorded)[1:], catch_exceptions=False)
-    assert "open_transaction  invoices:0, holds 636, since 2026-11-23 12:23:08 UTC" in answer.output
-    assert "last stable offset 2978" in answer.output
+    shown = run(*shlex.split(recorded)[1:]).stdout
+    assert "open_transaction  invoices:0, holds 636, since 2026-11-23 12:23:08 UTC" in shown
+    assert "last stable offset 2978" in shown
     # Of a running cluster Kafka says which producer it is.
     assert next_command(row | {"topic": "a b"}, "--bootstrap-server a:1") == (
         "kafka-transactions.sh --bootstrap-server a:1 describe-producers "
@@ -84,11 +82,8 @@ def test_the_command_of_an_open_transaction_shows_the_transaction() -> None:
 def test_the_command_of_slow_consumers_compares_with_the_group_as_it_is() -> None:
     row = ROW | {"group_id": "analytics", "cause": "slow_consumers"}
     words = shlex.split(next_command(row, "--capture demo", 2))[1:]
-    answer = CliRunner().invoke(
-        cli, [*words, "--duration", "20s", "--seeds", "3", "-o", "json"], catch_exceptions=False
-    )
-    told = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert {(one["variant"], one["baseline"]) for one in told} == {
+    answer = run(*words, "--duration", "20s", "--seeds", "3", "-o", "json")
+    assert {(one["variant"], one["baseline"]) for one in rows_of(answer)} == {
         ("as it is", "as it is"),
         ("4 members", "as it is"),
     }

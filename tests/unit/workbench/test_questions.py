@@ -17,6 +17,7 @@ from sharelag.tables.words import terminal
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import Workbench
 from sharelag.workbench.ask import QUESTIONS, find_question
+from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.written_input import Write, WrittenInput
 
@@ -32,6 +33,8 @@ COMMANDS = {
     "members": "members",
     "imbalance": "imbalance",
     "reconcile": "reconcile",
+    "settings": "settings",
+    "settings --group nobody": "settings",
     "health": "health",
     "health --snapshots": "snapshots",
     "plan-delete --group billing": "plan_delete",
@@ -41,6 +44,7 @@ COMMANDS = {
 OPTIONS: dict[str, dict[str, object]] = {
     "lag --by group": {"by": "group"},
     "lag --brief": {"brief": True},
+    "settings --group nobody": {"group": "nobody"},
     "health --snapshots": {},
     "plan-delete --group billing": {"group": "billing"},
     "plan-reset --group billing --to-latest": {"group": "billing", "to": "latest"},
@@ -68,7 +72,7 @@ def test_a_command_and_a_method_say_the_same(line: str, sample: str) -> None:
     result = getattr(opened(sample), COMMANDS[line])(**OPTIONS.get(line, {}))
     done = command(*line.split(), "--capture", sample, "--engine", "local", "-o", "json")
     said = done.stderr.splitlines()
-    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    rows = rows_of(done)
     assert rows == json.loads(json.dumps(plain_rows(result.table)))
     for sentence in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
         assert f"sharelag: {terminal(sentence)}" in said
