@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -248,9 +249,18 @@ def _text(scenario: Scenario) -> str:
 
 
 def _source(function: Any) -> str:
-    """Return the code of a user's own assignor, which may change under the same name."""
+    """Return the code of a user's own assignor, which may change under the same name.
+
+    Its whole file counts, because it may use what else is there.
+    """
     try:
-        return inspect.getsource(function)
+        return inspect.getsource(function) + _digest_of_file(inspect.getsourcefile(function))
     except (OSError, TypeError):  # made in a shell, or an object that can be called
         code = getattr(function, "__code__", None)
         return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
+
+
+def _digest_of_file(name: str | None) -> str:
+    """Return a digest of a file; empty for a cell of a notebook, which is in none."""
+    file = Path(name or "")
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
