@@ -21,6 +21,7 @@ from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.rules import parse
 from sharelag.tables.words import counted
 from sharelag.version import __version__
+from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.autoscale import Autoscaler, autoscaler_of
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
@@ -239,6 +240,8 @@ def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 def is_ours(assignor: str) -> bool:
     """Whether sharelag itself has the assignor, or it is unknown."""
     function = known_assignor(assignor)
+    if isinstance(function, JarAssignor):
+        return False
     return function is None or str(getattr(function, "__module__", "")).startswith("sharelag.")
 
 
@@ -253,6 +256,8 @@ def _source(function: Any) -> str:
 
     Its whole file counts, because it may use what else is there.
     """
+    if isinstance(function, JarAssignor):
+        return f"{function.class_name} {function.libraries} {function.digest}"
     try:
         return inspect.getsource(function) + _digest_of_file(inspect.getsourcefile(function))
     except (OSError, TypeError):  # made in a shell, or an object that can be called
