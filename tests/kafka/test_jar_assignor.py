@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import pickle
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.whatif import (
     ASSIGNORS,
+    Group,
     Scenario,
     check_assignor,
     check_contract,
@@ -125,6 +129,24 @@ def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:
     mine = jar_assignor(strange, "Missing", kafka=kafka_jars())
     with pytest.raises(AssignorError, match="ClassNotFoundException: Missing"):
         check("m")
+
+
+def test_its_process_ends_with_it(strange: Path) -> None:
+    def processes() -> list[str]:
+        listed = ["ps", "-ww", "-o", "args=", "--ppid", str(os.getpid())]
+        said = subprocess.run(listed, capture_output=True, text=True, check=False).stdout
+        return [line for line in said.splitlines() if str(strange) in line]
+
+    mine = jar_assignor(strange, "Strange", kafka=kafka_jars())
+    assert jar_assignor(strange, "Strange", kafka=kafka_jars()) is mine
+    assert pickle.loads(pickle.dumps(mine)) is mine  # in Spark's tasks, too
+    assert processes() == []
+    for _ in range(2):
+        mine(Group.of([{"id": "m", "subscribed": []}], {}))
+        assert len(processes()) == 1
+    del mine
+    gc.collect()
+    assert processes() == []
 
 
 def test_what_a_jar_needs_is_said(strange: Path, monkeypatch: pytest.MonkeyPatch) -> None:

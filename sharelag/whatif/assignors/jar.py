@@ -75,22 +75,26 @@ class JarAssignor:
     def __call__(self, group: Group) -> Assignment:
         """Ask the class for the assignment of a group."""
         with self._one_at_a_time:
+            # An interrupt leaves an answer unread: the next group then starts another process.
+            java, self._java = self._java, None
             # Of a process that was forked, the pipes are its parent's.
-            if self._java is None or self._java.owner != os.getpid():
-                self._java = _Java(self)
-                finalize(self, self._java.close)
-                self._ask(self._java.read())
-            answer = self._ask(self._java.ask(_question(group)))
+            if java is None or java.owner != os.getpid():
+                java = _Java(self)
+                finalize(self, java.close)
+                self._require_answer(java.read())
+            said = java.ask(_question(group))
+            if not isinstance(said, str):
+                self._java = java
+        answer = self._require_answer(said)
         return {member: dict(topics) for member, topics in answer["assignment"]}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a process of Spark make its own, which starts its own Java."""
         return _again, (self.jar, self.class_name, self.libraries)
 
-    def _ask(self, answer: dict[str, Any] | str) -> dict[str, Any]:
+    def _require_answer(self, answer: dict[str, Any] | str) -> dict[str, Any]:
         """Return an answer, or raise what the class threw or Java ended with."""
         if isinstance(answer, str):
-            self._java = None  # the next group starts another
             raise AssignorError(
                 f"the Java process of {self.__name__} ended: {answer}; mend the class, or set "
                 "JAVA_HOME to a JDK that is at least 17"
