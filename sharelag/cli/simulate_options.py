@@ -67,12 +67,12 @@ class Counts(click.ParamType[list[int]]):
 
 
 class AssignorName(click.ParamType[str]):
-    """An assignor by its name; ``FILE.py:FUNCTION`` is registered under that name."""
+    """An assignor by its name; a function or class of a file is registered under that name."""
 
     name = "NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Run the file of such a function."""
+        """Run the file of such a function, or find such a class."""
         file, _, function = value.rpartition(":")
         if file.endswith(".py"):
             from sharelag.whatif.assignors.registry import register
@@ -89,6 +89,13 @@ class AssignorName(click.ParamType[str]):
             if function not in there:
                 self.fail(f"{file!r} has no function {function!r}: correct the name.", param, ctx)
             register(value, there[function])
+        elif file.endswith(".jar"):
+            from sharelag.whatif.assignors.jar import jar_assignor
+            from sharelag.whatif.assignors.registry import register
+
+            register(value, jar_assignor(file, function))
+        elif value.endswith(".jar"):
+            self.fail(f"{value!r} is a jar: name its class, as {value}:com.Mine.", param, ctx)
         elif value.endswith(".py"):
             self.fail(f"{value!r} is a file: name its function, as {value}:assign.", param, ctx)
         return str(value)
@@ -127,8 +134,9 @@ VARIANTS = [
     repeat(
         "--assignor",
         type=AssignorName(),
-        metavar="NAME|FILE.py:FUNCTION",
-        help="The assignor, or a function of your own; repeatable. `list` says what each does.",
+        metavar="NAME|FILE.py:FUNCTION|FILE.jar:CLASS",
+        help="The assignor, or one of your own; repeatable. `list` says what each does. A jar "
+        "needs Kafka's own, from KAFKA_HOME.",
     ),
     click.option(
         "--members",

@@ -23,6 +23,7 @@ from sharelag.errors import unknown_name
 
 if TYPE_CHECKING:
     from sharelag.whatif.assignors.group import Group as Group
+    from sharelag.whatif.assignors.jar import jar_assignor as jar_assignor
     from sharelag.whatif.assignors.registry import ASSIGNORS as ASSIGNORS
     from sharelag.whatif.assignors.registry import AssignorCheck as AssignorCheck
     from sharelag.whatif.assignors.registry import assign as assign
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
 #: Where each name is, in this package.
 _HOMES = {
     "assignors.group": "Group",
+    "assignors.jar": "jar_assignor",
     "assignors.registry": "ASSIGNORS AssignorCheck assign assignor_descriptions assignor_names "
     "check_assignor register",
     "assignors.walks": "Breach check_contract",

@@ -123,7 +123,7 @@ def scenario_from(
     brokers, leading = _lead(topics, evidence, name)
     assumed.append(
         f"record batches of {batch_records} and polls of {polled} records; "
-        f"{leading}, with latencies as by default"
+        f"{leading}, with latencies as by default{_of_writes(evidence, name)}"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
     _note_what_is_not_taken_over(
@@ -151,6 +151,18 @@ def scenario_from(
         name=name,
         about=f"The share group {name} as of {evidence.as_of.isoformat(timespec='seconds')}",
         assumed=tuple(assumed),
+    )
+
+
+def _of_writes(evidence: Evidence, group: str) -> str:
+    """Say that the time of a write is one broker's, where records have copies on others."""
+    rows = _of_group(evidence.brokers, group)
+    copies = max((len(row["replicas"] or ()) for row in rows), default=0)
+    if copies < 2:
+        return ""
+    return (
+        f"; write_ms is that of one broker, and {copies} copies make writes slower: give what a "
+        "commit takes in this cluster as costs.write_ms"
     )
 
 

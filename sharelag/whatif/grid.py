@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.rules import parse
 from sharelag.tables.words import counted
 from sharelag.version import __version__
+from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.autoscale import Autoscaler, autoscaler_of
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
@@ -238,6 +240,8 @@ def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 def is_ours(assignor: str) -> bool:
     """Whether sharelag itself has the assignor, or it is unknown."""
     function = known_assignor(assignor)
+    if isinstance(function, JarAssignor):
+        return False
     return function is None or str(getattr(function, "__module__", "")).startswith("sharelag.")
 
 
@@ -248,9 +252,20 @@ def _text(scenario: Scenario) -> str:
 
 
 def _source(function: Any) -> str:
-    """Return the code of a user's own assignor, which may change under the same name."""
+    """Return the code of a user's own assignor, which may change under the same name.
+
+    Its whole file counts, because it may use what else is there.
+    """
+    if isinstance(function, JarAssignor):
+        return f"{function.class_name} {function.libraries} {function.digest}"
     try:
-        return inspect.getsource(function)
+        return inspect.getsource(function) + _digest_of_file(inspect.getsourcefile(function))
     except (OSError, TypeError):  # made in a shell, or an object that can be called
         code = getattr(function, "__code__", None)
         return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
+
+
+def _digest_of_file(name: str | None) -> str:
+    """Return a digest of a file; empty for a cell of a notebook, which is in none."""
+    file = Path(name or "")
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else ""

@@ -156,6 +156,14 @@ class Topic:
                 f"topic {self.name!r} has {self.partitions} partitions and {len(self.leaders)} "
                 "leaders: give one for each partition, or none"
             )
+        strange = [one for one in self.leaders if not isinstance(one, Integral)]
+        if strange:
+            raise InputError(
+                f"topic {self.name!r} has the leader {strange[0]!r}: give a broker's whole number, "
+                "from 0 on"
+            )
+        # Not numpy's: JSON takes Python's alone.
+        object.__setattr__(self, "leaders", tuple(map(int, self.leaders)))
         require_least(self, 1, "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from base64 import urlsafe_b64decode
-from collections.abc import Iterator
 from itertools import product
 from random import Random
 from typing import Any
@@ -14,11 +11,12 @@ import pytest
 from sharelag.model import topic_id_text
 from sharelag.whatif import assign
 from sharelag.whatif.assignors.contract import STARVED
-from sharelag.whatif.assignors.group import AssignorError
+from sharelag.whatif.assignors.group import AssignorError, Group
+from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
-from tests.support.groups_to_assign import check, figures
-from tests.support.kafka.jars import COMPARED
-from tests.support.kafka.oracles import Oracle, share_assignor
+from tests.support.groups_to_assign import check, figures, named_in_order
+from tests.support.kafka.jars import COMPARED, kafka_jars
+from tests.support.kafka.oracles import java_map, simple_assignor
 from tools.assignors import assignors_jar
 
 Members = list[dict[str, Any]]
@@ -26,6 +24,7 @@ Topics = dict[str, dict[str, Any]]
 
 #: Texts of equal ``String.hashCode``: "Aa" and "BB" have the same.
 COLLIDING = ["".join(parts) for parts in product(["Aa", "BB"], repeat=5)]
+STICKY_SPREAD = "sharelag.assignor.StickySpreadAssignor"
 FAILURES = {
     "simple": "java.util.NoSuchElementException",
     "simple-4.1": "Inconsistent number of member IDs",
@@ -33,21 +32,19 @@ FAILURES = {
 
 
 @pytest.fixture(scope="module", params=COMPARED)
-def kafka(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    with share_assignor(request.param) as oracle:
-        yield oracle
+def kafka(request: pytest.FixtureRequest) -> JarAssignor:
+    return simple_assignor(request.param)
 
 
 @pytest.fixture(scope="module")
-def kafka_4_1() -> Iterator[Oracle]:
-    with share_assignor("4.1.1") as oracle:
-        yield oracle
+def kafka_4_1() -> JarAssignor:
+    return simple_assignor("4.1.1")
 
 
 # ---- random groups -------------------------------------------------------------------------------
 
 
-def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
+def test_simple_answers_what_kafka_answers(kafka: JarAssignor, cases: Any) -> None:
     seen = [live(kafka, "simple", Random(f"simple {number}")) for number in range(cases(25, 5000))]
     # Not all of these groups are worth the same: several steps, several partitions a member,
     # Kafka's own failure.
@@ -57,7 +54,7 @@ def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
 
 
 @pytest.mark.exhaustive  # newer versions: `test_simple_answers_what_kafka_answers`
-def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any) -> None:
+def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: JarAssignor, cases: Any) -> None:
     seen = [
         live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(60, 3000))
     ]
@@ -65,10 +62,12 @@ def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any
     assert sum(life.failed for life in seen) > len(seen) / 100
 
 
-def test_maps_are_walked_through_as_java_does(kafka: Oracle, cases: Any) -> None:
+def test_maps_are_walked_through_as_java_does(kafka: JarAssignor, cases: Any) -> None:
     requested = [random_walk(Random(f"walk {number}")) for number in range(cases(25, 5000))]
     same = 0
-    for question, answer in zip(requested, kafka.ask_many(requested), strict=True):
+    with java_map() as oracle:
+        answers = oracle.ask_many(requested)
+    for question, answer in zip(requested, answers, strict=True):
         try:
             keys = walked(question)
         except RuntimeWarning:  # a bin overfills, which Java orders in its own way
@@ -126,7 +125,7 @@ class Life:
         self.failed = False
 
 
-def live(kafka: Oracle, name: str, random: Random, crowd: bool = False) -> Life:
+def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> Life:
     """Let a group go through some changes, each assignment starting from the one before."""
     life = Life()
     topics = random_topics(random, crowd)
@@ -144,16 +143,15 @@ def live(kafka: Oracle, name: str, random: Random, crowd: bool = False) -> Life:
         if random.random() < 0.4:
             forget(random, members, topics)
         group = list(members.values())
-        theirs = kafka.ask({"members": group, "topics": topics})
         life.steps += 1
-        if "error" in theirs:
-            assert FAILURES[name] in theirs["error"]
+        try:
+            answer = assign(name, group, topics)
+        except AssignorError:
             life.failed = True
-            with pytest.raises(AssignorError):
-                assign(name, group, topics)
+            with pytest.raises(AssignorError, match=FAILURES[name]):
+                ask(kafka, group, topics)
             return life
-        answer = assign(name, group, topics)
-        assert in_order(answer) == theirs["assignment"], (group, topics)
+        assert in_order(answer) == ask(kafka, group, topics), (group, topics)
         life.moved |= figures(group, topics, answer).revoked_needlessly > 0
         go_on(random, members, topics, alike, answer)
         if not alike and random.random() < 0.3:
@@ -246,6 +244,10 @@ def forget(random: Random, members: dict[str, dict[str, Any]], topics: Topics) -
                 )
 
 
+def ask(assignor: JarAssignor, group: Members, topics: Topics) -> list[Any]:
+    return in_order(assignor(Group.of(group, topics)))
+
+
 def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
     return [
         [member, [[topic, partitions] for topic, partitions in topics.items()]]
@@ -263,13 +265,11 @@ def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
         COMPARED[-1],
     ],
 )
-def sticky_spread(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    name = "sharelag.assignor.StickySpreadAssignor"
-    with share_assignor(request.param, name, libraries=[assignors_jar()]) as oracle:
-        yield oracle
+def sticky_spread(request: pytest.FixtureRequest) -> JarAssignor:
+    return jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars(request.param))
 
 
-def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) -> None:
+def test_sticky_spread_is_the_same_in_java(sticky_spread: JarAssignor, cases: Any) -> None:
     moved = idle = 0
     for number in range(cases(10, 10_000)):
         random = Random(f"sticky spread {number}")
@@ -282,8 +282,8 @@ def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) ->
                 forget(random, members, topics)
             group = list(members.values())
             answer = assign("sticky-spread", group, topics)
-            theirs = sticky_spread.ask({"members": group, "topics": topics})
-            assert placed(theirs["assignment"]) == placed(in_order(answer)), (group, topics)
+            theirs = ask(sticky_spread, group, topics)
+            assert placed(theirs) == placed(in_order(answer)), (group, topics)
             assert check(group, topics, answer) == []
             numbers = figures(group, topics, answer)
             assert numbers.revoked_needlessly <= max(1, numbers.pairs // 10)
@@ -291,16 +291,6 @@ def test_sticky_spread_is_the_same_in_java(sticky_spread: Oracle, cases: Any) ->
             go_on(random, members, topics, alike, answer)
     assert moved > 0
     assert idle == 0
-
-
-def named_in_order(topics: Topics) -> Topics:
-    """Name topics in the order of their ids, which is all that a broker lets an assignor see."""
-
-    def rank(topic: dict[str, Any]) -> tuple[int, ...]:
-        return struct.unpack(">qq", urlsafe_b64decode(topic["id"] + "=="))
-
-    ordered = sorted(topics.values(), key=rank)
-    return {f"topic-{number}": topic for number, topic in enumerate(ordered)}
 
 
 def placed(assignment: list[Any]) -> dict[str, dict[str, list[int]]]:
@@ -313,14 +303,11 @@ def placed(assignment: list[Any]) -> dict[str, dict[str, list[int]]]:
 # ---- what is odd about it (the numbers are those of `simple`'s docstring) ------------------------
 
 
-def both(kafka: Oracle, group: Members, topics: Topics) -> dict[str, dict[str, list[int]]]:
+def both(kafka: JarAssignor, group: Members, topics: Topics) -> dict[str, dict[str, list[int]]]:
     ours = assign("simple", group, topics)
     for number, name in enumerate(sorted(topics), 1):
         topics[name].setdefault("id", topic_id_text(number.to_bytes(16, "big")))
-    assert (
-        in_order(assign("simple", group, topics))
-        == kafka.ask({"members": group, "topics": topics})["assignment"]
-    )
+    assert in_order(assign("simple", group, topics)) == ask(kafka, group, topics)
     return ours
 
 
@@ -328,13 +315,13 @@ def member(id_: str, subscribed: list[str], **current: list[int]) -> dict[str, A
     return {"id": id_, "subscribed": subscribed, "current": current}
 
 
-def test_oddity_1_a_topic_without_subscribers_stays(kafka: Oracle) -> None:
+def test_oddity_1_a_topic_without_subscribers_stays(kafka: JarAssignor) -> None:
     group = [member("m1", ["t"], t=[0], u=[0]), member("m2", ["t", "v"])]
     topics = {name: {"partitions": 1} for name in "tuv"}
     assert both(kafka, group, topics)["m1"]["u"] == [0]
 
 
-def test_oddity_2_what_is_not_assignable_takes_up_a_share(kafka: Oracle) -> None:
+def test_oddity_2_what_is_not_assignable_takes_up_a_share(kafka: JarAssignor) -> None:
     group = [member("m1", ["t"], t=[1]), member("m2", ["t"], t=[2])]
     topics = {"t": {"partitions": 4, "assignable": [0, 3]}}
     answer = both(kafka, group, topics)
@@ -347,17 +334,16 @@ def test_oddity_2_what_is_not_assignable_takes_up_a_share(kafka: Oracle) -> None
     assert both(kafka, group, topics) == {"m0": {"t": [1]}, "m1": {"t": [1]}}
 
 
-def test_oddity_3_kafka_fails(kafka: Oracle) -> None:
+def test_oddity_3_kafka_fails(kafka: JarAssignor) -> None:
     group = [member("m0", ["t"], t=[1]), member("m1", ["t"])]
     topics = {"t": {"id": topic_id_text(bytes(15) + b"\2"), "partitions": 3, "assignable": [0]}}
-    assert kafka.ask({"members": group, "topics": topics}) == {
-        "error": "java.util.NoSuchElementException"
-    }
+    with pytest.raises(AssignorError, match=r"SimpleAssignor failed: .*NoSuchElementException"):
+        ask(kafka, group, topics)
     with pytest.raises(AssignorError, match="NoSuchElementException"):
         assign("simple", group, topics)
 
 
-def test_oddity_4_a_topic_without_partitions_is_written(kafka: Oracle) -> None:
+def test_oddity_4_a_topic_without_partitions_is_written(kafka: JarAssignor) -> None:
     group = [member("m1", ["t"], t=[0, 1]), member("m2", ["t"]), member("m3", ["t"], t=[0])]
     topics = {"t": {"partitions": 1, "assignable": []}}
     assert both(kafka, group, topics) == {"m1": {"t": []}, "m2": {}, "m3": {"t": []}}
@@ -367,7 +353,7 @@ def test_oddity_4_a_topic_without_partitions_is_written(kafka: Oracle) -> None:
     ("count", "expected"), [(2, [1, 1, 1, 1]), (4, [1, 1, 1, 1]), (5, [2, 2, 2, 2])]
 )
 def test_oddity_5_nobody_shares_before_there_are_spare_members(
-    kafka: Oracle, count: int, expected: list[int]
+    kafka: JarAssignor, count: int, expected: list[int]
 ) -> None:
     group = [member(f"m{number}", ["t"]) for number in range(count)]
     topics = {"t": {"partitions": 4}}
@@ -375,7 +361,7 @@ def test_oddity_5_nobody_shares_before_there_are_spare_members(
     assert list(figures(group, topics, answer).counts.values()) == expected
 
 
-def test_oddity_6_a_partition_stays_short_while_a_member_has_room(kafka: Oracle) -> None:
+def test_oddity_6_a_partition_stays_short_while_a_member_has_room(kafka: JarAssignor) -> None:
     group = [
         member("m51", ["t"], t=[1, 0]),
         member("m45", ["t"], t=[1]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from base64 import urlsafe_b64decode
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,6 +16,17 @@ from sharelag.whatif.assignors.group import Group
 Members = list[dict[str, Any]]
 Topics = dict[str, dict[str, Any]]
 Drawn = tuple[Members, Topics]
+
+
+def id_order(topic_id: str) -> tuple[int, ...]:
+    """Rank a topic's id as Java compares it."""
+    return struct.unpack(">qq", urlsafe_b64decode(topic_id + "=="))
+
+
+def named_in_order(topics: Topics) -> Topics:
+    """Name topics in the order of their ids, which is all that a broker lets an assignor see."""
+    ordered = sorted(topics.values(), key=lambda topic: id_order(topic["id"]))
+    return {f"topic-{number}": topic for number, topic in enumerate(ordered)}
 
 
 def members(count: int, *topics: str) -> Members:

@@ -74,6 +74,9 @@ def test_links_lead_somewhere() -> None:
 def test_commands_take_these_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rules.yaml").write_text("{}")
     (tmp_path / "mine.py").write_text("assign = dict")
+    for jar in ("mine.jar", "kafka-group-coordinator-4.4.0.jar"):
+        (tmp_path / jar).touch()
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
     monkeypatch.setattr("sharelag.whatif.assignors.registry.ASSIGNORS", {})
     monkeypatch.chdir(tmp_path)
     for arguments in (line for name in NAMES for line in commands(text_of(name))):

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
 from tests.support.kafka import class_data
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, digest, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, find_java, java_command
@@ -218,9 +219,16 @@ def error_codes() -> Oracle:
     return Oracle("ErrorCodes")
 
 
-def share_assignor(version: str = KAFKA_VERSION, *options: str, **more: Any) -> Oracle:
-    """Ask a share assignor for an assignment: Kafka's own, or one of a class that is named."""
-    return Oracle("ShareAssignorOracle", *options, version=version, **more)
+def java_map() -> Oracle:
+    """Ask for the order in which a HashMap is walked through."""
+    return Oracle("MapOracle")
+
+
+def simple_assignor(version: str = KAFKA_VERSION) -> JarAssignor:
+    """Return Kafka's own share assignor of a version."""
+    jars = kafka_jars(version)
+    name = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
+    return jar_assignor(jars / f"kafka-group-coordinator-{version}.jar", name, kafka=jars)
 
 
 def share_values(version: str) -> Oracle:

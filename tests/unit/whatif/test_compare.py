@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -490,6 +492,19 @@ def test_another_function_under_the_same_name_is_another_run() -> None:
         register("mine", function)
         ids.add(grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id)
     assert len(ids) == len(functions)
+
+
+def test_what_else_is_in_the_file_of_a_function_counts(tmp_path: Path) -> None:
+    file, ids = tmp_path / "own.py", []
+    function = "def assign(group):\n    return all_to(group.members[:MOST])\n"
+    try:
+        for most in (1, 2, 1):
+            file.write_text(f"MOST = {most}\n{function}")
+            register("mine", run_path(str(file))["assign"])
+            ids.append(grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id)
+    finally:
+        ASSIGNORS.pop("mine", None)
+    assert ids[0] == ids[2] != ids[1]
 
 
 # ---- new columns of the summary ------------------------------------------------------------------

@@ -321,6 +321,7 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
         (lambda: Topic("t", 1, compact_ms=0), "compact_ms of Topic 't' is 0"),
         (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
+        (lambda: Topic("t", 2, leaders=(0, 0.5)), "the leader 0.5: give a broker's whole number"),  # type: ignore[arg-type]
         (
             lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)),
             "numbered from 0 to 1",

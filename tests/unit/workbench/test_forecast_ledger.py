@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -55,6 +56,23 @@ def test_a_later_run_scores_what_is_due_once(tmp_path: Path) -> None:
         DeltaTable(str(ledger)).to_pyarrow_dataset().count_rows() == kept.num_rows + told.num_rows
     )
     assert _run(ledger, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
+
+
+def test_a_ledger_goes_on_without_its_oldest_forecasts(tmp_path: Path) -> None:
+    _run(tmp_path, 0)
+    later = _run(tmp_path, 4)
+    page = (Path(__file__).parents[3] / "docs/forecasts.md").read_text()
+    (code,) = re.findall(r"^```python\n(from deltalake.*?)^```", page, re.MULTILINE | re.DOTALL)
+    removal = code.replace("/var/lib/sharelag/forecasts", str(tmp_path))
+    until = (_FIRST + timedelta(minutes=4)).isoformat()
+    exec(removal.replace("2026-11-01T00:00:00Z", until))
+    assert read_ledger(str(tmp_path)).num_rows == later.table.num_rows
+    assert set(read_ledger(str(tmp_path)).column("as_of").to_pylist()) == {
+        _FIRST + timedelta(minutes=4)
+    }
+    # What is there is not made again, and is scored when it is due.
+    assert _run(tmp_path, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
+    assert _run(tmp_path, 8).notes[-1].endswith(f", {later.table.num_rows} scored")
 
 
 def test_only_what_is_chosen_is_scored(tmp_path: Path) -> None:

@@ -1,14 +1,23 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.lang.reflect.Proxy;
+import java.nio.charset.StandardCharsets;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
 import org.apache.kafka.common.Uuid;
@@ -17,64 +26,66 @@ import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.ShareGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
-import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 import org.apache.kafka.coordinator.group.modern.TopicIds;
 
 /**
- * The target assignment that Kafka's only share assignor computes, or an assignor whose class is named as the first
- * argument. Runs with the classes of 4.1.1, too.
+ * The target assignment that a share assignor computes, whose class is the argument. Runs with the classes of Kafka 4.1.1, too.
  *
- * in:  {"members": [{"id": s, "subscribed": [topic, ...], "current": {topic: [partition, ...]}}, ...],
- *       "topics": {topic: {"id": uuid, "partitions": n | null (deleted), "assignable": [partition, ...] (default all)}}}
+ * A JSON object a line in, one a line out, until standard input ends; the first line out says that the class is there.
+ *
+ * in:  {"members": [{"id": s, "rack": s | null, "subscribed": [topic, ...], "current": {topic: [partition, ...]}}, ...],
+ *       "topics": {topic: {"id": uuid, "partitions": n | null (deleted), "assignable": [partition, ...],
+ *                          "racks": {partition: [rack, ...]}}}}
  * out: {"assignment": [[member, [[topic, [partition, ...]], ...]], ...]}
  *      in the order in which the coordinator would write it: members, their topics, the partitions of a topic
- *
- * in:  {"capacity": n, "steps": [["put" | "computeIfAbsent" | "remove" | "iterator remove", key], ...]}
- * out: {"keys": [key, ...]}    the order in which a HashMap is walked through after that
+ * out: {"error": s}    what the class, or the loading of it, threw
  *
  * Names, target assignments and members are held as the coordinator holds them (ShareGroupMember,
  * Assignment.fromRecord, TargetAssignmentBuilder), for the order of these sets decides who gets what.
  */
-public final class ShareAssignorOracle {
-    private static ShareGroupPartitionAssignor assignor = new SimpleAssignor();
+public final class AssignorBridge {
+    private static final ObjectMapper JSON = new ObjectMapper();
 
-    private record Topic(String name, Uuid id, Integer partitions, Set<Integer> assignable) {
-        static Topic of(String name, JsonNode topic) {
-            Integer partitions = topic.path("partitions").isNull() ? null : topic.get("partitions").asInt();
-            Set<Integer> assignable = topic.has("assignable") ? new HashSet<>(integers(topic.get("assignable"))) : null;
-            return new Topic(name, Uuid.fromString(topic.get("id").asText()), partitions, assignable);
-        }
+    private interface Answer {
+        ObjectNode get() throws Exception;
     }
 
     public static void main(String[] args) throws Exception {
-        if (args.length > 0) {
-            assignor = (ShareGroupPartitionAssignor) Class.forName(args[0]).getDeclaredConstructor().newInstance();
+        System.setOut(System.err); // whatever the class prints must not mix with the answers
+        var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        var out = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
+        var assignor = new AtomicReference<ShareGroupPartitionAssignor>();
+        out.println(answerOrError(() -> {
+            assignor.set((ShareGroupPartitionAssignor) Class.forName(args[0]).getDeclaredConstructor().newInstance());
+            return JSON.createObjectNode();
+        }));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            JsonNode question = JSON.readTree(line);
+            out.println(answerOrError(() -> assign(assignor.get(), question)));
         }
-        Lines.serve(question -> question.has("steps") ? walk(question) : assign(question));
+        System.exit(0); // a class may leave threads behind
     }
 
-    private static ObjectNode walk(JsonNode question) {
-        Map<Object, Boolean> map = new HashMap<>(question.get("capacity").asInt());
-        for (JsonNode step : question.get("steps")) {
-            Object key = step.get(1).isInt() ? (Object) step.get(1).asInt() : step.get(1).asText();
-            switch (step.get(0).asText()) {
-                case "put" -> map.put(key, true);
-                case "computeIfAbsent" -> map.computeIfAbsent(key, absent -> true);
-                case "remove" -> map.remove(key);
-                case "iterator remove" -> map.keySet().removeIf(key::equals); // by Iterator.remove
-                default -> throw new IllegalArgumentException("a step cannot be " + step.get(0));
-            }
+    private static ObjectNode answerOrError(Answer answer) {
+        try {
+            return answer.get();
+        } catch (Throwable failure) { // anything can go wrong in code of others
+            return JSON.createObjectNode().put("error", failure.toString());
         }
-        ObjectNode answer = Lines.JSON.createObjectNode();
-        ArrayNode keys = answer.putArray("keys");
-        map.keySet().forEach(key -> keys.addPOJO(key));
-        return answer;
     }
 
-    private static ObjectNode assign(JsonNode question) {
+    private record Topic(String name, Uuid id, Integer partitions, Set<Integer> assignable, JsonNode racks) {
+        static Topic of(String name, JsonNode topic) {
+            Integer partitions = topic.path("partitions").isNull() ? null : topic.get("partitions").asInt();
+            Set<Integer> assignable = new HashSet<>(integers(topic.get("assignable")));
+            return new Topic(name, Uuid.fromString(topic.get("id").asText()), partitions, assignable, topic.get("racks"));
+        }
+    }
+
+    private static ObjectNode assign(ShareGroupPartitionAssignor assignor, JsonNode question) {
         Map<String, Topic> topics = new HashMap<>();
         question.get("topics").fields().forEachRemaining(e -> topics.put(e.getKey(), Topic.of(e.getKey(), e.getValue())));
         Map<Uuid, Topic> byId = topics.values().stream().collect(Collectors.toMap(Topic::id, topic -> topic));
@@ -84,19 +95,24 @@ public final class ShareAssignorOracle {
             Set<String> names = new HashSet<>(texts(member.get("subscribed")));
             names.forEach(name -> subscribers.merge(name, 1, Integer::sum));
             members.put(member.get("id").asText(), new MemberSubscriptionAndAssignmentImpl(
-                Optional.empty(), Optional.empty(), topicIds(names, topics, byId), current(member, topics)));
+                Optional.ofNullable(member.get("rack").textValue()), Optional.empty(),
+                topicIds(names, topics, byId), current(member, topics)));
         }
+        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
+        byId.forEach((id, topic) -> assignable.put(id, topic.assignable()));
         boolean same = subscribers.values().stream().allMatch(count -> count == members.size());
         GroupAssignment target = assignor.assign(
             new GroupSpecImpl(
                 Collections.unmodifiableMap(members),
                 same ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS,
                 Map.of(), // who has a partition now; asked by the assignors of consumer groups only
-                Optional.of(assignable(byId))),
+                Optional.of(assignable)),
             describer(byId));
-        ObjectNode answer = Lines.JSON.createObjectNode();
+        ObjectNode answer = JSON.createObjectNode();
         ArrayNode assignment = answer.putArray("assignment");
-        members.keySet().forEach(id -> {
+        Set<String> ids = new LinkedHashSet<>(members.keySet());
+        ids.addAll(target.members().keySet()); // strangers, who must not pass unseen
+        ids.forEach(id -> {
             MemberAssignment assigned = target.members().get(id);
             Map<Uuid, Set<Integer>> partitions = assigned == null ? Map.of() : assigned.partitions();
             ArrayNode shown = assignment.addArray().add(id).addArray();
@@ -134,18 +150,6 @@ public final class ShareAssignorOracle {
         return new Assignment(partitions);
     }
 
-    private static Map<Uuid, Set<Integer>> assignable(Map<Uuid, Topic> byId) {
-        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
-        byId.forEach((id, topic) -> {
-            Set<Integer> all = new HashSet<>();
-            for (int partition = 0; topic.partitions() != null && partition < topic.partitions(); partition++) {
-                all.add(partition);
-            }
-            assignable.put(id, topic.assignable() == null ? all : topic.assignable());
-        });
-        return assignable;
-    }
-
     private static SubscribedTopicDescriber describer(Map<Uuid, Topic> byId) {
         return new SubscribedTopicDescriber() {
             @Override
@@ -156,7 +160,7 @@ public final class ShareAssignorOracle {
 
             @Override
             public Set<String> racksForPartition(Uuid topicId, int partition) {
-                return Set.of();
+                return new HashSet<>(texts(byId.get(topicId).racks().path(String.valueOf(partition))));
             }
         };
     }

@@ -1,0 +1,196 @@
+"""Assignors that are Java classes: each has a Java process, which answers group after group."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any
+from weakref import WeakValueDictionary, finalize
+
+from sharelag.errors import InputError
+from sharelag.model import topic_id_text
+from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
+
+_BRIDGE = Path(__file__).with_name("java") / "AssignorBridge.java"
+#: What starts quickly and suits answers of less than a millisecond.
+_JAVA_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def jar_assignor(
+    path: str | Path, class_name: str, *, kafka: str | Path | None = None
+) -> JarAssignor:
+    """Return the assignor that a class of a jar is, for `register`, `check_contract` and others.
+
+    Parameters
+    ----------
+    path : str or Path
+        The jar.
+    class_name : str
+        A ``ShareGroupPartitionAssignor`` in it, with its package.
+    kafka : str or Path, optional
+        The folder of a Kafka, or of its jars; ``$KAFKA_HOME`` when not given.
+
+    Returns
+    -------
+    JarAssignor
+        A function of a group. Its Java process starts at the first group, and ends with the
+        function or with this process.
+
+    Raises
+    ------
+    InputError
+        There is no such jar, or no Kafka in that folder.
+
+    Examples
+    --------
+    >>> mine = jar_assignor("mine.jar", "com.example.MyAssignor", kafka="/opt/kafka")
+    >>> register("mine", mine)
+    >>> rank_assignors(["mine"])
+    """
+    jar = Path(path).resolve()
+    if not jar.is_file():
+        raise InputError(f"there is no jar {str(path)!r}: correct the path")
+    libraries = _find_libraries(kafka)
+    key = (jar, class_name, libraries, sha256(jar.read_bytes()).hexdigest())
+    return _KNOWN.get(key) or _KNOWN.setdefault(key, JarAssignor(*key))
+
+
+class JarAssignor:
+    """An assignor that is a class of a jar, as `jar_assignor` makes it."""
+
+    def __init__(self, jar: Path, class_name: str, libraries: Path, digest: str) -> None:
+        self.jar, self.class_name, self.libraries = jar, class_name, libraries
+        self.digest = digest  # of the jar
+        self.__name__ = f"{jar.name}:{class_name}"
+        self._java: _Java | None = None
+        self._one_at_a_time = Lock()
+
+    def __call__(self, group: Group) -> Assignment:
+        """Ask the class for the assignment of a group."""
+        with self._one_at_a_time:
+            # An interrupt leaves an answer unread: the next group then starts another process.
+            java, self._java = self._java, None
+            # Of a process that was forked, the pipes are its parent's.
+            if java is None or java.owner != os.getpid():
+                java = _Java(self)
+                finalize(self, java.close)
+                self._require_answer(java.read())
+            said = java.ask(_question(group))
+            if not isinstance(said, str):
+                self._java = java
+        answer = self._require_answer(said)
+        return {member: dict(topics) for member, topics in answer["assignment"]}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let a process of Spark make its own, which starts its own Java."""
+        return _again, (self.jar, self.class_name, self.libraries)
+
+    def _require_answer(self, answer: dict[str, Any] | str) -> dict[str, Any]:
+        """Return an answer, or raise what the class threw or Java ended with."""
+        if isinstance(answer, str):
+            raise AssignorError(
+                f"the Java process of {self.__name__} ended: {answer}; mend the class, or set "
+                "JAVA_HOME to a JDK that is at least 17"
+            )
+        if "error" in answer:
+            raise AssignorError(f"{self.__name__} failed: {answer['error']}; mend the class")
+        return answer
+
+
+_KNOWN: WeakValueDictionary[tuple[Path, str, Path, str], JarAssignor] = WeakValueDictionary()
+
+
+class _Java:
+    """A Java process of `AssignorBridge`; it ends when its input does."""
+
+    def __init__(self, of: JarAssignor) -> None:
+        home = os.environ.get("JAVA_HOME")
+        java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+        if java is None:
+            raise InputError(f"{of.__name__} needs Java: set JAVA_HOME to a JDK, 17 or newer")
+        self.owner = os.getpid()
+        classes = f"{of.libraries}/*{os.pathsep}{of.jar}"
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+        self._process = subprocess.Popen(
+            [java, *_JAVA_FLAGS, "-cp", classes, str(_BRIDGE), of.class_name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            encoding="utf-8",
+            start_new_session=True,  # an interrupt is for Python
+        )
+        self._to_java: Any = self._process.stdin
+        self._from_java: Any = self._process.stdout
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any] | str:
+        """Return the answer to a question, or why there is none."""
+        try:
+            self._to_java.write(json.dumps(question) + "\n")
+            self._to_java.flush()
+        except BrokenPipeError:
+            return self._last_words()
+        return self.read()
+
+    def read(self) -> dict[str, Any] | str:
+        """Return the next answer, or why there is none."""
+        line = self._from_java.readline()
+        return json.loads(line) if line else self._last_words()
+
+    def close(self) -> None:
+        """End the process, if it has not ended."""
+        if self.owner == os.getpid():
+            self._process.kill()  # it has nothing to finish
+            self._process.communicate()
+            self._errors.close()
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").split("\n")
+        return f"code {code}, {next((line for line in said if 'rror' in line), 'without a word')}"
+
+
+def _again(jar: Path, class_name: str, libraries: Path) -> JarAssignor:
+    return jar_assignor(jar, class_name, kafka=libraries)
+
+
+def _find_libraries(kafka: str | Path | None) -> Path:
+    given = kafka or os.environ.get("KAFKA_HOME")
+    for folder in (Path(given, "libs"), Path(given)) if given else ():
+        if any(folder.glob("kafka-group-coordinator-*.jar")):
+            return folder.resolve()
+    where = f"there are none in {str(given)!r}" if given else "no folder is given"
+    raise InputError(
+        f"an assignor in a jar needs Kafka's jars, and {where}: set KAFKA_HOME (or kafka=) to the "
+        "folder of Kafka 4.1 or newer, which has them in libs"
+    )
+
+
+def _question(group: Group) -> dict[str, Any]:
+    return {
+        "members": [
+            {
+                "id": one.id,
+                "rack": one.rack,
+                "subscribed": one.subscribed,
+                "current": dict(one.current),
+            }
+            for one in group.members
+        ],
+        "topics": {
+            name: {
+                "id": topic_id_text(topic.id),
+                "partitions": topic.partitions,
+                "assignable": topic.assignable,
+                "racks": dict(topic.racks),
+            }
+            for name, topic in group.topics.items()
+        },
+    }

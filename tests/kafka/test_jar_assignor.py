@@ -1,0 +1,159 @@
+"""A class of a jar is ranked and checked as a function is, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.whatif import (
+    ASSIGNORS,
+    Group,
+    Scenario,
+    check_assignor,
+    check_contract,
+    jar_assignor,
+    rank_assignors,
+    register,
+    suite,
+)
+from sharelag.whatif.assignors.group import AssignorError
+from tests.support.command import ask
+from tests.support.groups_to_assign import id_order
+from tests.support.kafka.jars import kafka_jars
+from tests.support.kafka.jvm import find_java
+from tests.support.kafka.oracles import simple_assignor
+from tools.assignors import assignors_jar
+
+STICKY_SPREAD = "sharelag.assignor.StickySpreadAssignor"
+#: It gives the first partition of each topic to a stranger; a member "halt" ends its process, and
+#: "fail" is an error.
+STRANGE = """
+import java.util.*;
+import org.apache.kafka.coordinator.group.api.assignor.*;
+
+public class Strange implements ShareGroupPartitionAssignor {
+    public String name() { return "strange"; }
+    public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber topics) {
+        if (group.memberIds().contains("halt")) Runtime.getRuntime().halt(7);
+        if (group.memberIds().contains("fail")) throw new IllegalStateException("nobody helps");
+        System.out.println("a word that is no answer");
+        return new GroupAssignment(Map.of("stranger", new MemberAssignmentImpl()));
+    }
+    static class MemberAssignmentImpl implements MemberAssignment {
+        public Map<org.apache.kafka.common.Uuid, Set<Integer>> partitions() { return Map.of(); }
+    }
+}
+"""
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    register("jar-simple", simple_assignor())
+    register("jar-spread", jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars()))
+    yield
+    for name in ("jar-simple", "jar-spread"):
+        del ASSIGNORS[name]
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("strange")
+    (folder / "Strange.java").write_text(STRANGE)
+    classes = folder / "classes"
+    for tool, *options in (
+        ("javac", "-cp", f"{kafka_jars()}/*", "-d", str(classes), f"{folder}/Strange.java"),
+        ("jar", "--create", "--file", f"{folder}/strange.jar", "-C", str(classes), "."),
+    ):
+        subprocess.run([str(find_java(tool)), *options], check=True)
+    return folder / "strange.jar"
+
+
+def _is_ordered(scenario: Scenario) -> bool:
+    """Whether topics come by their ids, which is all that Java sees, as by their names."""
+    topics = sorted(scenario.topics, key=lambda topic: topic.name)
+    return topics == sorted(topics, key=lambda topic: id_order(topic.id))
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_jar_is_ranked_as_its_twin_in_python() -> None:
+    names = ["simple", "jar-simple", "sticky-spread", "jar-spread"]
+    found = rank_assignors(names, count=15)
+    ran = {
+        (row["assignor"], row["scenario"]): (row["drain_ms"], row["age_p95_ms"], row["pairs"])
+        for row in found.runs.to_pylist()
+    }
+    ordered = [one.name for one in suite(15) if _is_ordered(one)]
+    assert len(ordered) > 7
+    for one in suite(15):
+        assert ran["jar-simple", one.name] == ran["simple", one.name]
+    assert any(ran["jar-spread", name] != ran["simple", name] for name in ordered)
+    for name in ordered:
+        assert ran["jar-spread", name] == ran["sticky-spread", name]
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_shipped_jar_keeps_the_contract() -> None:
+    assert check_contract("jar-spread", walks=20) == []
+
+
+def test_the_command_ranks_a_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(kafka_jars()))
+    name = f"{assignors_jar()}:{STICKY_SPREAD}"
+    rows = ask("simulate", "--suite", "2", "--assignor", name)
+    assert {row["assignor"] for row in rows} == {"simple", name}
+    del ASSIGNORS[name]
+
+
+def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:
+    mine = jar_assignor(strange, "Strange", kafka=kafka_jars())
+
+    def check(member: str) -> None:
+        topics = {"t": {"partitions": 1}}
+        check_assignor(mine, [{"id": member, "subscribed": ["t"]}], topics)
+
+    for member, words in (
+        ("fail", "Strange failed: java.lang.IllegalStateException: nobody helps; mend the class"),
+        ("m", "answered for 'stranger', who is not a member of the group"),
+        ("halt", "the Java process of strange.jar:Strange ended: code 7"),
+        ("m", "'stranger'"),  # another process
+    ):
+        with pytest.raises(AssignorError, match=words):
+            check(member)
+    mine = jar_assignor(strange, "Missing", kafka=kafka_jars())
+    with pytest.raises(AssignorError, match="ClassNotFoundException: Missing"):
+        check("m")
+
+
+def test_its_process_ends_with_it(strange: Path) -> None:
+    def processes() -> list[str]:
+        listed = ["ps", "-ww", "-o", "args=", "--ppid", str(os.getpid())]
+        said = subprocess.run(listed, capture_output=True, text=True, check=False).stdout
+        return [line for line in said.splitlines() if str(strange) in line]
+
+    mine = jar_assignor(strange, "Strange", kafka=kafka_jars())
+    assert jar_assignor(strange, "Strange", kafka=kafka_jars()) is mine
+    assert pickle.loads(pickle.dumps(mine)) is mine  # in Spark's tasks, too
+    assert processes() == []
+    for _ in range(2):
+        mine(Group.of([{"id": "m", "subscribed": []}], {}))
+        assert len(processes()) == 1
+    del mine
+    gc.collect()
+    assert processes() == []
+
+
+def test_what_a_jar_needs_is_said(strange: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
+    with pytest.raises(InputError, match="no folder is given: set KAFKA_HOME"):
+        jar_assignor(strange, "Strange")
+    with pytest.raises(InputError, match="there are none in"):
+        jar_assignor(strange, "Strange", kafka=strange.parent)
+    with pytest.raises(InputError, match="correct the path"):
+        jar_assignor(strange.with_name("no.jar"), "Strange", kafka=kafka_jars())
