@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -110,7 +111,7 @@ def amount(measure: str, value: float | None) -> str | None:
 def measure_words(measure: str) -> str:
     """Return a measure for people: with its unit, unless that is a time and not said already."""
     unit = MEASURED[measure].unit
-    words = measure.removesuffix("_ms").replace("_", " ")
+    words = re.sub(r"(.+) (p\d+)$", r"\2 \1", measure.removesuffix("_ms").replace("_", " "))
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words
     return words if said else f"{words} ({unit})"
 
