@@ -39,7 +39,7 @@ PARTS = {
     "unread": ("unread", KINDS["unread"], "Unread"),
     "available": ("window_available", KINDS["available"], "Available"),
     "unknown": ("window_unknown", KINDS["unknown"], "No state persisted"),
-    "complete": ("window_complete", KINDS["finished"], "Complete (no lag)"),
+    "complete": ("window_complete", KINDS["finished"], "Finished (no lag)"),
 }
 #: One part of the distance of one share partition, topic or group.
 DECOMPOSITION = pa.schema(
@@ -126,7 +126,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
     story = Story(
         title=_decomposition_title(records),
         as_of=as_of,
-        unit="Offsets between start offset and end offset; all but complete are lag.",
+        unit="Offsets between start offset and end offset; all but finished ones are lag.",
         unknown=f"Not known: the lag of {lags}; marked with ?, never counted as 0." * bool(count),
         facts=rows.left_out(others, "bar", "with less lag"),
     )

@@ -202,6 +202,9 @@ def template(theme: Theme) -> dict[str, Any]:
         "showline": True,
         "ticks": "outside",
         "ticklen": 4,
+        # 10,000 and not 10k: as in tables.
+        "separatethousands": True,
+        "minexponent": 6,
     }
     hover = {"bgcolor": colours["head"], "bordercolor": colours["soft"], "align": "left"}
     return {

@@ -20,6 +20,11 @@ class CauseSummary:
     evidence: str  # what shows it
     advice: str
 
+    @property
+    def title(self) -> str:
+        """The cause as people read it; rules and tables call it by its name."""
+        return self.cause.replace("_", " ")
+
 
 @dataclass(frozen=True)
 class GroupSummary:

@@ -72,6 +72,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
         help={heading: means[name] for heading, name in result.columns.items() if name in means},
         notes=[terminal(note) for note in result.notes],
         summaries=result.summaries[:most],
+        below=[*_source(result), *_charts(result)],
         more_groups=max(len(result.summaries) - most, 0),
     )
 
@@ -85,9 +86,21 @@ def as_text(result: Presentation, most: int = MOST) -> str:
         *body,
         *(f"{NOT_KNOWN}: {one}" for one in result.unknown),
         *result.notes,
-        result.source,
+        *_source(result),
     ]
     return "\n".join(terminal(line) for line in lines)
+
+
+def _source(result: Presentation) -> list[str]:
+    """Return where a result comes from, unless its head says so."""
+    return [] if result.source == result.when else [result.source]
+
+
+def _charts(result: Presentation) -> list[str]:
+    """Return which charts there are, and how to draw one."""
+    if not result.charts:
+        return []
+    return [f'charts: {", ".join(result.charts)} (.figure("{result.charts[0]}"))']
 
 
 def excerpt(result: Presentation, most: int) -> Excerpt:
@@ -202,7 +215,7 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
     for group in result.summaries[:most]:
         lines.append(f"{group.group}  {group.state}")
         for cause in group.causes:
-            lines.append(f"  {cause.rank}. {cause.severity}: {cause.cause}  {cause.where}")
+            lines.append(f"  {cause.rank}. {cause.severity}: {cause.title}  {cause.where}")
             lines += [
                 f"     {line}"
                 for line in (cause.summary, cause.evidence, f"-> {cause.advice}")

@@ -10,10 +10,6 @@ from sharelag.tables.views import in_words
 PROGRESS = in_words(
     "group_id topic partition age_ms arrival_rate completion_rate redelivery_rate drain drain_ms "
     "drain_high_ms margin_ms",
-    arrival_rate="In/s",
-    completion_rate="Out/s",
-    redelivery_rate="Redeliver/s",
-    drain_ms="Drains in about",
     drain_high_ms="At the latest",
 )
 SIGNS = in_words(
@@ -30,10 +26,7 @@ MOVED = in_words(
 )
 HEADROOM = in_words(
     "group_id members partitions arrival_rate completion_rate per_member lag skew",
-    members="Members",
     partitions="Share partitions",
-    arrival_rate="In/s",
-    completion_rate="Out/s",
     per_member="Out/s per member",
     skew="Where the lag is",
 )
@@ -54,25 +47,15 @@ ARCHIVED = in_words(
 DECISION = replace(
     in_words(
         " ".join(views.DECISION.names),
-        drain_ms="Drains in",
-        drained="Drained",
-        age_p95_ms="Age p95",
         age_p95_difference="Against the first row",
-        lag_p95="Lag p95",
     ),
     meanings=views.DECISION.meanings,
 )
 COMPARED = replace(in_words(" ".join(views.COMPARED.names)), meanings=views.COMPARED.meanings)
 OTHERWISE = in_words(
     " ".join(views.OTHERWISE.names),
-    variant="Variant",
     lag_end="Lag at the end",
-    low="From",
-    high="To",
-    drain_ms="Drained after",
     lag_max="Highest lag",
-    age_max_ms="Oldest record",
-    alert_at="Alert at",
+    age_max_ms="Highest age",
     alert_share="Alerted",
-    member_hours="Member-hours",
 )

@@ -87,6 +87,11 @@ class Column(NamedTuple):
         return self.heading or self.name.upper().replace("_", "-")
 
     @property
+    def words(self) -> str:
+        """The same heading on a page."""
+        return self.title.removeprefix("#").replace("-", " ").capitalize()
+
+    @property
     def field(self) -> pa.Field:
         """The column of an Arrow table."""
         return pa.field(self.name, self.type or self.format.type)
@@ -172,8 +177,7 @@ def view(names: str, meanings: Mapping[str, str] | None = None, **headings: str)
 def in_words(names: str, **headings: str) -> View:
     """Return a view for a page: headings in words, where none is given those of a terminal."""
     chosen = tuple(names.split())
-    words = {name: COLUMNS[name].title.replace("-", " ").capitalize() for name in chosen}
-    return View(chosen, words | headings)
+    return View(chosen, {name: COLUMNS[name].words for name in chosen} | headings)
 
 
 class Table:

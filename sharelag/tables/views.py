@@ -73,7 +73,6 @@ SUMMARY = view(
     "scenario assignor members seed drain_ms lag_p50 lag_p95 lag_max age_p95_ms completed archived "
     "redeliveries wasted moves idle_members busy_share",
     members="MEMBERS",
-    drain_ms="DRAIN",
 )
 
 SIMULATED_TIMELINE = view(
@@ -104,7 +103,6 @@ DECISION = view(
         "verdict": "by the p95 age and the drain time; several that are better than the baseline "
         "and do not differ tie; - where the runs do not tell",
     },
-    drain_ms="DRAIN",
     age_p95_difference="AGAINST-FIRST",
 )
 #: A span of the past: what happened, the same simulated, and what would have been otherwise.

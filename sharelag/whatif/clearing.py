@@ -93,13 +93,15 @@ class Clearing(Displayable):
         answers = self.answers
         if not answers:
             most = max(row["members"] for row in cells)
-            tried = words.join_names(tuple(dict.fromkeys(row["assignor"] for row in cells)), "or")
+            tried = words.name_variants(
+                tuple(dict.fromkeys(row["assignor"] for row in cells)), "or"
+            )
             return (
                 f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do {tried} "
                 f"with up to {most} members"
             )
         fewest = answers[0]["members"]
-        names = words.join_names(tuple(row["assignor"] for row in answers))
+        names = words.name_variants(tuple(row["assignor"] for row in answers))
         variants = tuple(row["variant"] for row in answers)
         said = (
             f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag: "

@@ -430,7 +430,7 @@ class Comparison(Displayable):
         figures = "; ".join(
             course(self, names)
             if is_one and names == told[0]
-            else f"{words.join_names(names)}: {course(self, names)}"
+            else f"{words.name_variants(names)}: {course(self, names)}"
             for names in told
         )
         if held and not best:
@@ -542,11 +542,11 @@ def _who(found: Comparison, by_best: _ByBest) -> str:
     for names, measures in by_best.items():
         best = min((by_measure[name] for name in measures), key=lambda one: one.beats_all)
         who, before = words.standing(best, found.baseline, is_pair), verb
-        verb = who.removeprefix(words.join_names(names))
+        verb = who.removeprefix(words.name_variants(names))
         by = " and ".join(
             words.DECISIVE[name] + _gain(by_measure[name], name, found) for name in measures
         )
-        said.append(f"{words.join_names(names) if verb == before else who} by {by}")
+        said.append(f"{words.name_variants(names) if verb == before else who} by {by}")
     return ", but ".join(said)
 
 

@@ -199,7 +199,7 @@ def _print(console: Console, cause: CauseSummary) -> None:
     console.print(
         Text.assemble(
             f"  {cause.rank}. ",
-            (f"{cause.severity}: {cause.cause}", LEVELS[cause.severity].style),
+            (f"{cause.severity}: {cause.title}", LEVELS[cause.severity].style),
             f"  {cause.where}",
         )
     )

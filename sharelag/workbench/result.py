@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
@@ -87,6 +87,8 @@ class Result:
         What `figure` can draw, by name.
     means
         What columns mean, where that is other than in `sharelag.tables.declared`.
+    best, spans, more
+        Cells in bold, bars in a column, and a longer table: as a `Presentation` has them.
     frame
         Makes the DataFrame of all rows, where ``table`` may have some of them only.
     session
@@ -108,6 +110,9 @@ class Result:
     summaries: tuple[GroupSummary, ...] = ()
     charts: Mapping[str, Draw] = field(default_factory=dict)
     means: Mapping[str, str] = field(default_factory=dict)
+    best: frozenset[tuple[int, str]] = frozenset()
+    spans: Mapping[str, Sequence[tuple[float, float, float] | None]] = field(default_factory=dict)
+    more: Presentation | None = None
     frame: Callable[[], DataFrame] | None = None
     session: Callable[[], SparkSession] | None = None
 
@@ -265,6 +270,9 @@ class Result:
             summaries=self.summaries,
             means=self.means,
             charts=tuple(self.charts),
+            best=self.best,
+            spans=self.spans,
+            more=self.more,
         )
 
     def to_html(self, most: int = render.MOST) -> str:

@@ -36,6 +36,9 @@ def summarize(found: Displayable) -> Result:
         engine=SIMULATED,
         notes=shown.notes,
         means=shown.means,
+        best=shown.best,
+        spans=shown.spans,
+        more=shown.more,
     )
     if isinstance(found, Evidence):
         return replace(result, as_of=found.as_of, source=found.SOURCE, engine=found.engine)

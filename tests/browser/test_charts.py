@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, Page
 
+import sharelag
 from sharelag import charts
 from sharelag.charts import palette
 from tests.support.browser.offline import OfflinePage
@@ -194,3 +195,10 @@ def is_text(seen: OfflinePage, name: str) -> None:
         "\u2069", ""
     )
     assert seen.complaints == []
+
+
+def test_numbers_of_an_axis_have_the_thousands_of_tables(opened: Opened) -> None:
+    figure = sharelag.open("demo", engine="local").lag(by="topic").figure("decomposition")
+    ticks = opened([figure]).page.locator(".xtick").all_text_contents()
+    assert "10,000" in ticks
+    assert not [tick for tick in ticks if "k" in tick]

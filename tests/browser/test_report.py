@@ -240,7 +240,7 @@ SHOWN = {
         "slow",
         {"minutes": 1, "seeds": 2},
         2,
-        ["Variant", "Drains in", "Drained", "Age p95", "Against the first row"],
+        ["Variant", "Drains in", "Drained", "P95 age", "Against the first row"],
     ),
 }
 

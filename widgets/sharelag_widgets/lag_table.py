@@ -9,6 +9,7 @@ import traitlets
 
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
+from sharelag.tables.table import COLUMNS
 
 from . import still
 from .bundle import script, style
@@ -42,7 +43,7 @@ class LagTable(RowsView):
     folded = traitlets.Dict().tag(sync=True)
     #: Whether much stands in little room: texts are cut earlier, and a level is a sign.
     dense = traitlets.Bool(False).tag(sync=True)
-    headings = traitlets.Dict().tag(sync=True)  # of columns that are called otherwise here
+    headings = traitlets.Dict().tag(sync=True)  # of columns that are declared
     #: Columns that may be left out where there is no room, the first of them first.
     optional = traitlets.List(traitlets.Unicode()).tag(sync=True)
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
@@ -65,6 +66,7 @@ class LagTable(RowsView):
             names=list(columns),
             amounts=amounts,
             sparks=sparks,
+            headings={name: COLUMNS[name].words for name in columns if name in COLUMNS},
             **traits,
         )
 

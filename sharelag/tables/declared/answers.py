@@ -34,7 +34,7 @@ PROGRESS = Table(
            "(arrivals and finished records differ by no more than chance), stalled (nothing is "
            "finished), paused (nothing was finished lately), nobody (the group has no members), "
            "or unknown"),
-    Column("drain_ms", F.DURATION, "time until the lag is gone at these rates", "ABOUT"),
+    Column("drain_ms", F.DURATION, "time until the lag is gone at these rates", "DRAINS-IN"),
     Column("drain_low_ms", F.DURATION, "lower bound of drain_ms (95 % confidence)", "FROM"),
     Column("drain_high_ms", F.DURATION, "upper bound of drain_ms (95 % confidence); null where "
            "the lag may never be gone", "TO"),

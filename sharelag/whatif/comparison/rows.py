@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -110,7 +111,7 @@ def amount(measure: str, value: float | None) -> str | None:
 def measure_words(measure: str) -> str:
     """Return a measure for people: with its unit, unless that is a time and not said already."""
     unit = MEASURED[measure].unit
-    words = measure.removesuffix("_ms").replace("_", " ")
+    words = re.sub(r"(.+) (p\d+)$", r"\2 \1", measure.removesuffix("_ms").replace("_", " "))
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words
     return words if said else f"{words} ({unit})"
 
@@ -121,6 +122,8 @@ DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
 DECIDING = ("drain_ms", "age_p95_ms", "lag_p95", "redeliveries", "member_hours")
 #: Variants of which a sentence has the figures; the table has those of all.
 MOST_TOLD = 4
+#: Names that a sentence has of more than those.
+_MOST_NAMED = 3
 #: A gain below this share of what the baseline has changes nothing that people would notice.
 MATTERS = 0.1
 
@@ -201,7 +204,7 @@ def standing(best: Best, baseline: str, is_pair: bool) -> str:
     if not best.names:
         return ""
     how = "is better" if is_pair else "is best" if best.beats_all else f"is better than {baseline}"
-    return f"{join_names(best.names)} {'tie' if len(best.names) > 1 else how}"
+    return f"{name_variants(best.names)} {'tie' if len(best.names) > 1 else how}"
 
 
 def sentence(said: str) -> str:
@@ -213,6 +216,13 @@ def sentence(said: str) -> str:
 def join_names(names: tuple[str, ...], word: str = "and") -> str:
     """Return names in a sentence: ``a, b and c``."""
     return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def name_variants(names: tuple[str, ...], word: str = "and") -> str:
+    """Return variants in a sentence, of more than four ``a, b, c and 2 more``: a table has all."""
+    if len(names) > MOST_TOLD:
+        names = (*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more")
+    return join_names(names, word)
 
 
 def span(measure: str, values: Iterable[float]) -> str:

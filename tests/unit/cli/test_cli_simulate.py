@@ -186,7 +186,7 @@ def test_a_comparison_for_people() -> None:
     )
     decides = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
     heading, two, six = decides.stdout.splitlines()
-    assert heading.split()[:4] == ["VARIANT", "DRAIN", "DRAINED", "AGE-P95"]
+    assert heading.split()[:4] == ["VARIANT", "DRAINS-IN", "DRAINED", "P95-AGE"]
     assert re.fullmatch(r"2 members +not in [\dms ]+ 0 of 7 .* - +[\d,]+ .*baseline", two)
     assert re.fullmatch(r"6 members +not in [\dms ]+ 0 of 7 .* the same +[\d,]+ .* -", six)
     chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")

@@ -74,7 +74,7 @@ def test_explain_names_causes_with_their_evidence() -> None:
     assert evidence["offset"] == "6"
     assert evidence["deliveries"] == "5"
     people = sharelag("explain", "--capture", STUCK, "--patience", "2s")
-    assert "1. warning: head_of_line  head-of-line-orders:0, holds 1, since " in people.stdout
+    assert "1. warning: head of line  head-of-line-orders:0, holds 1, since " in people.stdout
     assert "offset 6" in people.stdout
     assert "-> check the record at that offset" in people.stdout
     assert "as of 2026-11-21T" in people.stderr

@@ -186,7 +186,7 @@ def test_people_read_words_and_escaped_names() -> None:
     evidence = replace(evidence, **renamed)
     text = "\n".join(summary_lines(summarize_groups(evidence, explain(evidence, PATIENCE))))
     assert "\x1b" not in text
-    for words in (r"evil\x1b[31m[bold]<b>", "critical: window_full", "limit 100"):
+    for words in (r"evil\x1b[31m[bold]<b>", "critical: window full", "limit 100"):
         assert words in text
     quiet = engines.gather(CaptureInput(CAPTURE.parent / "scenarios" / "quiet"), "local")
     assert "nothing wrong" in "\n".join(summary_lines(summarize_groups(quiet, explain(quiet))))

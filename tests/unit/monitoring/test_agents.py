@@ -122,7 +122,7 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
     rows = {(row["measure"], row["variant"]): row for row in found["rows"]}
     assert {variant for _, variant in rows} == {"as it is", "6 members"}
     assert rows["lag_p95", "6 members"]["winner"]
-    assert any(one.startswith("lag p95 (offsets): as it is: ") for one in found["summary"])
+    assert any(one.startswith("p95 lag (offsets): as it is: ") for one in found["summary"])
     assert any(one.endswith("6 members is better by it") for one in found["summary"])
     assert any(one.startswith("assumed: ") for one in found["notes"])
     both = asked("slow", "compare", group="slow", members=[2, 4], assignors=["simple"], seeds=2)

@@ -6,6 +6,7 @@ import ast
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from sharelag.tables.render import as_html, as_text
 from sharelag.tables.table import COLUMNS, Column, Format, Own, Table, View, declare, view
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag_widgets import LagTable
 from tests.support.command import sharelag as command
 from tests.support.records import row
 from tools import frames_page, json_schemas
@@ -136,6 +138,24 @@ def test_what_is_shown_has_a_heading_and_a_meaning() -> None:
         assert len(shown.columns) == len(shown.names), f"{name}: two columns have one heading"
         assert all(heading and shown.means[one] for heading, one in shown.columns.items()), name
         assert {*shown.headings, *shown.meanings} <= set(shown.names), name
+
+
+def test_a_quantity_has_one_heading_wherever_it_is_shown() -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    quantities = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", glossary, re.MULTILINE)
+    assert len(quantities) == 10
+    for name, terminal, page in quantities:
+        assert (heading_of(name), COLUMNS[name].words) == (terminal, page)
+        for where, shown in VIEWS.items():
+            if name in shown.names:
+                heading = next(text for text, one in shown.columns.items() if one == name)
+                assert heading in (terminal, page), (where, name)
+    names = [name for name, _, _ in quantities]
+    empty = pa.table({name: pa.array([], pa.float64()) for name in names})
+    table = LagTable.of(empty, columns=names, keys=["cause"])
+    assert table.headings == {name: page for name, _, page in quantities}
+    tries = (ROOT / "widgets/sharelag_widgets/dashboards/tries.js").read_text("utf-8")
+    assert f'"{COLUMNS["age_p95_ms"].words}", "{COLUMNS["drain_ms"].words}"' in tries
 
 
 def test_tables_say_only_what_is_their_own() -> None:

@@ -70,7 +70,7 @@ def test_the_command_of_an_open_transaction_shows_the_transaction() -> None:
     row = ROW | {"group_id": "invoicing", "topic": "invoices", "cause": "open_transaction"}
     recorded = next_command(row, "--capture demo")
     shown = run(*shlex.split(recorded)[1:]).stdout
-    assert "open_transaction  invoices:0, holds 636, since 2026-11-23 12:23:08 UTC" in shown
+    assert "open transaction  invoices:0, holds 636, since 2026-11-23 12:23:08 UTC" in shown
     assert "last stable offset 2978" in shown
     # Of a running cluster Kafka says which producer it is.
     assert next_command(row | {"topic": "a b"}, "--bootstrap-server a:1") == (

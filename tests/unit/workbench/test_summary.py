@@ -77,7 +77,7 @@ def test_a_difference_is_a_point_with_its_interval() -> None:
     assert list(points.x) == pytest.approx([more["difference"] / 1000, other["difference"] / 1000])
     assert points.error_x.array[0] == pytest.approx((more["high"] - more["difference"]) / 1000)
     assert points.error_x.arrayminus[0] == pytest.approx((more["difference"] - more["low"]) / 1000)
-    assert figure.layout.meta["title"] == "age p95: more better than now"
+    assert figure.layout.meta["title"] == "p95 age: more better than now"
     assert figure.layout.meta["facts"] == [
         (
             "Simulated. Variant less baseline, in seconds, with intervals of 95 % together; left "
@@ -150,11 +150,17 @@ def test_a_comparison_names_its_winner_and_what_is_unknown() -> None:
     assert result.notes[0] == AGES.verdict()
     assert "3 variants, 3 seeds, compared seed by seed with now" in result.notes[1]
     assert list(result.charts) == ["age_p95_ms", "drain_ms"]
-    assert result.figure("age_p95_ms").layout.meta["title"] == "age p95: more better than now"
+    assert result.figure("age_p95_ms").layout.meta["title"] == "p95 age: more better than now"
     for words in (result.to_html(), result.to_text()):
         assert "simulated" in words
         assert "As of" not in words
         assert "best by p95 age" in words
+    assert result.to_text().count("simulated") == 1
+    # As the comparison shows itself: the best in bold, a bar of each difference, all measures.
+    page = result.to_html()
+    assert '<bdi class="best">4.03 s</bdi>' in page
+    assert page.count("<svg") == 2
+    assert "<summary>All measures</summary>" in page
 
 
 def test_amounts_stand_at_the_right_as_numbers_do() -> None:
@@ -199,7 +205,7 @@ def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(grid, "run", answer)
     found = fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
     result = sharelag.summarize(found)
-    assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, with 95 % confidence"
+    assert result.title == "Fewest members: 4 members keep p95 age <= 1.6s, with 95 % confidence"
     rows = {row["members"]: row for row in result.table.to_pylist()}
     assert rows[found.members]["answer"] == "fewest"
     assert rows[found.members]["met"] == "yes"

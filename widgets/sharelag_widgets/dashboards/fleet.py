@@ -37,13 +37,7 @@ def groups_table(picked: Selection) -> TablePart:
         picked,
         narrows=False,
         folded={"column": "level", "value": "ok", "words": "healthy"},
-        headings={
-            "group_id": "Group",
-            "age_ms": "Age",
-            "arrival_rate": "In/s",
-            "completion_rate": "Out/s",
-            "gone": "Drain",
-        },
+        dense=True,
         # What is left out first where there is no room.
         optional=("completion_rate", "arrival_rate", "members", "trend"),
     )

@@ -21,7 +21,6 @@ from .parts import ChartPart, Part, StripPart, TablePart, choice
 from .pieces import CAUSES_HELP, CauseCards
 
 _FORECAST = ("age_ms", "drain", "drain_ms")
-_HEADINGS = {"drain": "Drain", "drain_ms": "Drains in"}
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
 
 
@@ -58,9 +57,7 @@ class GroupView(GroupDashboard):
             "Arrivals and completions",
             meanings_of(["arrival_rate", "completion_rate", "redelivery_rate"]),
         )
-        self.table = TablePart(
-            "Share partitions", self.selection, without=IN_A_GROUP, headings=_HEADINGS
-        )
+        self.table = TablePart("Share partitions", self.selection, without=IN_A_GROUP, dense=True)
         self.members = TablePart(
             "Members", Selection(columns=["group_id", "member_id"]), without=IN_A_GROUP
         )

@@ -123,8 +123,8 @@ class ChartPart(Part):
 class TablePart(Part):
     """A table of a result; what its name says already (``without``) is not among its columns.
 
-    With ``narrows``, what is picked elsewhere hides all other rows; ``folded`` and ``optional``
-    are those of `LagTable`, and with ``headings`` of its columns it is dense.
+    With ``narrows``, what is picked elsewhere hides all other rows; ``folded``, ``dense`` and
+    ``optional`` are those of `LagTable`.
     """
 
     def __init__(
@@ -135,11 +135,11 @@ class TablePart(Part):
         without: Sequence[str] = (),
         narrows: bool = True,
         folded: Mapping[str, str] | None = None,
-        headings: Mapping[str, str] | None = None,
+        dense: bool = False,
         optional: Sequence[str] = (),
     ) -> None:
         self._selection, self._without, self._narrows = selection, without, narrows
-        self._folded, self._headings, self._optional = dict(folded or {}), headings, optional
+        self._folded, self._dense, self._optional = dict(folded or {}), dense, list(optional)
         self.view: LagTable | None = None
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
@@ -179,9 +179,7 @@ class TablePart(Part):
             title="",
         )
         view.hints, view.narrows, view.folded = self._hints(), self._narrows, self._folded
-        if self._headings is not None:
-            view.dense, view.headings = True, dict(self._headings)
-            view.optional = list(self._optional)
+        view.dense, view.optional = self._dense, self._optional
         self.view = view
         put(self._slot, view)
 

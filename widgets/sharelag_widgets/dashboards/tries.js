@@ -7,7 +7,7 @@ import { kept } from "../shared/kept.js";
 import { menu } from "../shared/menu.js";
 
 const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
-const TRY_HEADINGS = ["What if", "p95 age", "Drains in", "Difference of p95 age (95 %)"];
+const TRY_HEADINGS = ["What if", "P95 age", "Drains in", "Difference of p95 age (95 %)"];
 /** Of the small picture of an interval, in pixels. */
 const [WIDE, HIGH] = [90, 14];
 
