@@ -308,7 +308,7 @@ class SharePartition(Seen):
         core.grow()
         core[at.CAUSE], core[at.CAUSE_NUMBER] = at.EXPIRES, at.NOBODY
         states.advance(core, self._p, now)
-        writes, runs = core.take_writes()
+        writes, runs = map(np.concatenate, core.take_writes())
         begin = 0
         for _, _, time, start, complete, epoch, end in writes.tolist():
             self._persist(self._made(time, start, complete, epoch, runs[begin:end].tolist()))
@@ -319,7 +319,7 @@ class SharePartition(Seen):
     ) -> Write:
         made = tuple(
             WrittenRun(first, last, state, count, bool(split))
-            for first, last, state, count, split in runs
+            for _, first, last, _, state, count, split in runs
         )
         return Write(time, start, complete, epoch, self._state_epoch, made)
 

@@ -128,8 +128,8 @@ EVENT = 4
 BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs
 WROTE = 7
-# first, last, state, delivery count, per offset
-RUN = 5
+# A run of offsets in a write; as far as its time, it is a row of `Tally.finished`.
+RUN_PLACE, RUN_FIRST, RUN_LAST, RUN_TIME, RUN_STATE, RUN_COUNT, BY_OFFSET, RUN = range(8)
 # time, member, broker, session epoch, what
 REQUEST = 5
 

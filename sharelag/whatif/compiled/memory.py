@@ -202,11 +202,11 @@ class Core:
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
         self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
-        self.writes: list[Longs] = []
-        self.runs: list[Longs] = []
-        self._finished: list[Longs] = []
+        self._writes: list[Longs] = []
+        self._runs: list[Longs] = []
+        self._all_runs: list[Longs] = []
         self._asked: list[Longs] = []
-        self._written = self._ran = self._took = 0
+        self._written = self._ran = 0
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
         self.places = [
@@ -527,26 +527,22 @@ class Core:
             self[p + field] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
             self.a[self[p + field] :][:size] = self.a[begin:][:size]
 
-    def finished(self) -> Longs:
-        """What was finished so far, as rows of `Tally.finished`."""
+    def runs(self) -> list[Longs]:
+        """All that was written so far, run by run, in several parts."""
         self._flush()
-        self._finished = [np.concatenate(self._finished)]
-        return self._finished[0]
+        return self._all_runs
 
     def asked(self) -> Longs:
         """All requests so far, as rows of the layout."""
         self._flush()
         return np.concatenate(self._asked)
 
-    def take_writes(self) -> tuple[Longs, Longs]:
-        """What was written since the last time, and the runs of all that."""
+    def take_writes(self) -> tuple[list[Longs], list[Longs]]:
+        """What was written since the last time, and the runs of all that: rows in several parts."""
         self._flush()
-        writes, runs = np.concatenate(self.writes), np.concatenate(self.runs)
-        writes[:, at.WROTE - 1] -= self._took
-        self._took += len(runs)
-        self.writes.clear()
-        self.runs.clear()
-        return writes, runs
+        taken = self._writes, self._runs
+        self._writes, self._runs, self._ran = [], [], 0
+        return taken
 
     def _have_room(self, where: int, room: int, size: int, needed: int) -> bool:
         """Find a larger place for rows; whether there was need to."""
@@ -559,19 +555,14 @@ class Core:
     def _flush(self) -> None:
         """Take rows out that only Python reads."""
         writes = self._rows(at.WRITES_AT, at.WRITES, at.WROTE)
-        runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
-        is_done = runs[:, 2] != at.S_AVAILABLE
-        write = np.repeat(np.arange(len(writes)), np.diff(writes[:, at.WROTE - 1], prepend=0))
-        finished = np.empty((int(is_done.sum()), 4), np.int64)
-        write, finished[:, 1:3] = write[is_done], runs[is_done, :2]
-        finished[:, 0], finished[:, 3] = writes[write, 0], writes[write, 1]
-        self._finished.append(finished)
         writes[:, at.WROTE - 1] += self._ran
-        self.writes.append(writes)
-        self.runs.append(runs)
+        self._writes.append(writes)
+        runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
+        self._runs.append(runs)
+        self._all_runs.append(runs)
         self._asked.append(self._rows(at.ASKED_AT, at.ASKED, at.REQUEST))
-        self._written += len(writes)
-        self._ran += len(runs)
+        self._written += self[at.WRITES]
+        self._ran += self[at.RUNS]
         self[at.WRITES] = self[at.RUNS] = self[at.ASKED] = self[at.OPEN] = 0
 
     def _rows(self, where: int, count: int, size: int) -> Longs:

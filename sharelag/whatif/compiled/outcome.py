@@ -37,16 +37,19 @@ class Counted(Tally):
         self.lost = [core[p + at.LOST] for p in core.places]
         self.given_back = core[at.GIVEN_BACK]
         self.drained_at = a[core[at.DRAINED_AT] :][: core[at.DRAINS]].tolist()
-        self._finished = core.finished()
+        self._runs = core.runs()
         self._core = None
 
     def finished_rows(self) -> Longs:
         """What was finished so far."""
-        return self._finished if self._core is None else self._core.finished()
+        parts = self._runs if self._core is None else self._core.runs()
+        done = [runs[runs[:, at.RUN_STATE] != at.S_AVAILABLE, : at.RUN_STATE] for runs in parts]
+        return np.concatenate(done)
 
 
 #: What is called of a `StateTopic`, and with what.
 Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+_NO_ROWS = np.zeros((0, 0), np.int64)
 
 
 class Writes:
@@ -66,12 +69,12 @@ class Writes:
         self.state_epochs = [0] * len(keys)
         self._between: list[tuple[int, Call]] = []  # calls, and how many writes are before
         self._past = 0  # writes that were made
-        self._writes = self._runs = np.zeros((0, 0), np.int64)
+        self._left: tuple[list[Longs], list[Longs]] = ([], [])  # writes of a run that is over
 
     def keep(self) -> None:
         """Keep what was written, and let go of the memory of the run."""
         if self._core is not None:
-            self._writes, self._runs = self._core.take_writes()
+            self._left = self._core.take_writes()
         self._core = None
 
     def written(self, place: int) -> tuple[int, int] | None:
@@ -117,10 +120,8 @@ class Writes:
 
     def waiting(self) -> Iterator[Call]:
         """Yield the calls that were not made yet, in order; equal ones make equal records."""
-        writes, runs = self._writes, self._runs
-        if self._core is not None:
-            writes, runs = self._core.take_writes()
-            self._writes, self._runs = writes[:0], runs[:0]
+        left = self._core.take_writes() if self._core is not None else self._left
+        writes, runs = (np.concatenate(rows) if rows else _NO_ROWS for rows in left)
         made, begin = 0, 0
         end: Any = None
         for until, call in [*self._between, (self._past + len(writes), end)]:
@@ -129,7 +130,9 @@ class Writes:
             ].tolist():
                 parts = tuple(
                     WrittenRun(first_offset, last_offset, state, count, bool(split))
-                    for first_offset, last_offset, state, count, split in runs[begin:last].tolist()
+                    for _, first_offset, last_offset, _, state, count, split in runs[
+                        begin:last
+                    ].tolist()
                 )
                 state_epoch = self.state_epochs[place]
                 write = Write(time, start, complete, epoch, state_epoch, parts)
@@ -146,5 +149,5 @@ class Writes:
         for call, arguments in self.waiting():
             call(*arguments)
         self._between.clear()
-        self._writes, self._runs = self._writes[:0], self._runs[:0]
+        self._left = ([], [])
         return self._topic

@@ -47,23 +47,24 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
     if (
         by_offset
         and a[RUNS] > a[OPEN]
-        and a[row + 4] == 1
-        and a[row + 1] == first - 1
-        and a[row + 2] == state
-        and a[row + 3] == a[at + COUNT]
+        and a[row + BY_OFFSET] == 1
+        and a[row + RUN_LAST] == first - 1
+        and a[row + RUN_STATE] == state
+        and a[row + RUN_COUNT] == a[at + COUNT]
     ):
-        a[row + 1] = last
+        a[row + RUN_LAST] = last
         return
     row += RUN
     a[RUNS] += 1
-    a[row], a[row + 1], a[row + 2] = first, last, state
-    a[row + 3], a[row + 4] = a[at + COUNT], by_offset
+    a[row + RUN_PLACE], a[row + RUN_TIME] = a[p + INDEX], a[NOW]
+    a[row + RUN_FIRST], a[row + RUN_LAST], a[row + RUN_STATE] = first, last, state
+    a[row + RUN_COUNT], a[row + BY_OFFSET] = a[at + COUNT], by_offset
 
 
 @part
 def _count(a: Any, p: Any, row: Any) -> None:
     """Count a run that was written."""
-    size, state = a[row + 1] - a[row] + 1, a[row + 2]
+    size, state = a[row + RUN_LAST] - a[row + RUN_FIRST] + 1, a[row + RUN_STATE]
     is_someones = a[CAUSE_NUMBER] != NOBODY
     at = counts_of(a, a[p + INDEX], a[CAUSE_NUMBER]) if is_someones else 0
     if state == S_AVAILABLE:
@@ -88,13 +89,13 @@ def undo(a: Any, p: Any, complete: Any) -> None:
     """Take the write that is open back: acquired as before, with the same locks."""
     for one in range(a[OPEN], a[RUNS]):
         row = a[RUNS_AT] + one * RUN
-        first, last = a[row], a[row + 1]
+        first, last = a[row + RUN_FIRST], a[row + RUN_LAST]
         size = last - first + 1
         a[p + HELD] += size
         a[HELD_BY_ALL] += size
-        if a[row + 2] == S_AVAILABLE:
+        if a[row + RUN_STATE] == S_AVAILABLE:
             a[p + AVAILABLE] -= size
-        for offset in range(first, last + 1 if a[row + 4] else first + 1):
+        for offset in range(first, last + 1 if a[row + BY_OFFSET] else first + 1):
             a[slot_of(a, p, offset) + STATE] = S_ACQUIRED
     a[RUNS], a[p + COMPLETE] = a[OPEN], complete
 
@@ -115,9 +116,9 @@ def finish(a: Any, p: Any) -> None:
     for one in range(a[OPEN], a[RUNS]):
         row = a[RUNS_AT] + one * RUN
         _count(a, p, row)
-        if a[row + 2] == S_AVAILABLE:
+        if a[row + RUN_STATE] == S_AVAILABLE:
             a[p + FIND] = 1
-            a[p + AVAILABLE_FROM] = min(a[p + AVAILABLE_FROM], a[row])
+            a[p + AVAILABLE_FROM] = min(a[p + AVAILABLE_FROM], a[row + RUN_FIRST])
     a[OPEN] = a[RUNS]
     move_start(a, p)
 

@@ -15,6 +15,8 @@ from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
 
+#: Values fall into so many bins, as a power of two, when their quantiles are looked for.
+_BIN_BITS = 12
 #: What is counted of a share partition and a member, in records.
 COUNTS = ("deliveries", "redeliveries", "acknowledged", "released", "rejected", "refused")
 
@@ -260,31 +262,51 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
     """Median and 95th percentile of the time from append to finish, by record."""
     if not len(rows):
         return None, None
+    # Place by place: to sort all rows at once takes more than a cache holds.
     order = np.argsort(rows[:, 0].astype(np.min_scalar_type(len(logs))), kind="stable")
-    sorted_rows = rows.take(order, axis=0)  # much faster than an index
-    places, firsts, lasts, times = (np.ascontiguousarray(one) for one in sorted_rows.T)
-    edges = np.searchsorted(places, np.arange(len(logs) + 1))
-    found = [
-        _waited(log, firsts[begin:end], lasts[begin:end], times[begin:end])
-        for log, begin, end in zip(logs, edges[:-1], edges[1:], strict=True)
-        if begin < end
-    ]
+    ends = np.cumsum(np.bincount(rows[:, 0], minlength=len(logs)))
+    by_place = zip(logs, np.split(order, ends[:-1]), strict=True)
+    found = [_waited(log, rows.take(own, axis=0)) for log, own in by_place if len(own)]
     waited, counts = (np.concatenate(column) for column in zip(*found, strict=True))
-    ranks = [0.5, 0.95]
-    half, most = np.quantile(waited, ranks, weights=counts, method="inverted_cdf").tolist()
+    half, most = _weighted_quantiles(waited, counts, (0.5, 0.95))
     return max(half / MS, 0.0), max(most / MS, 0.0)
 
 
-def _waited(log: Log, firsts: Longs, lasts: Longs, times: Longs) -> tuple[Longs, Longs]:
+def _weighted_quantiles(values: Longs, counts: Longs, shares: Sequence[float]) -> list[int]:
+    """Return the least values up to which such shares of all counts lie.
+
+    As ``np.quantile`` with ``weights`` and the method ``inverted_cdf``, which sorts all values.
+    Here only those are sorted that are in one bin with an answer.
+    """
+    bins = (values - values.min()) >> max(int(np.ptp(values)).bit_length() - _BIN_BITS, 0)
+    ends, total = np.cumsum(np.bincount(bins, counts)), int(counts.sum())
+    found = []
+    for share in shares:
+        at = int(np.searchsorted(ends / total, share))
+        within = np.flatnonzero(bins == at)
+        ascending = within[np.argsort(values[within])]
+        below = ends[at - 1] if at else 0
+        rank = np.searchsorted((below + np.cumsum(counts[ascending])) / total, share)
+        found.append(int(values[ascending[rank]]))
+    return found
+
+
+def _waited(log: Log, rows: Longs) -> tuple[Longs, Longs]:
     """Microseconds from append to finish, and of how many records."""
+    firsts, lasts, times = (np.ascontiguousarray(column) for column in rows.T[1:])
     bases, appended = np.asarray(log.bases), np.asarray(log.times)
     low = np.searchsorted(bases, firsts, side="right") - 1
-    if int((lasts >= bases[low + 1]).sum()) == 0:  # each in one record batch
-        return times - appended[low], lasts - firsts + 1
-    high = np.searchsorted(bases, lasts, side="right") - 1
-    sizes = high - low + 1
-    run = np.repeat(np.arange(len(sizes)), sizes)
-    batch = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[run]
+    waited = times - appended[low]
+    is_longer = lasts >= bases[low + 1]  # than what is left of its first record batch
+    if not is_longer.any():
+        return waited, lasts - firsts + 1
+    at = np.flatnonzero(is_longer)
+    high = np.searchsorted(bases, lasts[at], side="right") - 1
+    sizes = high - low[at] + 1
+    run = np.repeat(at, sizes)
+    batch = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes - low[at], sizes)
     begin = np.maximum(bases[batch], firsts[run])
     end = np.minimum(bases[batch + 1] - 1, lasts[run])
-    return times[run] - appended[batch], end - begin + 1
+    waited = np.concatenate([waited[~is_longer], times[run] - appended[batch]])
+    counts = np.concatenate([(lasts - firsts + 1)[~is_longer], end - begin + 1])
+    return waited, counts
