@@ -494,16 +494,14 @@ def test_another_function_under_the_same_name_is_another_run() -> None:
     assert len(ids) == len(functions)
 
 
+@pytest.mark.usefixtures("registered")
 def test_what_else_is_in_the_file_of_a_function_counts(tmp_path: Path) -> None:
     file, ids = tmp_path / "own.py", []
     function = "def assign(group):\n    return all_to(group.members[:MOST])\n"
-    try:
-        for most in (1, 2, 1):
-            file.write_text(f"MOST = {most}\n{function}")
-            register("mine", run_path(str(file))["assign"])
-            ids.append(grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id)
-    finally:
-        ASSIGNORS.pop("mine", None)
+    for most in (1, 2, 1):
+        file.write_text(f"MOST = {most}\n{function}")
+        register("mine", run_path(str(file))["assign"])
+        ids.append(grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id)
     assert ids[0] == ids[2] != ids[1]
 
 

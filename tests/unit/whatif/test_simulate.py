@@ -277,6 +277,26 @@ def test_the_percentiles_of_latency_count_records() -> None:
     assert np.isclose(row["latency_p50_ms"], row["latency_p95_ms"])
 
 
+def test_the_percentiles_of_latency_are_those_of_all_records() -> None:
+    """By what was finished when: record batches of 3 records are appended every 15 ms."""
+    scenario = Scenario(
+        (Topic("t", 1),),
+        (Member(service=Service(4, "exponential"), max_poll_records=20),),
+        (Producer("t", 200, "steady", batch_records=3),),
+        duration_ms=20_000,
+    )
+    result = simulate(scenario, 3)
+    waited = [
+        row["time_ms"] - (offset // 3 + 1) * 15
+        for row in result.finished().to_pylist()
+        for offset in range(row["first_offset"], row["last_offset"] + 1)
+    ]
+    row = only(result.summary)
+    expected = np.quantile(waited, [0.5, 0.95], method="inverted_cdf")
+    assert len(waited) > 3_500 and len(set(waited)) > 3_000
+    assert np.allclose([row["latency_p50_ms"], row["latency_p95_ms"]], expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "assignor", ["simple", "sticky", "rack-aware", "round-robin", "balanced", "lag-proportional"]
 )
