@@ -292,4 +292,10 @@ def _current_of_delta(place: Path) -> list[RawFile]:
         is_whole = path.startswith(("/", "file:"))
         where = local_path(path) if is_whole else f"{place}/{path}"
         files.append(RawFile(where or path, _with_types(known, path)))
+    gone = sum(not Path(one.path).exists() for one in files)
+    if gone:
+        raise InputError(
+            f"{gone:,} of {len(files):,} files of the Delta table {place} are not on this machine: "
+            f"copy the whole folder, or read it by Spark with Delta's package, {with_spark}"
+        )
     return sorted(files, key=lambda one: one.path)

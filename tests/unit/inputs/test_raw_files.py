@@ -143,6 +143,14 @@ def test_a_delta_table_that_cannot_be_read_says_why(
     assert 'spark.read.format("delta")' in refused
 
 
+def test_a_delta_table_without_some_of_its_files_says_so(tmp_path: Path) -> None:
+    for _ in range(2):
+        write_deltalake(tmp_path / "table", _records(), mode="append")
+    next((tmp_path / "table").glob("*.parquet")).unlink()
+    said = f"1 of 2 files of the Delta table {tmp_path / 'table'} are not on this machine"
+    assert said in _refused(tmp_path / "table")
+
+
 def test_deletion_vectors_that_no_file_has_do_no_harm(tmp_path: Path) -> None:
     _made_delta(tmp_path / "table", "deletionVectors", {})
     assert _windows(tmp_path / "table") == POISON
