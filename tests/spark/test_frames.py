@@ -260,6 +260,10 @@ def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession
         with pytest.raises(InputError, match=said):
             sharelag.decode(given)
     assert sharelag.decode(raw.slice(0, 0)).records.count() == 0
+    ends = pq.read_table(CAPTURE / "offsets.parquet")
+    for ask in (sharelag.windows, sharelag.history, sharelag.members):
+        with pytest.raises(InputError, match=r"raw records: 4 of 7 columns.*key: expected binary"):
+            ask(ends)  # neither raw records nor decoded ones
 
 
 def test_a_query_that_cannot_be_run_is_a_sentence(bench: sharelag.Workbench) -> None:

@@ -122,5 +122,5 @@ def test_a_table_that_does_not_fit_is_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(InputError, match="members: 3 of 3 columns do not fit"):
         pipeline.imbalance(frame(spark, lag), frame(spark, lag.select(["topic"])))
-    with pytest.raises(InputError, match="group records: "):
+    with pytest.raises(InputError, match="raw records: "):
         pipeline.members(frame(spark, lag))

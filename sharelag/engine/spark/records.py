@@ -103,7 +103,7 @@ def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
         if origin.topics != (topic,):
             raise InputError(f"these are records of {origin.topics[0]}: give those of {topic}")
         found = origin
-    elif {"key", "value"} & set(column_names(given)):
+    elif is_raw(given):
         found = Records(as_frame(given, schemas.RAW, "raw records"), (topic,))
     else:
         what = "records" if topic == STATE_TOPIC else "group records"
@@ -115,6 +115,12 @@ def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
             "writeStream, or give a table of the records"
         )
     return found
+
+
+def is_raw(given: Tabular) -> bool:
+    """Whether records are raw ones, by their columns, or neither these nor decoded ones."""
+    names = column_names(given)
+    return "key" in names or "record_type" not in names
 
 
 def column_names(given: Tabular) -> list[str]:

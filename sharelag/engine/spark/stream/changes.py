@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.engine.spark.packing import PACKED, pack_records, to_bytes
+from sharelag.engine.spark.records import is_raw
 from sharelag.engine.spark.stream.state import REPLAYED, WINDOWS, State
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import latest_ends
@@ -93,9 +94,9 @@ def windows(
     InputError
         When it is not a stream, or a column is missing or of another type.
     """
-    is_raw = "record_type" not in records.columns
-    schema = schemas.RAW if is_raw else schemas.RECORDS
-    records = as_frame(records, schema, "raw records" if is_raw else "records")
+    of_raw = is_raw(records)
+    schema = schemas.RAW if of_raw else schemas.RECORDS
+    records = as_frame(records, schema, "raw records" if of_raw else "records")
     require_generation(generation)
     require_version(kafka_version)
     if not records.isStreaming:
@@ -110,7 +111,7 @@ def windows(
             "time",
             tasks,
         )
-    if is_raw:
+    if of_raw:
         columns, place = (*_OF_RAW, "topic", "partition"), "partition"
         choose: Callable[[pa.RecordBatch], Arrow] = partial(of_state, generation=generation)
         unpack: _Unpack = partial(_decode, generation=generation, kafka_version=kafka_version)
