@@ -173,5 +173,8 @@ GAP, ACCEPT, RELEASE, REJECT, RENEWAL, HOLD, CRASH, SILENT = 0, 1, 2, 3, 4, 97, 
 NEVER = (1 << 63) - 1
 #: Microseconds after which a client tries again (``reconnect.backoff.ms``).
 RECONNECT = 50_000
+#: A member that gets nothing at once asks again so long later, where answers take no time: else it
+#: would ask for ever at the same moment.
+ASKS_AGAIN = 100
 #: Who hangs for longer never goes on, in microseconds.
 EVER = 1 << 59

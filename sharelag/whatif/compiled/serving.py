@@ -184,7 +184,10 @@ def _serve(a: Any, session: Any, last_chance: bool) -> bool:
         free(a, a[SLOT])  # all that it acquired belongs to aborted transactions
         a[SLOT] = -1
     at = a[NOW] + (a[FETCH] if a[SLOT] >= 0 else 0)
-    push(a, max(at, a[session + ANSWER_FROM]) + a[NETWORK], ANSWERED, session, a[SLOT])
+    takes = a[NETWORK]
+    if a[SLOT] < 0 and not last_chance and not takes:
+        takes = ASKS_AGAIN
+    push(a, max(at, a[session + ANSWER_FROM]) + takes, ANSWERED, session, a[SLOT])
     for one in range(count):
         p = a[ready + 2 * one]
         if a[p + HEAD]:
