@@ -141,19 +141,16 @@ def rejects_of(begun: Reading) -> tuple[str, ...]:
 
 
 def lacks_of(begun: Reading) -> tuple[str, ...]:
-    """Say what is missing: many records that could not be decoded, and what files lack."""
-    from sharelag.inputs import PrintedInput, RawInput, SegmentsInput
+    """Say what is missing: many records that could not be decoded, and what else there is not."""
     from sharelag.metrics.load_per_item import count_stateless
     from sharelag.wire.placement import missing_in_words
 
-    source, said = begun.source, rejects_of(begun)
-    # A cluster and a capture have all or raise an error; nobody has put these together as a whole.
-    if not isinstance(source, PrintedInput | RawInput | SegmentsInput):
+    said, of = rejects_of(begun), begun.source.may_lack
+    if not of:
         return said
     known = begun.table("windows")
-    stateless = count_stateless(begun.table("groups"), known)
-    # A log directory says itself which partitions it has.
-    elsewhere = "" if isinstance(source, SegmentsInput) else missing_in_words(known)
+    stateless = count_stateless(begun.table("groups"), known) if "groups" in of else 0
+    elsewhere = missing_in_words(known) if "partitions" in of else ""
     return (*said, *of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
 
 

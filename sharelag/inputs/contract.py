@@ -7,7 +7,7 @@ partitions are of. Nothing here looks into a record.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +19,9 @@ from sharelag.model.versions import Told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+#: What may be missing of records that nobody has put together as a whole.
+IN_PARTS = ("offsets", "partitions", "groups")
 
 
 class Input(Protocol):
@@ -36,6 +39,11 @@ class Input(Protocol):
     def rereadable(self) -> bool:
         """Whether a DataFrame of it finds the same records each time it is read."""
         return True
+
+    @property
+    def may_lack(self) -> Collection[str]:
+        """What may be missing without an error, and is looked for: offsets, partitions, groups."""
+        return ()
 
     @property
     def patience(self) -> timedelta | None:

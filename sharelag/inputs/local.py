@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError, NoLeaderError
-from sharelag.inputs.contract import RecordsOnly, version_of
+from sharelag.inputs.contract import IN_PARTS, RecordsOnly, version_of
 from sharelag.inputs.files.parquet import count_rows
 from sharelag.inputs.files.pieces import parquet_batches, rows_at_once
 from sharelag.inputs.files.raw_files import RawFile, list_raw, local_path
@@ -155,6 +155,7 @@ class RawInput(RecordsOnly):
     """
 
     holds_both = True
+    may_lack = IN_PARTS
     path: str
     not_there: str = field(default="", repr=False, compare=False)
 
@@ -222,6 +223,7 @@ class PrintedInput(RecordsOnly):
     """A file of what Kafka's tools print of records, which must be on this machine."""
 
     holds_both = True
+    may_lack = IN_PARTS
     path: Path
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
@@ -257,6 +259,7 @@ class SegmentsInput(RecordsOnly):
     ``unread``: what state partitions are not there, and do without.
     """
 
+    may_lack = ("offsets", "groups")  # a log directory says itself which partitions it has
     folders: tuple[Path, ...]
     control: bool = False
     unread: NoLeaderError | None = None
@@ -365,6 +368,7 @@ class TableInput(RecordsOnly):
     """
 
     holds_both = True
+    may_lack = IN_PARTS
     raw: pa.Table
     given_offsets: pa.Table | None = None
 

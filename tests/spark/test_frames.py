@@ -466,3 +466,27 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
         billing = bench.timeline("billing", every=10.0)
         assert set(billing.table.column("group_id").to_pylist()) == {"billing"}
         assert billing.to_spark().select("group_id").distinct().count() == 1
+
+
+@pytest.mark.parametrize("given", ["table", "table on Spark", "DataFrame"])
+def test_records_without_a_state_partition_are_a_part_and_say_so(
+    spark: SparkSession, given: str
+) -> None:
+    source = CaptureInput(CAPTURE)
+    topics = ("__share_group_state", "__consumer_offsets")
+    raw = pa.Table.from_batches(batch for topic in topics for batch in source.batches(topic))
+    is_lost = (pc.field("topic") == topics[0]) & (pc.field("partition") == 0)
+    offsets = pq.read_table(CAPTURE / "offsets.parquet")
+    found = {}
+    for name, rows in (("whole", raw), ("part", raw.filter(~is_lost))):
+        is_frame = given == "DataFrame"
+        bench = sharelag.open(
+            raw=spark.createDataFrame(rows.to_pandas()) if is_frame else rows,
+            offsets=spark.createDataFrame(offsets.to_pandas()) if is_frame else offsets,
+            engine="local" if given == "table" else "spark",
+        )
+        found[name] = bench.lag()
+    assert [len(found[name].table) for name in ("whole", "part")] == [32, 25]
+    lacks = "the state of 7 share partitions that their groups have initialized: its records are missing"
+    assert (found["whole"].lacks, found["part"].lacks) == ((), (lacks,))
+    assert lacks in found["part"].unknown

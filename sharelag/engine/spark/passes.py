@@ -175,7 +175,9 @@ class Passes(OnSpark):
     def _find_states(self, whole: bool) -> Pass:
         records = self._whole_records if whole or self._cache else self._first_records
         until = self._known_end() if whole else None
-        return self._pass(records, _find, until, whole and self._members_come_along)
+        # Answers say which states are missing, by what groups have initialized.
+        with_members = whole or "groups" in self.source.may_lack
+        return self._pass(records, _find, until, with_members and self._members_come_along)
 
     @property
     def _members_come_along(self) -> bool:

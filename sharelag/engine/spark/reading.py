@@ -219,7 +219,8 @@ class SparkReading(Passes):
     def _sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
         together = self.source.holds_both and GROUP_TOPIC in self._whole_records.topics
-        if name == "observed" or (name in ("members", "groups") and together):
+        is_apart = together and not ("states" in self.once and self._states().with_members)
+        if name == "observed" or (name in ("members", "groups") and is_apart):
             self.read_ahead()
         return super()._sorted(name)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.contract import RecordsOnly
+from sharelag.inputs.contract import IN_PARTS, RecordsOnly
 from sharelag.inputs.files.raw_files import RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
@@ -137,6 +137,7 @@ class FrameInput(RecordsOnly):
     """
 
     holds_both = True
+    may_lack = IN_PARTS
     raw: DataFrame
     given_offsets: Any = None
 

@@ -41,7 +41,7 @@ rules:
     measure: age
     warn: 5m
     critical: 2m
-    for: 10 minutes
+    for: 10 parsecs
     figure: gini
   - measure: nope
     name: c
@@ -64,7 +64,7 @@ def test_every_mistake_names_its_line_and_column() -> None:
         ("r.yaml:5:5", "warn: expected a number"),
         ("r.yaml:6:5", "grups: unknown key"),
         ("r.yaml:10:5", "critical: must be worse than warn"),
-        ("r.yaml:11:5", "for: invalid duration '10 minutes': use a number with a unit"),
+        ("r.yaml:11:5", "for: invalid duration '10 parsecs': use a number with a unit"),
         ("r.yaml:12:5", "figure: does not apply to the measure age: remove it"),
         ("r.yaml:13:5", "measure: Input should be 'lag'"),
         ("r.yaml:16:5", "warn: duplicate key"),
