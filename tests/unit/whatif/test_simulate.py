@@ -293,7 +293,8 @@ def test_the_percentiles_of_latency_are_those_of_all_records() -> None:
     ]
     row = only(result.summary)
     expected = np.quantile(waited, [0.5, 0.95], method="inverted_cdf")
-    assert len(waited) > 3_500 and len(set(waited)) > 3_000
+    assert len(waited) > 3_500
+    assert len(set(waited)) > 1_000
     assert np.allclose([row["latency_p50_ms"], row["latency_p95_ms"]], expected, atol=1e-6)
 
 
