@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Metric, Pods, TargetAge
 from sharelag.whatif.scenario import (
-    Costs,
     Fault,
     PartitionStart,
     Producer,
@@ -68,13 +68,21 @@ def _busier(random: Random, scenario: Scenario) -> Scenario:
         settings=replace(
             scenario.settings, auto_offset_reset=random.choice(["latest", "earliest"])
         ),
-        costs=random.choice([scenario.costs, Costs(0, 0, 0), Costs(5, 20, 400)]),
+        # Who leads, and from when on, stays as it is.
+        costs=replace(
+            scenario.costs,
+            **random.choice([{}, _costs(0, 0, 0), _costs(5, 20, 400)]),
+        ),
         faults=tuple(
             replace(one, member=f"{one.member}-1") if one.member in several else one
             for one in scenario.faults
         ),
         assignor=random.choice([scenario.assignor, "simple-4.1", "lag-proportional"]),
     )
+
+
+def _costs(network: float, fetch: float, write: float) -> dict[str, Any]:
+    return {"network_ms": network, "fetch_ms": fetch, "write_ms": write}
 
 
 def _leader_change(random: Random) -> Fault:
