@@ -20,7 +20,7 @@ from sharelag.model.versions import Told
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: What may be missing of records that nobody has put together as a whole.
+#: Kinds of gaps in records that nobody has put together as a whole.
 IN_PARTS = ("offsets", "partitions", "groups")
 
 
@@ -42,7 +42,7 @@ class Input(Protocol):
 
     @property
     def may_lack(self) -> Collection[str]:
-        """What may be missing without an error, and is looked for: offsets, partitions, groups."""
+        """Kinds of gaps that answers look for, since none is an error; see `IN_PARTS`."""
         return ()
 
     @property

@@ -20,7 +20,7 @@ _LATER = "import os; os.nice(19); from sharelag.replay.prepared import use_kerne
 
 
 def are_compiled() -> bool:
-    """Whether `use_kernels` only loads: they have been compiled on this machine before."""
+    """Return whether the kernels are compiled already, so that `use_kernels` only loads them."""
     return compiled.is_cached(fill_history)  # the last one
 
 

@@ -487,6 +487,9 @@ def test_records_without_a_state_partition_are_a_part_and_say_so(
         )
         found[name] = bench.lag()
     assert [len(found[name].table) for name in ("whole", "part")] == [32, 25]
-    lacks = "the state of 7 share partitions that their groups have initialized: its records are missing"
+    lacks = (
+        "the state of 7 share partitions that their groups have initialized: "
+        "its records are missing"
+    )
     assert (found["whole"].lacks, found["part"].lacks) == ((), (lacks,))
     assert lacks in found["part"].unknown

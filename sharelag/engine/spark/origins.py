@@ -1,4 +1,4 @@
-"""What a DataFrame was made of, where that can be read better than the DataFrame itself."""
+"""Notes on DataFrames: their sources, where tasks can read these faster than the DataFrame."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
 
 
 def is_raw(given: Tabular) -> bool:
-    """Whether records are raw ones, by their columns, or neither these nor decoded ones."""
+    """Return whether records count as raw, by their columns: all that are not decoded do."""
     names = column_names(given)
     return "key" in names or "record_type" not in names
 

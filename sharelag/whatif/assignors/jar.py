@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -90,7 +91,7 @@ class JarAssignor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a process of Spark make its own, which starts its own Java."""
-        return _again, (self.jar, self.class_name, self.libraries)
+        return partial(jar_assignor, kafka=self.libraries), (self.jar, self.class_name)
 
     def _require_answer(self, answer: dict[str, Any] | str) -> dict[str, Any]:
         """Return an answer, or raise what the class threw or Java ended with."""
@@ -117,7 +118,8 @@ class _Java:
             raise InputError(f"{of.__name__} needs Java: set JAVA_HOME to a JDK, 17 or newer")
         self.owner = os.getpid()
         classes = f"{of.libraries}/*{os.pathsep}{of.jar}"
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+        # Closed with the process.
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [java, *_JAVA_FLAGS, "-cp", classes, str(_BRIDGE), of.class_name],
             stdin=subprocess.PIPE,
@@ -155,10 +157,6 @@ class _Java:
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").split("\n")
         return f"code {code}, {next((line for line in said if 'rror' in line), 'without a word')}"
-
-
-def _again(jar: Path, class_name: str, libraries: Path) -> JarAssignor:
-    return jar_assignor(jar, class_name, kafka=libraries)
 
 
 def _find_libraries(kafka: str | Path | None) -> Path:

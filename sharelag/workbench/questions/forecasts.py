@@ -64,7 +64,7 @@ def grade(t: Tables, ledger: str) -> tuple[str, ...]:
 
 
 class Kept(NamedTuple):
-    """What a reading foretells, what of the ledger it scored, and how often forecasts came true.
+    """The forecasts of a reading, those in the ledger that it scored, and their calibration.
 
     ``made`` and ``scored`` are `FORECASTS`, ``graded`` is `CALIBRATION`; so many are ``new``.
     """
