@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.engine.spark.collecting import collect
 from sharelag.errors import InputError
+from sharelag.wire.fields import STATE_TOPIC
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
 
@@ -39,6 +40,19 @@ ASKED: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
     "health": lambda raw, _: sharelag.health(raw),
     "gaps": lambda raw, _: sharelag.engine.spark.missing_offsets(raw),
 }
+
+
+#: All rows, by a condition that is more than comparisons with values: Spark scans them.
+BY_SPARK = "abs(offset) < 1000000"
+MIDDLE = "2026-11-21 11:44:09.203"
+#: Conditions that files are read by.
+COMPARISONS = (
+    "partition IN (1, 3, 7) AND topic = '__share_group_state'",
+    f"timestamp <= '{MIDDLE}' AND timestamp > '2026-11-21 11:43:40'",
+    "partition < 20 AND offset BETWEEN 3 AND 40",
+    f"partition IN ({', '.join(map(str, range(1, 14)))})",
+    "offset > 10000000",
+)
 
 
 @pytest.fixture
@@ -62,7 +76,7 @@ def plan_of(frame: DataFrame) -> str:
 def test_raw_records_are_scanned_once_and_exchanged_once_as_bytes(
     name: str, raw: DataFrame, ends: DataFrame
 ) -> None:
-    plan = plan_of(ASKED[name](raw.where("offset < 1000000"), ends))
+    plan = plan_of(ASKED[name](raw.where(BY_SPARK), ends))
     scans = [part for part in re.split(r"\n\n+", plan) if "Scan parquet" in part]
     (of_raw,) = (scan for scan in scans if "key" in scan)
     (read,) = re.findall(r"ReadSchema: struct<(.*?)>\n?", of_raw)
@@ -85,8 +99,38 @@ def test_files_that_a_frame_only_scans_are_read_by_tasks_without_an_exchange(
         plan = plan_of(ask(given, ends))
         assert not any("key" in scan for scan in plan.split("\n\n") if "Scan parquet" in scan)
         assert "hashpartitioning(topic" not in plan
-    by_tasks, by_spark = ask(raw, ends), ask(raw.where("offset < 1000000"), ends)
+    by_tasks, by_spark = ask(raw, ends), ask(raw.where(BY_SPARK), ends)
     assert sorted(by_tasks.collect(), key=str) == sorted(by_spark.collect(), key=str)
+
+
+@pytest.mark.parametrize("condition", COMPARISONS)
+def test_rows_that_comparisons_choose_are_read_by_tasks_and_are_those_of_spark(
+    condition: str, raw: DataFrame, ends: DataFrame
+) -> None:
+    chosen = raw.where(condition)
+    asked = sharelag.windows(chosen)
+    assert "hashpartitioning(topic" not in plan_of(asked)
+    wanted = rows(sharelag.windows(chosen.where(BY_SPARK)), schemas.WINDOWS)
+    assert rows(asked, schemas.WINDOWS) == wanted
+    bench = sharelag.open(raw=chosen, offsets=ends)
+    assert rows(bench.frames.windows, schemas.WINDOWS) == wanted
+    assert wanted != rows(sharelag.windows(raw), schemas.WINDOWS)
+
+
+def test_times_are_compared_to_the_microsecond(spark: SparkSession, tmp_path: Path) -> None:
+    records = pq.read_table(CAPTURE / "records")
+    few = records.filter(pc.equal(records.column("topic"), STATE_TOPIC)).slice(0, 40)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    times = pa.array([start + timedelta(microseconds=300 * n) for n in range(40)])
+    at = few.schema.names.index("timestamp")
+    pq.write_table(few.set_column(at, "timestamp", times), tmp_path / "few.parquet")
+    raw = spark.read.parquet(str(tmp_path))
+    found = {}
+    for comparison in ("<", "<=", ">", ">=", "="):
+        chosen = raw.where(f"timestamp {comparison} timestamp '2026-01-01 00:00:00.0045Z'")
+        found[comparison] = sharelag.history(chosen).count()
+        assert found[comparison] == chosen.count()
+    assert found == {"<": 15, "<=": 16, ">": 24, ">=": 25, "=": 1}
 
 
 def test_end_offsets_of_this_process_are_no_query(raw: DataFrame, ends: DataFrame) -> None:
@@ -136,7 +180,8 @@ def test_files_are_those_that_the_frame_listed(
 def test_a_moment_is_not_read_beyond(raw: DataFrame) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     for ask in (sharelag.windows, sharelag.members):
-        assert "LessThanOrEqual(timestamp" in plan_of(ask(raw, as_of=moment))
+        assert "LessThanOrEqual(timestamp" in plan_of(ask(raw.where(BY_SPARK), as_of=moment))
+        assert "hashpartitioning(topic" not in plan_of(ask(raw, as_of=moment))
     by_offset = plan_of(sharelag.windows(raw, as_of={0: 7, 2: 9}))
     assert "LessThanOrEqual(offset,7)" in by_offset
     assert "EqualTo(partition,0)" in by_offset
@@ -279,7 +324,7 @@ def test_files_that_a_frame_is_a_mere_scan_of_are_read_by_tasks_and_not_exchange
     raw: DataFrame, ends: DataFrame, spark: SparkSession, cases: Cases
 ) -> None:
     alone = sharelag.open("chapters", engine="local")
-    scanned = sharelag.open(raw=raw.where("true"), offsets=ends)
+    scanned = sharelag.open(raw=raw.where(BY_SPARK), offsets=ends)
     scans = [raw.select(*sorted(raw.columns)), raw, raw.alias("records")]
     for given in scans[: cases(1, 3)]:
         bench = sharelag.open(raw=given, offsets=ends)

@@ -6,7 +6,7 @@ so a task that has whole state partitions needs no other task's records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -210,9 +210,22 @@ def _read(
         few = rows_at_once(rows, piece.rows, piece.size)
         batches = file.iter_batches(few, [piece.row_group], there, use_threads=False)
         for batch in check_whole(batches, piece.rows):
-            records = complete_columns(batch, piece.file.known, columns, piece.file.path)
+            records = _complete(batch, piece.file, columns)
             _check_place(records, piece)
             yield records
+
+
+def _complete(batch: pa.RecordBatch, of: RawFile, columns: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a schema of those rows of a file that meet its conditions."""
+    if not of.where:
+        return complete_columns(batch, of.known, columns, of.path)
+    # Times are compared to the microsecond, as Spark does; Kafka has milliseconds.
+    exact = [
+        one.with_type(pa.timestamp("us", "UTC")) if one.type == schemas.TIMESTAMP else one
+        for one in columns
+    ]
+    rows = complete_columns(batch, of.known, pa.schema(exact), of.path)
+    return schemas.conform(rows.filter(pq.filters_to_expression([of.where])), columns, of.path)
 
 
 def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
@@ -253,8 +266,31 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
             names, partitions = _ranges(file, of, number)
             piece = _piece(of, file, number, partitions)
             lacks = topic and names and names[0] == names[1] and is_other(names[0], topic)
-            if piece.rows and not lacks:
+            if piece.rows and not lacks and _may_meet(file, of, number):
                 yield piece
+
+
+def _may_meet(file: pq.ParquetFile, of: RawFile, number: int) -> bool:
+    """Whether rows of a row group may meet the conditions of its file, as far as a footer tells."""
+    spans = _ranges(file, of, number, [name for name, *_ in of.where])
+    for span, (_, comparison, value) in zip(spans, of.where, strict=True):
+        values = value if comparison == "in" else [value]
+        if span is None or any(type(one) is not type(values[0]) for one in span):
+            continue  # such as a time without its zone
+        if not any(_WITHIN[comparison](*span, one) for one in values):
+            return False
+    return True
+
+
+#: Whether values between a least and a greatest one may meet a comparison with another value.
+_WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
+    "<": lambda least, _, value: least < value,
+    "<=": lambda least, _, value: least <= value,
+    ">": lambda _, greatest, value: greatest > value,
+    ">=": lambda _, greatest, value: greatest >= value,
+    "==": lambda least, greatest, value: least <= value <= greatest,
+    "in": lambda least, greatest, value: least <= value <= greatest,
+}
 
 
 def is_other(name: str, topic: str) -> bool:
@@ -274,11 +310,13 @@ def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
     return metadata.num_rows, metadata.num_row_groups, metadata.serialized_size
 
 
-def _ranges(file: pq.ParquetFile, of: RawFile, number: int) -> list[_Range]:
+def _ranges(
+    file: pq.ParquetFile, of: RawFile, number: int, columns: Sequence[str] = ("topic", "partition")
+) -> list[_Range]:
     # The path, because a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
     known = dict(of.known)
-    names = [name for name in ("topic", "partition") if name in paths]
+    names = [name for name in columns if name in paths]
     group = readable_group(file, number, names)
     return [
         _range(file, group, paths.index(name))
@@ -286,7 +324,7 @@ def _ranges(file: pq.ParquetFile, of: RawFile, number: int) -> list[_Range]:
         else None
         if known.get(name) is None
         else (known[name], known[name])
-        for name in ("topic", "partition")
+        for name in columns
     ]
 
 

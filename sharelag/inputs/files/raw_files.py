@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -38,12 +38,18 @@ _TOPICS = (STATE_TOPIC, GROUP_TOPIC)
 _SINK = "_spark_metadata/"
 
 
+#: A column, one of ``== < <= > >= in``, and a value or values, as `pyarrow.parquet` takes filters.
+Condition: TypeAlias = tuple[str, str, Any]
+
+
 class RawFile(NamedTuple):
     """A Parquet file with raw records."""
 
     path: str
     known: tuple[tuple[str, Any], ...] = ()
     """Columns that need not be in the file, and their value in all of its rows."""
+    where: tuple[Condition, ...] = ()
+    """Conditions that its rows have to meet, all of them."""
 
 
 def of_paths(files: Iterable[str | Path | RawFile]) -> list[RawFile]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.contract import IN_PARTS, RecordsOnly
-from sharelag.inputs.files.raw_files import RawFile, local_path
+from sharelag.inputs.files.raw_files import Condition, RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
 from sharelag.inputs.spark.data_source_options import FORMAT
@@ -217,19 +217,21 @@ class FrameInput(RecordsOnly):
 
 
 def find_files(frame: Any, later: bool = False) -> list[RawFile] | None:
-    """Return the Parquet files of this machine that a DataFrame shows as they are.
+    """Return the Parquet files of this machine that a DataFrame shows as they are, or some rows of.
 
-    Rows in Spark's cache, chosen rows, computed columns, names of folders as columns and tables of
-    which files hold more than the current rows are left to Spark. So are, with ``later``, files
-    that Spark may list anew before they are read: those of a table of its catalog, after an insert.
-    Else it lists them once, when the DataFrame is made.
+    Rows in Spark's cache, rows chosen by more than comparisons of a column with values, computed
+    columns, names of folders as columns and tables of which files hold more than the current rows
+    are left to Spark. So are, with ``later``, files that Spark may list anew before they are read:
+    those of a table of its catalog, after an insert. Else it lists them once, when the DataFrame is
+    made.
     """
     from py4j.protocol import Py4JError
 
     if is_connect(frame.sparkSession):
         return None
-    whole = frame._jdf.queryExecution().withCachedData()
-    plan = _below(whole, _CHOOSING - {"Filter"})
+    query = frame._jdf.queryExecution()
+    whole = query.withCachedData()
+    plan = _below(whole, _CHOOSING)
     try:
         relation = plan.relation()
         kinds = [
@@ -242,11 +244,76 @@ def find_files(frame: Any, later: bool = False) -> list[RawFile] | None:
             and whole.outputSet().subsetOf(plan.outputSet())
             and not (later and plan.catalogTable().isDefined())
         )
-    except Py4JError:  # another kind of plan, which has no such parts
+        if not is_scan:
+            return None
+        is_chosen = _below(whole, _CHOOSING - {"Filter"}).nodeName() == "Filter"
+        where = _conditions(query.optimizedPlan()) if is_chosen else ()
+    except (Py4JError, LookupError):  # another kind of plan or condition, without such parts
         return None
-    paths = [local_path(one) for one in frame.inputFiles()] if is_scan else []
-    found = [RawFile(path) for path in paths if path is not None]
+    paths = [local_path(one) for one in frame.inputFiles()]
+    found = [RawFile(path, where=where) for path in paths if path is not None]
     return found if len(found) == len(paths) else None
+
+
+#: What Spark calls comparisons of a column with a value.
+_COMPARISONS = {
+    "EqualTo": "==",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+#: Columns that are compared while files are read.
+_COMPARED = ("topic", "partition", "offset", "timestamp")
+#: What makes values of what Spark has of them in a plan, by type.
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
+    "string": str,
+    "timestamp": lambda micros: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros),
+}
+
+
+def _conditions(plan: Any) -> tuple[Condition, ...]:
+    """Return the comparisons by which an optimized plan chooses rows of files.
+
+    Where it chooses them by anything else, it is a Py4JError or a LookupError.
+    """
+    plan = _below(plan, {"Project"})
+    if plan.nodeName() == "LogicalRelation":
+        return ()
+    plan.child().relation()
+    found = list(_comparisons(plan.condition()))
+    compared = {name for name, comparison, _ in found if comparison}
+    if any(name not in compared for name, *_ in found):
+        raise LookupError("a column that is only to have a value")
+    return tuple(one for one in found if one[1])
+
+
+def _comparisons(part: Any) -> Iterator[Condition]:
+    """Yield the comparisons of a condition of Java's; without one, a column has to have a value."""
+    kind = part.getClass().getSimpleName()
+    if kind == "And":
+        yield from _comparisons(part.left())
+        yield from _comparisons(part.right())
+    elif kind == "IsNotNull":  # Spark says so of all that it compares
+        yield part.child().name(), "", None
+    elif kind == "In":
+        values = [part.list().apply(at).value() for at in range(part.list().size())]
+        yield part.value().name(), "in", tuple(_value(part.value(), one) for one in values)
+    elif kind == "InSet":
+        some = part.hset().toSeq()
+        values = [some.apply(at) for at in range(some.size())]
+        yield part.child().name(), "in", tuple(_value(part.child(), one) for one in values)
+    else:
+        column = part.left()
+        yield column.name(), _COMPARISONS[kind], _value(column, part.right().value())
+
+
+def _value(column: Any, value: Any) -> Any:
+    """Return the value that a condition of Java's compares with a column of a record's place."""
+    if value is None or column.name() not in _COMPARED:
+        raise LookupError("a column that is not read for all answers, or a null")
+    return _VALUES[column.dataType().simpleString()](value)
 
 
 def latest_offsets(offsets: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files import pieces
 from sharelag.inputs.files.pieces import parquet_batches, plan, read_pieces
+from sharelag.inputs.files.raw_files import Condition, RawFile
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
@@ -89,6 +91,28 @@ def test_row_groups_of_other_topics_are_not_read(tmp_path: Path) -> None:
         1:
     ]
     assert plan(paths[:1], STATE_TOPIC).tasks == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "row_groups", "offsets"),
+    [
+        (("partition", "==", 1), [1], [100, 101]),
+        (("partition", "in", (0, 2)), [0, 2], [0, 1, 200, 201]),
+        (("offset", ">", 101), [2], [200, 201]),
+        (("offset", ">=", 101), [1, 2], [101, 200, 201]),
+        (("offset", "<", 100), [0], [0, 1]),
+        (("offset", "<=", 100), [0, 1], [0, 1, 100]),
+        (("topic", "==", "orders"), [], []),
+        (("timestamp", "<", datetime(2027, 1, 1, tzinfo=UTC)), [0, 1, 2], []),  # nulls
+    ],
+)
+def test_row_groups_without_rows_that_meet_conditions_are_not_read(
+    tmp_path: Path, condition: Condition, row_groups: list[int], offsets: list[int]
+) -> None:
+    path = write(tmp_path / "a.parquet", [[0, 0], [1, 1], [2, 2]])
+    tasks = plan([RawFile(path, where=(condition,))], STATE_TOPIC).tasks
+    assert [piece.row_group for task in tasks for piece in task] == row_groups
+    assert [offset for task in tasks for _, offset in read(task)] == offsets
 
 
 def test_files_without_statistics_are_read_as_a_whole(tmp_path: Path) -> None:
