@@ -8,9 +8,10 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.connector import add_connector, internal_topics_read
 from tests.support.kafka.workload import read_in_part
@@ -18,20 +19,28 @@ from tests.support.ways import Source, compare
 from tools.ways_page import WAYS
 
 pytestmark = pytest.mark.exhaustive
-#: What `sharelag.read_kafka` reads with, and the setting that makes it.
-SOURCES = {"Kafka, Spark's source": "true", "Kafka, `sharelag_kafka`": "false"}
+#: Spark's own source as users call it, and what `sharelag.read_kafka` reads without its setting.
+SOURCES = ("Kafka, Spark's source", "Kafka, `sharelag_kafka`")
+
+
+def read(spark: SparkSession, servers: str, name: str, stream: bool = False) -> DataFrame:
+    if name != SOURCES[0]:
+        return sharelag.read_kafka(spark, servers, stream=stream)
+    reader = (spark.readStream if stream else spark.read).format("kafka")
+    reader.option("kafka.bootstrap.servers", servers).option("startingOffsets", "earliest")
+    return reader.option("subscribe", f"{STATE_TOPIC},{GROUP_TOPIC}").load()
 
 
 @pytest.fixture(scope="module", params=SOURCES)
 def source(
     request: pytest.FixtureRequest, spark: SparkSession, broker: KafkaBroker, wanted: pa.Table
 ) -> Iterator[Source]:
-    servers = broker.bootstrap_servers
-    with internal_topics_read(add_connector(spark), SOURCES[request.param]):
+    servers, name = broker.bootstrap_servers, request.param
+    with internal_topics_read(add_connector(spark), str(name == SOURCES[0]).lower()):
         yield Source(
-            request.param,
-            lambda: sharelag.read_kafka(spark, servers),
-            lambda: sharelag.read_kafka(spark, servers, stream=True),
+            name,
+            lambda: read(spark, servers, name),
+            lambda: read(spark, servers, name, stream=True),
             offsets := sharelag.offsets(spark, servers),
             offsets,
         )

@@ -74,8 +74,8 @@ def read_kafka(
 
     Notes
     -----
-    Where `sharelag`'s source reads a batch, `windows`, `lag` and all that takes raw records have
-    their own tasks fetch it, as long as no row is chosen from it and it is not in Spark's cache.
+    Of a batch, by either source, `windows`, `lag` and all that takes raw records have their own
+    tasks fetch the records, as long as no row is chosen from it and it is not in Spark's cache.
     """
     config = _config(bootstrap_server, command_config, properties, timeout)
     ranges = {
@@ -102,10 +102,11 @@ def read_kafka(
     # A server of Spark Connect logs options, so they have no secret there.
     may_be_options = config.is_public or not is_connect(spark)
     if config.java and may_be_options and reads_internal_topics(spark):
-        return reader.format("kafka").options(**options, **config.connector_options()).load()
-    if stream:
-        require_admission_control()
-    frame = reader.format(register_cluster(spark, config)).options(**options).load()
+        frame = reader.format("kafka").options(**options, **config.connector_options()).load()
+    else:
+        if stream:
+            require_admission_control()
+        frame = reader.format(register_cluster(spark, config)).options(**options).load()
     if not stream:
         set_origin(frame, Logs(spark, config, ranges))
     return frame
