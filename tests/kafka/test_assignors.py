@@ -75,8 +75,10 @@ def test_maps_are_walked_through_as_java_does(kafka: JarAssignor, cases: Any) ->
         assert keys == answer["keys"], question
         same += 1
     assert same > 0.9 * len(requested)
-    for number in range(cases(1, 100)):  # and where they are large
-        live(kafka, "simple", Random(f"crowd {number}"), crowd=True)
+    # And where they are large.
+    crowds = range(cases(1, 100))
+    lives = [live(kafka, "simple", Random(f"crowd {number}"), crowd=True) for number in crowds]
+    assert sum(life.overfilled for life in lives) < 0.1 * len(lives)
 
 
 def random_walk(random: Random) -> dict[str, Any]:
@@ -123,6 +125,7 @@ class Life:
         self.steps = 0
         self.moved = False
         self.failed = False
+        self.overfilled = False
 
 
 def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> Life:
@@ -146,7 +149,10 @@ def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> 
         life.steps += 1
         try:
             answer = assign(name, group, topics)
-        except AssignorError:
+        except AssignorError as error:
+            if crowd and "RuntimeWarning" in str(error):  # as `JavaMap` says
+                life.overfilled = True
+                return life
             life.failed = True
             with pytest.raises(AssignorError, match=FAILURES[name]):
                 ask(kafka, group, topics)

@@ -103,7 +103,7 @@ def test_files_that_a_frame_only_scans_are_read_by_tasks_without_an_exchange(
     assert sorted(by_tasks.collect(), key=str) == sorted(by_spark.collect(), key=str)
 
 
-@pytest.mark.parametrize("condition", COMPARISONS)
+@pytest.mark.parametrize("condition", few_of(COMPARISONS, COMPARISONS[:2]))
 def test_rows_that_comparisons_choose_are_read_by_tasks_and_are_those_of_spark(
     condition: str, raw: DataFrame, ends: DataFrame
 ) -> None:
