@@ -19,7 +19,7 @@ from sharelag.engine.spark.records import column_names, records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import fold_ends, latest_ends
-from sharelag.inputs.spark.frames import as_frame, is_of_spark
+from sharelag.inputs.spark.frames import as_frame, is_of_spark, read_here
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.health import count_finished, gather, health_arrow
@@ -59,8 +59,8 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     Notes
     -----
     Of windows that `windows` returns, their records are replayed in the same task; all end offsets
-    are sent to each task. Those of `offsets` of a cluster, and of a table of this process, are
-    part of the task; others are a query.
+    are sent to each task. Those of `offsets` of a cluster, of a table of this process and of small
+    Parquet files are read when this is called; others are a query.
     """
     ends_of, beside = _send_ends(offsets)
     origin = origin_of(windows)
@@ -87,9 +87,10 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
 
 def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | None]:
     """Return what gives a task the last known ends, and what is sent to it for that."""
-    known = origin_of(offsets)
     if not is_of_spark(offsets):
         known = schemas.conform_given(offsets, schemas.OFFSETS, "offsets")
+    elif (known := origin_of(offsets)) is None:
+        known = read_here(offsets, later=True)
     if isinstance(known, pa.Table):
         ends = to_bytes(latest_ends(known))
         return lambda: read_tables(pa.py_buffer(ends), schemas.OFFSETS), None

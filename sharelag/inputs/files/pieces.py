@@ -27,7 +27,13 @@ from sharelag.inputs.files.parquet import (
     reading_parquet,
     rows_within,
 )
-from sharelag.inputs.files.raw_files import RawFile, columns_of, complete_columns, of_paths
+from sharelag.inputs.files.raw_files import (
+    Condition,
+    RawFile,
+    columns_of,
+    complete_columns,
+    of_paths,
+)
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -263,17 +269,17 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
         schemas.require_conformable(columns_of(file.schema_arrow, of.known), schema, of.path)
         check_footer(of.path, file.metadata)
         for number in range(file.num_row_groups):
-            names, partitions = _ranges(file, of, number)
+            compared = [name for name, *_ in of.where]
+            names, partitions, *spans = _ranges(file, of, number, compared)
             piece = _piece(of, file, number, partitions)
             lacks = topic and names and names[0] == names[1] and is_other(names[0], topic)
-            if piece.rows and not lacks and _may_meet(file, of, number):
+            if piece.rows and not lacks and _may_meet(of.where, spans):
                 yield piece
 
 
-def _may_meet(file: pq.ParquetFile, of: RawFile, number: int) -> bool:
-    """Whether rows of a row group may meet the conditions of its file, as far as a footer tells."""
-    spans = _ranges(file, of, number, [name for name, *_ in of.where])
-    for span, (_, comparison, value) in zip(spans, of.where, strict=True):
+def _may_meet(where: Sequence[Condition], spans: Sequence[_Range]) -> bool:
+    """Whether rows may meet conditions, by the least and the greatest value of each column."""
+    for (_, comparison, value), span in zip(where, spans, strict=True):
         values = value if comparison == "in" else [value]
         if span is None or any(type(one) is not type(values[0]) for one in span):
             continue  # such as a time without its zone
@@ -311,12 +317,14 @@ def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
 
 
 def _ranges(
-    file: pq.ParquetFile, of: RawFile, number: int, columns: Sequence[str] = ("topic", "partition")
+    file: pq.ParquetFile, of: RawFile, number: int, more: Sequence[str] = ()
 ) -> list[_Range]:
+    """Return those of the topic, of the partition, and of more columns."""
     # The path, because a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
     known = dict(of.known)
-    names = [name for name in columns if name in paths]
+    columns = ("topic", "partition", *more)
+    names = [name for name in dict.fromkeys(columns) if name in paths]
     group = readable_group(file, number, names)
     return [
         _range(file, group, paths.index(name))

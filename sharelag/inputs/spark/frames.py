@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.contract import IN_PARTS, RecordsOnly
+from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.inputs.files.raw_files import Condition, RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
@@ -156,6 +159,8 @@ class FrameInput(RecordsOnly):
 
         if self.given_offsets is None:
             return None
+        if (known := read_here(self.given_offsets)) is not None:
+            return cast("datetime | None", pc.max(known.column("as_of")).as_py())
         with explain_failures():
             last = self.given_offsets.agg(f.max("as_of").alias("as_of")).toArrow().column("as_of")
         return cast("datetime | None", last.cast(schemas.TIMESTAMP, safe=False)[0].as_py())
@@ -195,6 +200,8 @@ class FrameInput(RecordsOnly):
         rows = self.given_offsets
         if rows is None:
             return schemas.OFFSETS.empty_table()
+        if (known := read_here(rows)) is not None:
+            return find(known)
         rows = rows.select(schemas.OFFSETS.names)
         if first is not None:
             rows = rows.where(f.col("as_of") >= f.lit(first))
@@ -216,7 +223,28 @@ class FrameInput(RecordsOnly):
         return f"a DataFrame of raw records{without}"
 
 
-def find_files(frame: Any, later: bool = False) -> list[RawFile] | None:
+def read_here(offsets: Any, later: bool = False) -> pa.Table | None:
+    """Return end offsets that a DataFrame shows of a few small files; None: Spark has to read them.
+
+    ``later`` as for `find_files`.
+    """
+    files = find_files(offsets, later, schemas.OFFSETS)
+    if files is None:
+        return None
+    try:
+        if sum(Path(file.path).stat().st_size for file in files) > _READ_HERE:
+            return None
+        found = pa.Table.from_batches(
+            parquet_batches(files, schema=schemas.OFFSETS), schemas.OFFSETS
+        )
+    except (InputError, OSError):
+        return None  # Spark says what is wrong when the rows are read
+    return schemas.conform_given(found, schemas.OFFSETS, "offsets")
+
+
+def find_files(
+    frame: Any, later: bool = False, schema: pa.Schema = schemas.RAW
+) -> list[RawFile] | None:
     """Return the Parquet files of this machine that a DataFrame shows as they are, or some rows of.
 
     Rows in Spark's cache, rows chosen by more than comparisons of a column with values, computed
@@ -240,7 +268,7 @@ def find_files(frame: Any, later: bool = False) -> list[RawFile] | None:
         is_scan = (
             kinds == ["ParquetFileFormat", "InMemoryFileIndex"]
             and relation.partitionSchema().isEmpty()
-            and set(schemas.RAW.names) <= set(relation.dataSchema().fieldNames())
+            and set(schema.names) <= set(relation.dataSchema().fieldNames())
             and whole.outputSet().subsetOf(plan.outputSet())
             and not (later and plan.catalogTable().isDefined())
         )
@@ -332,6 +360,8 @@ def latest_offsets(offsets: DataFrame) -> DataFrame:
 
 
 _LOG = logging.getLogger(__name__)
+#: End offsets in files of so many bytes are read in this process, where a query takes 0.25 s.
+_READ_HERE = 4 << 20
 #: What Spark's plans call a choice of columns and rows.
 _CHOOSING = {"Project", "Filter", "SubqueryAlias"}
 #: Options by which several tasks read a partition.
