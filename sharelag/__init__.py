@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sharelag.engine.spark import read_kafka as read_kafka
     from sharelag.engine.spark import stream
     from sharelag.engine.spark import windows as windows
+    from sharelag.engine.spark.sweep import sweep as sweep
     from sharelag.metrics.explain import explain
     from sharelag.monitoring import checks
     from sharelag.workbench import Result, Workbench, samples, summarize
@@ -78,6 +79,7 @@ _HOMES = {
     "samples": ("sharelag.workbench", "samples"),
     "stream": ("sharelag.engine.spark.stream", ""),
     "summarize": ("sharelag.workbench", "summarize"),
+    "sweep": ("sharelag.engine.spark.sweep", "sweep"),
     "whatif": ("sharelag.whatif", ""),
     "wire": ("sharelag.wire", ""),
 } | {name: ("sharelag.engine.spark", name) for name in _OF_PIPELINE}
@@ -103,4 +105,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_OF_PIPELINE})
+    return sorted({*__all__, *_HOMES})

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+import sharelag
 from benchmarks.harness import Bench, Contest, GateError, Row, Side
 from benchmarks.rows.simulator import scenario
 from benchmarks.sessions import keep_session, living
-from sharelag.engine.spark.sweep import sweep
 from sharelag.whatif import Scenario, simulate
 
 #: Records of each what-if.
@@ -39,7 +39,7 @@ def against_one_process(bench: Bench) -> Iterator[Contest]:
     tried = variants()
 
     def ours() -> pa.Table:
-        return sweep(tried, range(count // len(tried)), spark=spark)
+        return sharelag.sweep(tried, range(count // len(tried)), spark=spark)
 
     def rival() -> list[float]:
         found = [simulate(one, seed) for one in tried.values() for seed in range(few // len(tried))]
@@ -68,7 +68,7 @@ ROWS = (
 if __name__ == "__main__":
     wanted = int(sys.argv[1])
     begun, tried = time.monotonic(), variants()
-    runs = sweep(tried, range(wanted // len(tried)))
+    runs = sharelag.sweep(tried, range(wanted // len(tried)))
     took = time.monotonic() - begun
     failed = runs.num_rows - runs.column("error").null_count
     print(f"{runs.num_rows:,} what-ifs in {took:,.0f} s, {failed} failed")

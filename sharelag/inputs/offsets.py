@@ -52,10 +52,15 @@ def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table
 
 
 def latest_ends(offsets: pa.Table) -> pa.Table:
-    """Return the last row of each topic partition; rows without a time come first."""
+    """Return the last row of each topic partition; rows without a time come first.
+
+    Of several rows of one time it is that of the largest end, as logs only grow: whatever order
+    Spark has them in, and a known end before one that is not.
+    """
     rows = offsets.cast(schemas.OFFSETS, safe=False)  # Spark has microseconds
     times = flat(rows.column("as_of")).view(pa.int64()).fill_null(_NO_TIME).to_numpy()
-    order = np.argsort(times, kind="stable")
+    ends = flat(rows.column("end_offset")).fill_null(-1).to_numpy()
+    order = np.lexsort((ends, times))
     places = keys(rows, PLACE).dictionary_encode().indices.to_numpy()
     last = np.full(len(rows), -1)
     last[places[order]] = order

@@ -123,8 +123,8 @@ def rank_assignors(
     seed : int
         Random seed of the simulations.
     runs : callable, optional
-        Makes the runs of variants and seeds, such as `sharelag.engine.spark.sweep.sweep`; when not
-        given they are made in this process, one after the other.
+        Makes the runs of variants and seeds, such as `sharelag.sweep`; when not given they are made
+        in this process, one after the other.
     progress : callable, optional
         Called with ``(done, all)``, in runs, when they are made in this process.
 

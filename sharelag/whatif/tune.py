@@ -180,7 +180,7 @@ def amount_of(goal: str, value: float | None) -> str:
     return words.amount(measure, value) or "not known"
 
 
-#: Makes the runs of variants and seeds, as `sharelag.engine.spark.sweep.sweep` does.
+#: Makes the runs of variants and seeds, as `sharelag.sweep` does.
 Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
 #: A value by knob; None: as it is, where members differ.
 Point: TypeAlias = dict[str, Value | None]
@@ -252,7 +252,7 @@ def tune(
     margins : bool
         Whether to find out how far each setting can go, which takes as long as the search.
     runs : callable
-        Makes the runs of variants and seeds, such as `sharelag.engine.spark.sweep.sweep`.
+        Makes the runs of variants and seeds, such as `sharelag.sweep`.
     server, command_config
         For the commands that are printed.
     progress : callable, optional

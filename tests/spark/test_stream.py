@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
@@ -100,6 +102,20 @@ class _Log:
     def upto(self, number: int) -> pa.RecordBatch:
         came = pa.concat_tables(self.pieces[: number + 1])
         return decode_arrow(came.combine_chunks().to_batches()[0]).records
+
+
+#: What becomes of a folder of offsets, and what is said then.
+UNREADABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "gone": (shutil.rmtree, r"the offsets at \S+ends are gone: write them there again"),
+    "no Parquet": (
+        lambda place: (place / "0.parquet").write_bytes(b"no Parquet" * 9),
+        r"cannot read the offsets at \S+ends \(.+\): it has to be a folder of Parquet files",
+    ),
+    "function": (
+        lambda place: (place / "0.parquet").write_bytes(b"no Parquet" * 9),
+        "the function that gives the offsets raised ArrowInvalid: .+; it has to give rows whenever",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +272,38 @@ def test_end_offsets_that_cannot_change(
     assert not caplog.messages
     assert stream.lag(windows, offsets(107)).isStreaming
     assert "rows in hand, which stay as they are" in caplog.text
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_end_offsets_that_cannot_be_read_any_more_are_a_sentence(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """In the task that reads them, or in the driver."""
+    become, said = UNREADABLE[kind]
+    (place := tmp_path / "ends").mkdir()
+    pq.write_table(offsets(107), place / "0.parquet")
+    function: Any = {"function": partial(pq.read_table, place)}.get(kind, place)
+    changes = sharelag.windows(_piece(0, encode_record(SHARE_SNAPSHOT, row(7, []))))
+    changes = changes.withColumn("deleted", F.lit(False))
+    lag = stream.lag(changes, function)
+    assert [found.lag for found in lag.collect()] == [100]
+    become(place)
+    with pytest.raises(PySparkException, match=f"InputError: {said}"):
+        lag.collect()
+    if place.exists():
+        with pytest.raises(InputError, match=f"^{said}"):
+            stream.to_delta(tmp_path / "tables", function)(changes, 0)
+
+
+def test_the_name_of_a_view_has_the_columns_of_offsets(spark: SparkSession) -> None:
+    ends = spark.createDataFrame(offsets(107)).withColumn("partition", F.expr("bigint(partition)"))
+    changes = sharelag.windows(_piece(0, encode_record(SHARE_SNAPSHOT, row(7, []))))
+    changes, name = changes.withColumn("deleted", F.lit(False)), f"ends_{uuid4().hex}"
+    ends.createOrReplaceTempView(name)
+    assert [found.lag for found in stream.lag(changes, name).collect()] == [100]
+    ends.drop("end_offset").createOrReplaceTempView(name)
+    with pytest.raises(InputError, match=f"^{name}: 1 of 7 columns do not fit: end_offset"):
+        stream.lag(changes, name)
 
 
 # ---- a query that goes on ------------------------------------------------------------------------

@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from sharelag import sweep
 from sharelag.cli.simulate import simulate
-from sharelag.engine.spark.sweep import sweep
 from sharelag.errors import InputError
 from sharelag.inputs.spark import is_connect
 from sharelag.whatif import (
@@ -125,7 +125,7 @@ def _kill_at_the_gate(out: Path) -> None:
     code = (
         "from dataclasses import replace\n"
         "from sharelag.inputs.spark import session\n"
-        "from sharelag.engine.spark.sweep import sweep\n"
+        "from sharelag import sweep\n"
         "from sharelag.whatif import register, variants\n"
         "from tests.support.spark.gated import gated\n"
         "from tests.spark.test_sweep import QUICK\n"

@@ -93,7 +93,7 @@ def test_whatever_is_on_spark_says_what_to_install() -> None:
         "here.to_spark()",
         "sharelag.decode",
         "sharelag.stream",
-        "__import__('sharelag.engine.spark.sweep')",
+        "sharelag.sweep",
     )
     code = f"""
 import sharelag

@@ -36,6 +36,7 @@ MODULES = {
     "sharelag": "what most people need",
     "sharelag.engine.spark": "the steps of the pipeline as functions of Spark DataFrames",
     "sharelag.engine.spark.stream": "windows and lag that stay current (`sharelag.stream`)",
+    "sharelag.engine.spark.sweep": "many what-ifs as one job of Spark (`sharelag.sweep`)",
     "sharelag.wire": "records as bytes and as columns",
     "sharelag.replay": "records to states",
     "sharelag.whatif": "simulations",

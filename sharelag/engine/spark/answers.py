@@ -49,7 +49,8 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
         `sharelag.schemas.WINDOWS`, read before the offsets; or raw or decoded records of the state
         topic, of which the windows are found on the way.
     offsets : the same
-        `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``.
+        `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``,
+        and of one moment that with the largest end.
 
     Returns
     -------

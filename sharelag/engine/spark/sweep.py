@@ -1,9 +1,8 @@
 """Sweep: many runs as one Spark job, on a laptop or a cluster; what was done stays done.
 
-    from sharelag.engine.spark.sweep import sweep
-
-    runs = sweep(variants(scenario, members=range(2, 65)), range(100), out="sweeps/members")
-    compared(runs)
+    tried = sharelag.whatif.variants(scenario, members=range(2, 65))
+    runs = sharelag.sweep(tried, range(100), out="sweeps/members")
+    sharelag.whatif.compared(runs)
 
 A run is the same wherever it is made: same seed, same bytes, however Spark lays the work out.
 """
@@ -29,6 +28,8 @@ from sharelag.whatif.scenario_json import from_json, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["sweep"]
 
 #: Tasks for each core: small ones end together, and their progress is seen.
 _TASKS_A_CORE = 32

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from sharelag import schemas
-from sharelag.errors import InputError, first_line
+from sharelag.errors import InputError, ShareLagError, first_line
 from sharelag.inputs.files.delta import open_table
 from sharelag.inputs.spark.files import is_table_of
 from sharelag.inputs.spark.frames import as_frame, is_of_spark
@@ -83,7 +83,9 @@ def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | Callable
         if not is_table_of(spark, path):
             raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
         folder = _folder_of(spark, path)
-        return spark.read.table(path) if folder is None else _Folder(folder)
+        if folder is not None:
+            return _Folder(folder)
+        return as_frame(spark.read.table(path), schemas.OFFSETS, path, spark)
     if callable(offsets):
         return _Called(offsets)
     if getattr(offsets, "isStreaming", False):
@@ -110,7 +112,15 @@ class _Called:
     function: Callable[[], Any]
 
     def __call__(self) -> pa.Table:
-        given = self.function()
+        try:
+            given = self.function()
+        except ShareLagError:
+            raise
+        except Exception as error:  # whatever the user's own code raises
+            raise InputError(
+                f"the function that gives the offsets raised {type(error).__name__}: "
+                f"{first_line(error)}; it has to give rows whenever it is called"
+            ) from error
         if is_of_spark(given):
             schemas.require_conformable(given.schema, schemas.OFFSETS, "offsets")
             given = given.select(schemas.OFFSETS.names).toArrow()
@@ -127,7 +137,14 @@ class _Folder:
                 return self._read()
             except FileNotFoundError as error:  # replaced since they were listed
                 gone = error
-        raise InputError(f"cannot read offsets: {first_line(gone)}") from gone
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(
+                    f"cannot read the offsets at {self.path} ({first_line(error)}): it has to be a "
+                    "folder of Parquet files, or of a Delta table"
+                ) from error
+        raise InputError(
+            f"the offsets at {self.path} are gone: write them there again, or give another place"
+        ) from gone
 
     def _read(self) -> pa.Table:
         # Of another address, only deltalake tells whether it is a table of its.

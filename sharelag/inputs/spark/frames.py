@@ -69,6 +69,7 @@ def as_frame(
 
 def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
     schemas.require_conformable(frame.schema, schema, what)
+    _require_told_apart(frame, schema, what)
     there = {field.name: field for field in frame.schema.fields}
     casts = {
         wanted.name: made
@@ -78,6 +79,18 @@ def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
     if not casts:
         return frame
     return frame.select([casts.get(name, name) for name in schema.names])
+
+
+def _require_told_apart(frame: DataFrame, schema: pa.Schema, what: str) -> None:
+    """Refuse columns that Spark takes for one another by their names, as ``key`` and ``Key``."""
+    there = frame.schema.names
+    for name in schema.names:
+        alike = [other for other in there if other.lower() == name.lower()]
+        if len(alike) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+            raise InputError(
+                f"{what}: Spark does not tell the columns {' and '.join(alike)} apart: drop or "
+                "rename those that are not meant, or set spark.sql.caseSensitive to true"
+            )
 
 
 def _cast(

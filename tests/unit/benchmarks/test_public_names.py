@@ -13,7 +13,6 @@ FOLDER = Path(__file__).parents[3] / "benchmarks"
 FILES = sorted(FOLDER.rglob("*.py"))
 #: Modules whose names are public: all that they list, or else all that do not begin with `_`.
 PUBLIC = {
-    "sharelag.engine.spark.sweep",
     *("sharelag", "sharelag.model", "sharelag.engine.spark", "sharelag.replay", "sharelag.schemas"),
     *("sharelag.stream", "sharelag.whatif", "sharelag_widgets", "sharelag_widgets.dashboards"),
 }
