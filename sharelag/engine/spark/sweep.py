@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,11 +165,17 @@ def _task(
 
 def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
     try:
-        return run(PlannedRun(id_, from_json(text), seed))
+        return run(PlannedRun(id_, _read(text), seed))
     except (
         Exception
     ) as error:  # one bad run must not take the others along; what it was stands in its row
         return {"run": id_, "seed": seed, "error": f"{type(error).__name__}: {error}"}
+
+
+@lru_cache
+def _read(text: str) -> Scenario:
+    """Return a scenario, which a task needs for many seeds."""
+    return from_json(text)
 
 
 def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -154,6 +155,7 @@ _ROWS = 4096
 _DRAWS = 7
 
 
+_BOUNDS = (at.BELOW_ACCEPT, at.BELOW_RELEASE, at.BELOW_REJECT, at.BELOW_CRASH, at.BELOW_HANG)
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
 #: Memory of runs that are over, for the next one: the system takes its time to give new memory.
 _KEPT: list[Longs] = []
@@ -432,18 +434,6 @@ class Core:
         """A life has ended: what all need together becomes less."""
         self[at.MEMBERS] = self[at.MEMBERS] - 1
 
-    def behave(self, m: int, behaviour: Behaviour) -> None:
-        """Put in what a member does with records: bounds of whole numbers below 2 ** 53."""
-        shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
-        for field, bound in enumerate(shares.tolist()):
-            self[m + at.BELOW_ACCEPT + field] = math.ceil(bound * 2.0**WHOLE_BITS)
-        self[m + at.ACCEPTS_ALL] = int(behaviour.accept == 1)
-        self[m + at.COMMIT] = _COMMITS[behaviour.commit]
-        self[m + at.RENEW] = (behaviour.renew_ms or 0) * MS
-        self[m + at.HAS_ACCIDENTS] = int(behaviour.crash > 0 or behaviour.hang > 0)
-        self[m + at.BELOW_CRASH] = math.ceil(behaviour.crash * 2.0**WHOLE_BITS)
-        self[m + at.BELOW_HANG] = math.ceil(behaviour.hang * 2.0**WHOLE_BITS)
-
     def works(self, fixed: Sequence[int]) -> int:
         """Room for the work of a service: fixed times by place, and where the drawn ones are."""
         address = self.room(len(fixed) + self._chunks)
@@ -587,6 +577,23 @@ _FORGOTTEN = (
     at.IS_BEHIND,
 )
 _LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))
+
+
+@lru_cache
+def behaving(behaviour: Behaviour) -> Mapping[int, int]:
+    """Return what a member does with records, by field: bounds of whole numbers below 2 ** 53."""
+    shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject]).tolist()
+    bounds = (*shares, behaviour.crash, behaviour.hang)
+    return {
+        at.ACCEPTS_ALL: int(behaviour.accept == 1),
+        at.COMMIT: _COMMITS[behaviour.commit],
+        at.RENEW: (behaviour.renew_ms or 0) * MS,
+        at.HAS_ACCIDENTS: int(behaviour.crash > 0 or behaviour.hang > 0),
+        **{
+            field: math.ceil(bound * 2.0**WHOLE_BITS)
+            for field, bound in zip(_BOUNDS, bounds, strict=True)
+        },
+    }
 
 
 def _chunks(log: Log) -> int:

@@ -288,11 +288,13 @@ class Simulation(Loop[Client]):
             core[at.MISSING_OF],
         )
         p = core.places[place]
+        # The records that there are: the last chunk of a log is not full.
+        count = min(at.CHUNK, self.logs[place].bases[-1] - chunk * at.CHUNK)
         number = core[p + at.CHUNK_AT] + chunk - core[p + at.FIRST_CHUNK]
         if code == at.DRAW_WORK:
             life = self.lives[core[of + at.MEMBER_INDEX]]
             address = core[of + at.WORK_AT] + len(core.places) + number
-            core.put_chunk(address, life.work[place].draw(chunk))
+            core.put_chunk(address, life.work[place].draw(chunk, count))
         else:
             address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
-            core.put_chunk(address, self.outcomes[place].draw_whole(of, chunk))
+            core.put_chunk(address, self.outcomes[place].draw_whole(of, chunk, count))
