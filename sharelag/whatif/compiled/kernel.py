@@ -119,7 +119,7 @@ def run(a: Any, until: Any, number: Any) -> Any:
     Returns
     -------
     int, int
-        One of the codes of `layout`, and a member.
+        One of the codes of `layout`, and a member; when it has ended the time of the next event.
     """
     event = first(a)
     while event and (a[event] < until or (a[event] == until and a[event + 1] < number)):
@@ -140,7 +140,7 @@ def run(a: Any, until: Any, number: Any) -> Any:
             a[CALLS] = 0
             return code, a[CALLED]
         event = first(a)
-    return ENDED_RUN, 0
+    return ENDED_RUN, a[event] if event else NEVER
 
 
 @part

@@ -180,6 +180,8 @@ class Core:
         The array as of now; what grows may move it to a larger one between two events.
     places, members
         Addresses of share partitions, and of members by the number of their life.
+    next_event
+        When the first event comes, as far as that is known: no kernel was called since.
     """
 
     def __init__(
@@ -204,6 +206,7 @@ class Core:
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
         self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
+        self.next_event = 0
         self._writes: list[Longs] = []
         self._runs: list[Longs] = []
         self._all_runs: list[Longs] = []
@@ -228,6 +231,7 @@ class Core:
 
     def call(self, what: int, at: int = 0, number: int = 0) -> tuple[int, int]:
         """Let kernels do something in the form of this run: see `calls.called`."""
+        self.next_event = 0
         if self._form is None:
             found: tuple[int, int] = called(self._view, what, at, number)
             return found

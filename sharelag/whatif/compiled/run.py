@@ -134,13 +134,17 @@ class LoopClock(Clock):
     def _has_run(self, time: int, number: int) -> bool:
         """Do events of kernels; whether nothing else comes before a time and a number there."""
         core = self._core
+        if time < core.next_event:
+            return True
         code, subject = core.call(calls.RUN, time, number)
         if at.CLOSE <= code <= at.HANG_NOW:
             self.now = core[at.NOW]
             self.call(code, subject)
         elif code == at.GROW:
             core.grow()
-        elif code != at.ENDED_RUN:
+        elif code == at.ENDED_RUN:
+            core.next_event = subject
+        else:
             self.draw(code)
         return bool(code == at.ENDED_RUN)
 
