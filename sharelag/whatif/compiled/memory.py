@@ -17,7 +17,7 @@ from sharelag.whatif.consumers import Behaviour, Limits
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log, expect_records
-from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
+from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, shares_below
 
 #: Places from which on each begins with little memory.
 _MANY = 500
@@ -108,17 +108,17 @@ def records_of(scenario: Scenario) -> int:
     """Count the records that a scenario has to deliver, as far as that is known beforehand."""
     starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
-    return backlog + sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
+    return backlog + _arriving(scenario)
 
 
 def _records(scenario: Scenario) -> int:
     """Records of all logs, at most but for chance."""
     there = sum(start.end_offset for start in scenario.starts.values())
-    return (
-        there
-        + 2 * sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
-        + 4096
-    )
+    return there + 2 * _arriving(scenario) + 4096
+
+
+def _arriving(scenario: Scenario) -> int:
+    return sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
 
 
 def _in_flight(scenario: Scenario) -> int:
@@ -586,17 +586,13 @@ _LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))
 @lru_cache
 def behaving(behaviour: Behaviour) -> Mapping[int, int]:
     """Return what a member does with records, by field: bounds of whole numbers below 2 ** 53."""
-    shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject]).tolist()
-    bounds = (*shares, behaviour.crash, behaviour.hang)
+    accidents = (math.ceil(one * 2.0**WHOLE_BITS) for one in (behaviour.crash, behaviour.hang))
     return {
         at.ACCEPTS_ALL: int(behaviour.accept == 1),
         at.COMMIT: _COMMITS[behaviour.commit],
         at.RENEW: (behaviour.renew_ms or 0) * MS,
         at.HAS_ACCIDENTS: int(behaviour.crash > 0 or behaviour.hang > 0),
-        **{
-            field: math.ceil(bound * 2.0**WHOLE_BITS)
-            for field, bound in zip(_BOUNDS, bounds, strict=True)
-        },
+        **dict(zip(_BOUNDS, (*shares_below(behaviour).tolist(), *accidents), strict=True)),
     }
 
 

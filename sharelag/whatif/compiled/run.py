@@ -281,16 +281,11 @@ class Simulation(Loop[Client]):
 
     def _draw(self, code: int) -> None:
         """Draw random numbers that a member is about to need."""
-        core = self.core
+        core, of = self.core, self.core[at.MISSING_OF]
         if code == at.DRAW_ACCIDENT:
-            m = core[at.MISSING_OF]
-            core.put_accidents(m, self._clients[m].accidents())
+            core.put_accidents(of, self._clients[of].accidents())
             return
-        place, chunk, of = (
-            core[at.MISSING_PLACE],
-            core[at.MISSING_CHUNK],
-            core[at.MISSING_OF],
-        )
+        place, chunk = core[at.MISSING_PLACE], core[at.MISSING_CHUNK]
         p = core.places[place]
         # The records that there are: the last chunk of a log is not full.
         count = min(at.CHUNK, self.logs[place].bases[-1] - chunk * at.CHUNK)
@@ -301,4 +296,4 @@ class Simulation(Loop[Client]):
             core.put_chunk(address, life.work[place].draw(chunk, count))
         else:
             address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
-            core.put_chunk(address, self.outcomes[place].draw_whole(of, chunk, count))
+            core.put_chunk(address, self.outcomes[place].draw(of, chunk, count))
