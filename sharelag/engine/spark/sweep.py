@@ -118,18 +118,13 @@ def _frame(
     from sharelag.inputs.spark import session
 
     spark = session("sharelag-sweep") if spark is None else spark
-    # Each scenario travels once, however many seeds it has.
-    number = {
-        scenario: index
-        for index, scenario in enumerate(dict.fromkeys(one.scenario for one in todo))
-    }
-    texts = [to_json(scenario) for scenario in number]
-    runs = [(planned.id, number[planned.scenario], planned.seed) for planned in todo]
-    own = {
-        one.scenario.assignor: ASSIGNORS[one.scenario.assignor]
-        for one in todo
-        if not is_ours(one.scenario.assignor)
-    }
+    # Each scenario travels once, however many seeds it has; to hash one takes long.
+    scenarios = {id(one.scenario): one.scenario for one in todo}
+    number = {of: index for index, of in enumerate(scenarios)}
+    texts = [to_json(scenario) for scenario in scenarios.values()]
+    runs = [(planned.id, number[id(planned.scenario)], planned.seed) for planned in todo]
+    assignors = {scenario.assignor for scenario in scenarios.values()}
+    own = {name: ASSIGNORS[name] for name in assignors if not is_ours(name)}
     parts = min(len(runs), _cores(spark) * _TASKS_A_CORE) if partitions is None else partitions
     frame = spark.range(0, len(runs), 1, max(parts, 1))
     return map_in_arrow(frame, _task(runs, texts, own, folder), MADE)
