@@ -293,7 +293,9 @@ def _optimize(library: Any) -> None:
     for function in library._final_module.functions:
         if function.name in _part_names:
             function.linkage = "internal"
-    type(library)._optimize_final_module(library)
+    # Twice: only then it sees that no part fails, and drops what callers do about failures.
+    for _ in range(2):
+        type(library)._optimize_final_module(library)
 
 
 def _remove_stale(function: FunctionType, folder: str | None) -> None:

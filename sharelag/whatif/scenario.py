@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice
 from itertools import count as count_from
 from numbers import Integral
@@ -489,7 +489,7 @@ class Scenario(Displayable):
                 f"or a smaller costs.failover_ms"
             )
 
-    @property
+    @cached_property
     def starts(self) -> dict[tuple[str, int], PartitionStart]:
         """Each partition as the simulation finds it, by topic and number, in their order."""
         return {
@@ -517,8 +517,12 @@ class Scenario(Displayable):
 
     def each_member(self) -> list[Member]:
         """Return the members one by one, named and with their topics."""
+        return list(self._each_member)
+
+    @cached_property
+    def _each_member(self) -> tuple[Member, ...]:
         topics = tuple(topic.name for topic in self.topics)
-        return [
+        return tuple(
             replace(
                 member,
                 name=f"{member.name}-{number}" if member.count > 1 else member.name,
@@ -527,7 +531,7 @@ class Scenario(Displayable):
             )
             for member in self.members
             for number in range(member.count)
-        ]
+        )
 
     def with_members(self, count: int) -> Scenario:
         """The same with ``count`` members from begin to end: those there are, then more like them.

@@ -32,7 +32,7 @@ from sharelag.whatif.compiled.run import Batch, InFlight, Simulation
 from sharelag.whatif.consumers import AcquireMode, Limits
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.whatif.scenario import Member, Scenario, Service, Settings, Topic
-from sharelag.whatif.simulation.logs import Log, LogBatch
+from sharelag.whatif.simulation.logs import Log
 
 
 class AcknowledgeType(IntEnum):
@@ -43,6 +43,13 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
+
+
+class LogBatch(NamedTuple):
+    """One record batch of the log, offsets inclusive."""
+
+    base_offset: int
+    last_offset: int
 
 
 class Acquired(NamedTuple):

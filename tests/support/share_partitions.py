@@ -8,9 +8,14 @@ from sharelag.model import DeliveryState, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.records import StateTopic, Write
-from sharelag.whatif.simulation.logs import LogBatch
 from sharelag.wire import decode_arrow
-from tests.support.share_partition import Acknowledgement, AcknowledgeType, SharePartition, persist
+from tests.support.share_partition import (
+    Acknowledgement,
+    AcknowledgeType,
+    LogBatch,
+    SharePartition,
+    persist,
+)
 from tests.support.share_schedules import KEY
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType

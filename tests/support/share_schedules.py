@@ -17,12 +17,12 @@ from sharelag.model import StateBatch, Window
 from sharelag.whatif.compiled.run import InFlight
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.whatif.scenario import Limits
-from sharelag.whatif.simulation.logs import LogBatch
 from tests.support.share_partition import (
     AcknowledgeError,
     Acknowledgement,
     InvalidAcknowledgementError,
     InvalidRecordStateError,
+    LogBatch,
     SharePartition,
     StateNotWrittenError,
     persist,

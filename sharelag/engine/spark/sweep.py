@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,18 +119,13 @@ def _frame(
     from sharelag.inputs.spark import session
 
     spark = session("sharelag-sweep") if spark is None else spark
-    # Each scenario travels once, however many seeds it has.
-    number = {
-        scenario: index
-        for index, scenario in enumerate(dict.fromkeys(one.scenario for one in todo))
-    }
-    texts = [to_json(scenario) for scenario in number]
-    runs = [(planned.id, number[planned.scenario], planned.seed) for planned in todo]
-    own = {
-        one.scenario.assignor: ASSIGNORS[one.scenario.assignor]
-        for one in todo
-        if not is_ours(one.scenario.assignor)
-    }
+    # Each scenario travels once, however many seeds it has; to hash one takes long.
+    scenarios = {id(one.scenario): one.scenario for one in todo}
+    number = {of: index for index, of in enumerate(scenarios)}
+    texts = [to_json(scenario) for scenario in scenarios.values()]
+    runs = [(planned.id, number[id(planned.scenario)], planned.seed) for planned in todo]
+    assignors = {scenario.assignor for scenario in scenarios.values()}
+    own = {name: ASSIGNORS[name] for name in assignors if not is_ours(name)}
     parts = min(len(runs), _cores(spark) * _TASKS_A_CORE) if partitions is None else partitions
     frame = spark.range(0, len(runs), 1, max(parts, 1))
     return map_in_arrow(frame, _task(runs, texts, own, folder), MADE)
@@ -165,11 +161,17 @@ def _task(
 
 def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
     try:
-        return run(PlannedRun(id_, from_json(text), seed))
+        return run(PlannedRun(id_, _read(text), seed))
     except (
         Exception
     ) as error:  # one bad run must not take the others along; what it was stands in its row
         return {"run": id_, "seed": seed, "error": f"{type(error).__name__}: {error}"}
+
+
+@lru_cache
+def _read(text: str) -> Scenario:
+    """Return a scenario, which a task needs for many seeds."""
+    return from_json(text)
 
 
 def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -20,8 +21,11 @@ V = TypeVar("V")
 _TREEIFY_THRESHOLD = 8
 _MIN_TREEIFY_CAPACITY = 64
 _DEFAULT_CAPACITY = 16
+#: Hashes of texts that are kept: a topic's name is hashed for each member that subscribes to it.
+_HASHES = 1 << 14
 
 
+@lru_cache(_HASHES)
 def string_hash(text: str) -> int:
     """Java's ``String.hashCode``: over UTF-16 code units."""
     units = text.encode("utf-16-be", "surrogatepass")
@@ -56,8 +60,9 @@ class JavaMap(Generic[K, V]):
     def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
         self._hash_of = hash_of
         self._values: dict[K, V] = {}
-        # By bin, the keys with their hashes.
-        self._bins: list[list[tuple[K, int]]] = [[] for _ in range(_power_of_two(capacity))]
+        self._size = _power_of_two(capacity)
+        # By number, the bins that were used: keys with their hashes.
+        self._bins: dict[int, list[tuple[K, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._values)
@@ -70,7 +75,8 @@ class JavaMap(Generic[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         """Return the keys as they are now; as in Java, a key removed meanwhile still comes."""
-        return iter([key for bin_ in self._bins for key, _ in bin_])
+        bins = self._bins
+        return iter([key for number in sorted(bins) for key, _ in bins[number]])
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Keys with their values, in order."""
@@ -111,16 +117,16 @@ class JavaMap(Generic[K, V]):
 
     @property
     def _threshold(self) -> int:
-        return len(self._bins) * 3 // 4
+        return self._size * 3 // 4
 
     def _bin(self, key: K) -> tuple[int, list[tuple[K, int]]]:
         """Return the spread hash of a key, and the bin that it belongs to."""
         hash_ = self._hash_of(key)
         hash_ ^= hash_ >> 16
-        return hash_, self._bins[hash_ & (len(self._bins) - 1)]
+        return hash_, self._bins.setdefault(hash_ & (self._size - 1), [])
 
     def _overfill(self) -> None:
-        if len(self._bins) < _MIN_TREEIFY_CAPACITY:
+        if self._size < _MIN_TREEIFY_CAPACITY:
             self._resize()
             return
         warnings.warn(
@@ -131,12 +137,10 @@ class JavaMap(Generic[K, V]):
         )
 
     def _resize(self) -> None:
-        size = len(self._bins)
-        self._bins = [
-            [entry for entry in bin_ if bool(entry[1] & size) == moves]
-            for moves in (False, True)
-            for bin_ in self._bins
-        ]
+        bins, self._size, self._bins = self._bins, 2 * self._size, {}
+        for number in sorted(bins):
+            for entry in bins[number]:
+                self._bins.setdefault(entry[1] & (self._size - 1), []).append(entry)
 
 
 class JavaSet(JavaMap[K, bool]):

@@ -13,7 +13,7 @@ from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.coordinator import Coordinator, Target
-from sharelag.whatif.compiled.memory import Core
+from sharelag.whatif.compiled.memory import Core, behaving
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Birth, Life, World
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
@@ -44,10 +44,10 @@ class Client(Life):
             at.POLL: round(member.service.poll_ms * MS),
             at.WORK_AT: work_at,
             at.IS_FIXED: int(birth.work[0].is_fixed),
+            **behaving(member.behaviour),
         }
         for field, value in fields.items():
             self._core[self.address + field] = value
-        self._core.behave(self.address, member.behaviour)
         super().__init__(world, birth, world.scenario.settings.heartbeat_interval_ms)
         self._begin()
 

@@ -119,7 +119,7 @@ def run(a: Any, until: Any, number: Any) -> Any:
     Returns
     -------
     int, int
-        One of the codes of `layout`, and a member.
+        One of the codes of `layout`, and a member; when it has ended the time of the next event.
     """
     event = first(a)
     while event and (a[event] < until or (a[event] == until and a[event + 1] < number)):
@@ -140,7 +140,7 @@ def run(a: Any, until: Any, number: Any) -> Any:
             a[CALLS] = 0
             return code, a[CALLED]
         event = first(a)
-    return ENDED_RUN, 0
+    return ENDED_RUN, a[event] if event else NEVER
 
 
 @part
@@ -150,11 +150,8 @@ def sample(a: Any) -> None:
         p, row = a[PLACES_AT] + number * PLACE, a[SAMPLE_AT] + number * SAMPLE
         end = log_end(a, p)
         lag = end - a[p + START] - a[p + COMPLETE]
-        a[row], a[row + 1], a[row + 2] = (
-            a[p + LOG_START],
-            a[p + START],
-            a[p + END] + a[p + IN_MEMORY],
-        )
+        a[row], a[row + 1] = a[p + LOG_START], a[p + START]
+        a[row + 2] = a[p + END] + a[p + IN_MEMORY]
         a[row + 3], a[row + 4], a[row + 5], a[row + 6] = a[p + COMPLETE], held_in(a, p), end, lag
         a[row + 7] = max(a[NOW] - _appended(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sharelag.whatif.consumers import Behaviour, Limits
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log, expect_records
-from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
+from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, shares_below
 
 #: Places from which on each begins with little memory.
 _MANY = 500
@@ -107,17 +108,17 @@ def records_of(scenario: Scenario) -> int:
     """Count the records that a scenario has to deliver, as far as that is known beforehand."""
     starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
-    return backlog + sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
+    return backlog + _arriving(scenario)
 
 
 def _records(scenario: Scenario) -> int:
     """Records of all logs, at most but for chance."""
     there = sum(start.end_offset for start in scenario.starts.values())
-    return (
-        there
-        + 2 * sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
-        + 4096
-    )
+    return there + 2 * _arriving(scenario) + 4096
+
+
+def _arriving(scenario: Scenario) -> int:
+    return sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
 
 
 def _in_flight(scenario: Scenario) -> int:
@@ -154,6 +155,7 @@ _ROWS = 4096
 _DRAWS = 7
 
 
+_BOUNDS = (at.BELOW_ACCEPT, at.BELOW_RELEASE, at.BELOW_REJECT, at.BELOW_CRASH, at.BELOW_HANG)
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
 #: Memory of runs that are over, for the next one: the system takes its time to give new memory.
 _KEPT: list[Longs] = []
@@ -178,6 +180,8 @@ class Core:
         The array as of now; what grows may move it to a larger one between two events.
     places, members
         Addresses of share partitions, and of members by the number of their life.
+    next_event
+        When the first event comes, as far as that is known: no kernel was called since.
     """
 
     def __init__(
@@ -202,6 +206,7 @@ class Core:
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
         self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
+        self.next_event = 0
         self._writes: list[Longs] = []
         self._runs: list[Longs] = []
         self._all_runs: list[Longs] = []
@@ -226,6 +231,7 @@ class Core:
 
     def call(self, what: int, at: int = 0, number: int = 0) -> tuple[int, int]:
         """Let kernels do something in the form of this run: see `calls.called`."""
+        self.next_event = 0
         if self._form is None:
             found: tuple[int, int] = called(self._view, what, at, number)
             return found
@@ -432,18 +438,6 @@ class Core:
         """A life has ended: what all need together becomes less."""
         self[at.MEMBERS] = self[at.MEMBERS] - 1
 
-    def behave(self, m: int, behaviour: Behaviour) -> None:
-        """Put in what a member does with records: bounds of whole numbers below 2 ** 53."""
-        shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
-        for field, bound in enumerate(shares.tolist()):
-            self[m + at.BELOW_ACCEPT + field] = math.ceil(bound * 2.0**WHOLE_BITS)
-        self[m + at.ACCEPTS_ALL] = int(behaviour.accept == 1)
-        self[m + at.COMMIT] = _COMMITS[behaviour.commit]
-        self[m + at.RENEW] = (behaviour.renew_ms or 0) * MS
-        self[m + at.HAS_ACCIDENTS] = int(behaviour.crash > 0 or behaviour.hang > 0)
-        self[m + at.BELOW_CRASH] = math.ceil(behaviour.crash * 2.0**WHOLE_BITS)
-        self[m + at.BELOW_HANG] = math.ceil(behaviour.hang * 2.0**WHOLE_BITS)
-
     def works(self, fixed: Sequence[int]) -> int:
         """Room for the work of a service: fixed times by place, and where the drawn ones are."""
         address = self.room(len(fixed) + self._chunks)
@@ -587,6 +581,19 @@ _FORGOTTEN = (
     at.IS_BEHIND,
 )
 _LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))
+
+
+@lru_cache
+def behaving(behaviour: Behaviour) -> Mapping[int, int]:
+    """Return what a member does with records, by field: bounds of whole numbers below 2 ** 53."""
+    accidents = (math.ceil(one * 2.0**WHOLE_BITS) for one in (behaviour.crash, behaviour.hang))
+    return {
+        at.ACCEPTS_ALL: int(behaviour.accept == 1),
+        at.COMMIT: _COMMITS[behaviour.commit],
+        at.RENEW: (behaviour.renew_ms or 0) * MS,
+        at.HAS_ACCIDENTS: int(behaviour.crash > 0 or behaviour.hang > 0),
+        **dict(zip(_BOUNDS, (*shares_below(behaviour).tolist(), *accidents), strict=True)),
+    }
 
 
 def _chunks(log: Log) -> int:

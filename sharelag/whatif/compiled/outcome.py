@@ -43,8 +43,8 @@ class Counted(Tally):
     def finished_rows(self) -> Longs:
         """What was finished so far."""
         parts = self._runs if self._core is None else self._core.runs()
-        done = [runs[runs[:, at.RUN_STATE] != at.S_AVAILABLE, : at.RUN_STATE] for runs in parts]
-        return np.concatenate(done)
+        done = (runs.compress(runs[:, at.RUN_STATE] != at.S_AVAILABLE, axis=0) for runs in parts)
+        return np.concatenate([runs[:, : at.RUN_STATE] for runs in done])
 
 
 #: What is called of a `StateTopic`, and with what.

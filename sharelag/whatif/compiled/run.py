@@ -134,13 +134,17 @@ class LoopClock(Clock):
     def _has_run(self, time: int, number: int) -> bool:
         """Do events of kernels; whether nothing else comes before a time and a number there."""
         core = self._core
+        if time < core.next_event:
+            return True
         code, subject = core.call(calls.RUN, time, number)
         if at.CLOSE <= code <= at.HANG_NOW:
             self.now = core[at.NOW]
             self.call(code, subject)
         elif code == at.GROW:
             core.grow()
-        elif code != at.ENDED_RUN:
+        elif code == at.ENDED_RUN:
+            core.next_event = subject
+        else:
             self.draw(code)
         return bool(code == at.ENDED_RUN)
 
@@ -277,22 +281,19 @@ class Simulation(Loop[Client]):
 
     def _draw(self, code: int) -> None:
         """Draw random numbers that a member is about to need."""
-        core = self.core
+        core, of = self.core, self.core[at.MISSING_OF]
         if code == at.DRAW_ACCIDENT:
-            m = core[at.MISSING_OF]
-            core.put_accidents(m, self._clients[m].accidents())
+            core.put_accidents(of, self._clients[of].accidents())
             return
-        place, chunk, of = (
-            core[at.MISSING_PLACE],
-            core[at.MISSING_CHUNK],
-            core[at.MISSING_OF],
-        )
+        place, chunk = core[at.MISSING_PLACE], core[at.MISSING_CHUNK]
         p = core.places[place]
+        # The records that there are: the last chunk of a log is not full.
+        count = min(at.CHUNK, self.logs[place].bases[-1] - chunk * at.CHUNK)
         number = core[p + at.CHUNK_AT] + chunk - core[p + at.FIRST_CHUNK]
         if code == at.DRAW_WORK:
             life = self.lives[core[of + at.MEMBER_INDEX]]
             address = core[of + at.WORK_AT] + len(core.places) + number
-            core.put_chunk(address, life.work[place].draw(chunk))
+            core.put_chunk(address, life.work[place].draw(chunk, count))
         else:
             address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
-            core.put_chunk(address, self.outcomes[place].draw_whole(of, chunk))
+            core.put_chunk(address, self.outcomes[place].draw(of, chunk, count))

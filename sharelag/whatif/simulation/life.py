@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple, Protocol
+
+from numpy.random import Generator
 
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -46,7 +49,7 @@ class Life(ABC):
         self.member, self.number, self.life, self.which, self.work = birth
         self._clock, self._spawn = world.clock, world.spawn
         self.id = member_id(world.seed, self.which, self.life)
-        self._chance = generator(world.seed, ACCIDENT, self.which, self.life)
+        self._seed = world.seed
         self._network = round(world.scenario.costs.network_ms * MS)
         self._interval = heartbeat_ms * MS
         self.joined = world.clock.now
@@ -145,6 +148,11 @@ class Life(ABC):
         if self._clock.now >= self._muted_until:
             self._send_beat()
         self._clock.after(self._interval, self._beat, self._beats)
+
+    @cached_property
+    def _chance(self) -> Generator:
+        """Chance of its accidents, which most members do not have."""
+        return generator(self._seed, ACCIDENT, self.which, self.life)
 
     def _draw_accidents(self, duration: int) -> None:
         """Draw whether it crashes or hangs within the work that it begins now."""

@@ -22,13 +22,6 @@ _HOUR_MS = 3_600_000
 _NEVER = np.iinfo(np.int64).max
 
 
-class LogBatch(NamedTuple):
-    """One record batch of the log, offsets inclusive; compaction may have left fewer."""
-
-    base_offset: int
-    last_offset: int
-
-
 class Log:
     """One topic partition's log.
 
@@ -38,19 +31,6 @@ class Log:
     ``removed`` has, and markers of transactions; ``aborted`` base offsets of record batches that
     fetches have to leave out; ``start`` is the log start offset now.
     """
-
-    __slots__ = (
-        "_at",
-        "_keys",
-        "_readable_at",
-        "aborted",
-        "bases",
-        "missing",
-        "readable",
-        "removed",
-        "start",
-        "times",
-    )
 
     def __init__(
         self,
@@ -117,15 +97,11 @@ class Log:
         due = self.readable[self._readable_at]
         return None if due == _NEVER else due
 
-    def batches(self, first: int, last: int) -> list[LogBatch]:
-        """The record batches that are there now and hold any of the offsets ``first..last``."""
+    def batches(self, first: int, last: int) -> list[tuple[int, int]]:
+        """First and last offset of the record batches that hold any of ``first..last`` now."""
         begin = max(bisect_right(self.bases, first) - 1, 0)
         end = min(bisect_right(self.bases, last, begin), self._readable_at)
-        batches = [
-            LogBatch(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])
-        ]
-        # A record batch without any record left is not there at all.
-        return [one for one in batches if _count(self.removed, *one) <= one[1] - one[0]]
+        return [(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])]
 
     def compact(self, now: int) -> None:
         """Remove records of which a later one has the same key, but not in the latest batch."""
@@ -305,7 +281,3 @@ def _places(producer: Producer, there: Longs, chance: np.random.Generator) -> tu
         shares = np.array(producer.weights) / sum(producer.weights)
         return chance.choice(len(shares), size=count, p=shares).astype(np.int64) % there, none
     return np.arange(count, dtype=np.int64) % there, none
-
-
-def _count(offsets: Sequence[int], first: int, last: int) -> int:
-    return bisect_right(offsets, last) - bisect_left(offsets, first)

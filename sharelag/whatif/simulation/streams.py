@@ -8,7 +8,8 @@ by nothing else (common random numbers).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVar
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,13 @@ from sharelag.model import topic_id_text
 from sharelag.whatif.scenario import Behaviour, Service
 
 Longs: TypeAlias = NDArray[np.int64]
-_N = TypeVar("_N", np.int64, np.float64)
 #: Which question; part of what makes the numbers, so never renumber.
 ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
 #: Records drawn together.
 CHUNK = 4096
-#: Bits of a random number below 1.
+#: Ids that are kept: each is needed as a member joins and lives, in all runs of a seed.
+_IDS = 1 << 14
+#: Bits of a whole random number: divided by their power of two it is numpy's ``random``.
 WHOLE_BITS = 53
 #: What `Outcomes` answers: types of acknowledgements, and what has none.
 ACCEPT, RELEASE, REJECT, HOLD, CRASH, SILENT = 1, 2, 3, 97, 98, 99
@@ -37,6 +39,7 @@ def _bits(seed: int, *about: int) -> np.random.PCG64:
     return np.random.PCG64(np.random.SeedSequence(seed, spawn_key=about))
 
 
+@lru_cache(_IDS)
 def member_id(seed: int, which: int, life: int) -> str:
     """Return a random id that looks like Kafka's, the same for every assignor."""
     return topic_id_text(generator(seed, IDS, which, life).bytes(16))
@@ -75,29 +78,29 @@ class Work:
             return self.fixed * (last - first + 1)
         return int(self.of(first, last).sum())
 
-    def draw(self, chunk: int) -> Longs:
-        """Microseconds for each record of a chunk."""
+    def draw(self, chunk: int, count: int = CHUNK) -> Longs:
+        """Microseconds for each record of a chunk, or for the first ``count`` alone."""
         service = self._service
         chance = generator(self._seed, SERVICE, self._place, chunk)
         if service.kind == "exponential":
-            times = chance.standard_exponential(CHUNK) * service.mean_ms
+            times = chance.standard_exponential(count) * service.mean_ms
         elif service.kind == "lognormal":
             # The mean of a log-normal value lies above the one at the mean logarithm.
             middle = service.mean_ms / np.exp(service.sigma**2 / 2)
-            times = np.exp(chance.standard_normal(CHUNK) * service.sigma) * middle
+            times = np.exp(chance.standard_normal(count) * service.sigma) * middle
         elif service.kind == "measured":
             samples = np.array(service.samples_ms)
-            times = samples[chance.integers(len(samples), size=CHUNK)]
+            times = samples[chance.integers(len(samples), size=count)]
         else:
-            times = np.full(CHUNK, service.mean_ms)
+            times = np.full(count, service.mean_ms)
         if service.slow_share:
-            drawn_slow = generator(self._seed, SLOW, self._place, chunk).random(CHUNK)
+            drawn_slow = generator(self._seed, SLOW, self._place, chunk).random(count)
             slow = drawn_slow < service.slow_share
             times = np.where(slow, times * service.slow_factor, times)
         drawn = np.rint(times * self._factor * 1000).astype(np.int64)
         for offset, microseconds in self._lasting.items():
-            if offset // CHUNK == chunk:
-                drawn[offset % CHUNK] = microseconds
+            if 0 <= offset - chunk * CHUNK < count:
+                drawn[offset - chunk * CHUNK] = microseconds
         return drawn
 
 
@@ -113,7 +116,7 @@ class Outcomes:
 
     def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
         self._seed, self._place, self.poison = seed, place, poison
-        self._chunks: dict[int, dict[int, NDArray[np.float64]]] = {}
+        self._chunks: dict[int, dict[int, Longs]] = {}
 
     def of(self, first: int, last: int, attempt: int, behaviour: Behaviour) -> Longs | None:
         """One answer a record; None where all are accepted."""
@@ -125,26 +128,26 @@ class Outcomes:
         if behaviour.accept < 1:
             chunks = self._chunks.setdefault(attempt, {})
             chance = _slice(chunks, lambda chunk: self.draw(attempt, chunk), first, last)
-            bounds = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
+            bounds = shares_below(behaviour)
             which = np.searchsorted(bounds, chance, side="right")
             outcome = np.array([ACCEPT, RELEASE, REJECT, SILENT])[which]
         for offset in bad:
             outcome[offset - first] = self.poison[offset][0]
         return outcome
 
-    def draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:
-        """Return a number below 1 for that delivery of each record of a chunk."""
-        return self.draw_whole(attempt, chunk).astype(np.float64) * 2.0**-WHOLE_BITS
-
-    def draw_whole(self, attempt: int, chunk: int) -> Longs:
-        """The same numbers before the division by a power of two, as numpy's ``random`` has it."""
+    def draw(self, attempt: int, chunk: int, count: int = CHUNK) -> Longs:
+        """Whole numbers for that delivery of each record of a chunk, or of the first ``count``."""
         bits = _bits(self._seed, OUTCOME, self._place, attempt, chunk)
-        return (bits.random_raw(CHUNK) >> np.uint64(64 - WHOLE_BITS)).view(np.int64)
+        return (bits.random_raw(count) >> np.uint64(64 - WHOLE_BITS)).view(np.int64)
 
 
-def _slice(
-    chunks: dict[int, NDArray[_N]], draw: Callable[[int], NDArray[_N]], first: int, last: int
-) -> NDArray[_N]:
+def shares_below(behaviour: Behaviour) -> Longs:
+    """Return below which whole number of `Outcomes` a record is accepted, released, rejected."""
+    shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
+    return np.ceil(shares * 2.0**WHOLE_BITS).astype(np.int64)
+
+
+def _slice(chunks: dict[int, Longs], draw: Callable[[int], Longs], first: int, last: int) -> Longs:
     """Return the values of the records ``first..last``, chunk by chunk."""
     parts = []
     for chunk in range(first // CHUNK, last // CHUNK + 1):

@@ -193,6 +193,7 @@ def summary(
     steps = len(set(timeline.column("time_ms").to_pylist()))
     lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
     age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
+    (lag_p50, lag_p95), (age_p50, age_p95) = np.percentile([lag, age], [50, 95], axis=1).T.tolist()
     totals = sum(tally.counts.values(), Counter[str]())
     rows = tally.finished_rows()
     archived, finished = sum(tally.archived), int(np.sum(rows[:, 2] - rows[:, 1] + 1))
@@ -209,12 +210,12 @@ def summary(
         "seed": seed,
         "duration_ms": scenario.duration_ms,
         "drain_ms": _drained(lag, scenario.step_ms, tally.drained_at),
-        "lag_p50": float(np.percentile(lag, 50)),
-        "lag_p95": float(np.percentile(lag, 95)),
+        "lag_p50": lag_p50,
+        "lag_p95": lag_p95,
         "lag_max": int(lag.max()),
         "lag_end": int(lag[-1]),
-        "age_p50_ms": float(np.percentile(age, 50)),
-        "age_p95_ms": float(np.percentile(age, 95)),
+        "age_p50_ms": age_p50,
+        "age_p95_ms": age_p95,
         "age_max_ms": float(age.max()),
         "latency_p50_ms": latency[0],
         "latency_p95_ms": latency[1],

@@ -12,12 +12,12 @@ from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.whatif.scenario import Limits
-from sharelag.whatif.simulation.logs import LogBatch
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_partition import (
     InvalidAcknowledgementError,
     InvalidRecordStateError,
+    LogBatch,
     SharePartition,
     StateNotWrittenError,
     persist,

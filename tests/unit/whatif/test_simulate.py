@@ -43,6 +43,26 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
     assert first == again != other
 
 
+@pytest.mark.parametrize(
+    "service",
+    [
+        Service(4, "exponential"),
+        Service(4, "lognormal", slow_share=0.1),
+        Service(4, "measured", samples_ms=(1.0, 3.0, 8.0)),
+    ],
+)
+def test_a_longer_run_begins_with_the_same_luck(service: Service) -> None:
+    """Its logs are longer, and what members do with the first records stays."""
+    short = Scenario(
+        (Topic("t", 2),),
+        (Member("m", 3, service=service, behaviour=Behaviour(0.8, 0.15, 0.05)),),
+        (Producer("t", 300, pattern="steady"),),
+        duration_ms=5000,
+    )
+    ran, longer = simulate(short).timeline, simulate(replace(short, duration_ms=9000)).timeline
+    assert longer.slice(0, ran.num_rows).equals(ran)
+
+
 def test_assignors_meet_the_same_luck() -> None:
     """Arrivals, and the work in each record, do not depend on who is asked to do it."""
     runs = [
