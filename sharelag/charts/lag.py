@@ -38,8 +38,8 @@ from sharelag.tables.words import NOT_KNOWN, percent
 PARTS = {
     "unread": ("unread", KINDS["unread"], "Unread"),
     "available": ("window_available", KINDS["available"], "Available"),
-    "unknown": ("window_unknown", KINDS["unknown"], "No state persisted"),
-    "complete": ("window_complete", KINDS["finished"], "Finished (no lag)"),
+    "unknown": ("window_unknown", KINDS["unknown"], "Unknown"),
+    "complete": ("window_complete", KINDS["finished"], "Complete (no lag)"),
 }
 #: One part of the distance of one share partition, topic or group.
 DECOMPOSITION = pa.schema(

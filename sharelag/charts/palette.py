@@ -66,7 +66,7 @@ KINDS = {
         "acknowledged in an open transaction",
     ),
     "unknown": Kind(
-        "No state persisted",
+        "Unknown",
         _fills("#8A93A3", "#7C8698"),
         "\\",
         "acquired, or never persisted: the topic does not say which",
@@ -78,7 +78,7 @@ KINDS = {
         "beyond the window: never delivered, as far as the topic shows",
     ),
     "finished": Kind(
-        "Finished",
+        "Complete",
         _fills("#BFDCCF", "#2B4F44"),
         ".",
         "acknowledged or archived; the start offset has not passed it yet",

@@ -11,9 +11,13 @@ from tests.support.browser.desk import Watched
 from tests.support.browser.jupyter import voila_over
 from tests.support.notebooks.shipped import copy_of
 
+_PAPER = "getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()"
+
 
 @pytest.mark.exhaustive  # as all pages of Voila
-def test_nothing_leaves_the_machine_for_the_list_of_pages(browser: Browser, tmp_path: Path) -> None:
+def test_the_list_of_pages_is_as_dark_as_the_system_and_nothing_leaves_the_machine(
+    browser: Browser, tmp_path: Path
+) -> None:
     folder = tmp_path / "pages"
     folder.mkdir()
     copy_of("00_start_here", folder)
@@ -23,6 +27,9 @@ def test_nothing_leaves_the_machine_for_the_list_of_pages(browser: Browser, tmp_
         watched.page.on("request", lambda request: asked.append(request.url))
         watched.page.goto(url)
         expect(watched.page.get_by_text("00_start_here.ipynb")).to_be_visible()
+        assert watched.page.evaluate(_PAPER) == "white"
+        watched.page.emulate_media(color_scheme="dark")  # it is as dark as the system
+        assert watched.page.evaluate(_PAPER) != "white"
         missing = watched.page.goto(f"{url}/voila/render/no-such-page.ipynb")
         assert missing is not None
         assert not missing.ok

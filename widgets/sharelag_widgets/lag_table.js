@@ -241,7 +241,7 @@ function build({ model, root, link, say, later }) {
   function spacer(count) {
     return count > 0 ? [make("tr", { "aria-hidden": "true", class: "sl-spacer" }, make("td", { colspan: names.length, style: { height: `${count * ROW}px` } }))] : [];
   }
-  return { elements: [bar, scroll, summary, help], load, paint, hear: picks.hear };
+  return { elements: [bar, scroll, make("div", { class: "sl-bar" }, summary, help)], load, paint, hear: picks.hear };
 }
 
 export default { render: (context) => view(context, "table", build, WATCHED) };

@@ -184,7 +184,7 @@ function build({ model, root, link, say, later }) {
     const head = make("tr", {}, ...["Group", words(get("noun")), words(get("measure"))].map((text, n) => make("th", { scope: "col", class: n === 2 ? "sl-number" : "" }, text)));
     return make("table", {}, make("caption", {}, cut), make("thead", {}, head), body);
   }
-  return { elements: [bar, scroll, spot, summary, legend, table, help], load, paint, hear: picks.hear };
+  return { elements: [bar, scroll, spot, make("div", { class: "sl-bar" }, summary, legend, help), table], load, paint, hear: picks.hear };
 }
 
 function boxOf([x0, y0, x1, y1]) {

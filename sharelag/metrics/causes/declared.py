@@ -384,9 +384,12 @@ def markers(given: CauseInputs) -> Found:
     """Find lag that consists of offsets without records: transaction markers, aborted records."""
     requested, record = given.next_record
     left = given.lag("effective_lag")
-    nothing = requested & (np.isnan(record) | (record >= given.lag("end_offset")))
+    end = given.lag("end_offset")
+    nothing = requested & (np.isnan(record) | (record >= end))
     nothing |= given.is_hole & given.nothing_unread & (given.lag("window_available") == 0)
-    is_open = given.reads_committed & (given.stable_end < given.lag("end_offset"))
+    is_open = given.reads_committed & (given.stable_end < end)
+    # An end offset from before the window's last record says nothing of what came since.
+    nothing &= given.lag("effective_start_offset") < end
     where = given.behind & nothing & ~is_open & ~given.is_compacted
     return Found(where, left, given.unknown, {"offsets without records": left})
 

@@ -58,6 +58,12 @@ def test_records_that_were_deleted_unfinished() -> None:
     assert causes(*steps, end=111, log_start=111, next_record=None) == []
 
 
+def test_an_end_offset_older_than_the_window_does_not_say_that_only_markers_are_left() -> None:
+    steps = [Wrote(90, 100, 0), Wrote(70, 100, 0, [(100, 100, 0, 1)])]
+    assert "markers" in causes(*steps, end=101, members=0, next_record=101)
+    assert "markers" not in causes(*steps, end=95, members=0, next_record=100)
+
+
 def test_a_start_offset_beyond_the_end_of_the_log() -> None:
     steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 5000, 0)]
     found = only("start_beyond_end", *steps, end=110)

@@ -51,7 +51,8 @@ function render({ model, el }) {
   const about = make("p", { class: "sl-soft" });
   const more = menu("More", about, picked);
   const below = make("div");
-  const top = make("div", { class: "sl-top" }, heading, badge, when, chip, ...(main ? [themes, refresh, pause] : []), ask4help, ...(main ? [more] : []));
+  const top = make("div", { class: "sl-top" }, heading, badge, when, chip,
+    make("div", { class: "sl-tools" }, ...(main ? [themes, refresh, pause] : []), ask4help, ...(main ? [more] : [])));
   root.append(top, panel, gaps, failure, facts, below, voice.element);
 
   function escape(event, control, opened) {

@@ -326,7 +326,7 @@ class WhatIfLab(GroupDashboard):
             cells = self.clearing.cells
             # A grid of words is not squeezed: where the page is narrow it scrolls.
             across = len(pc.unique(cells.column("members")))
-            self.grid.view.layout.min_width = f"{10 + 12 * across}em"
+            self.grid.view.layout.min_width = f"{10 + 8 * across}em"
             self.grid.draw(clearing_figure(cells, self.theme))
         shown = replace(found.presented(), notes=(), more=None)  # which stand elsewhere here
         self.decided.value = render.as_html(shown, len(shown.table))
@@ -350,8 +350,9 @@ class WhatIfLab(GroupDashboard):
             if found is None or not self._is_of_this_group():
                 self.verdict.sentence, self.verdict.copies = _INVITED, []
                 return
-            reasons = found.reasons() if self.clearing is None else self.clearing.reasons()
-            said = [(self.clearing or found).verdict(), *(f"why: {why}" for why in reasons)]
+            answer = self.clearing or found
+            why = "; ".join(answer.reasons())
+            said = [answer.verdict(), *([f"why: {why}"] if why else [])]
             self.verdict.sentence = " ".join(map(sentence, said))
             self.verdict.copies = [
                 ["Copy the verdict", self.verdict.sentence],

@@ -10,9 +10,9 @@ export const KINDS = [
   { name: "archiving", words: "Archiving", pattern: "rows", means: "on its way to a dead letter queue" },
   { name: "archived", words: "Archived", pattern: "cross", means: "rejected, at the delivery limit, or a gap" },
   { name: "tx_pending", words: "Transaction pending", pattern: "bars", means: "acknowledged in an open transaction" },
-  { name: "unknown", words: "No state persisted", pattern: "backslash", means: "acquired, or never persisted: the topic does not say which" },
+  { name: "unknown", words: "Unknown", pattern: "backslash", means: "acquired, or never persisted: the topic does not say which" },
   { name: "unread", words: "Unread", pattern: "plain", means: "beyond the window: never delivered, as far as the topic shows" },
-  { name: "finished", words: "Finished", pattern: "specks", means: "acknowledged or archived; the start offset has not passed it yet" },
+  { name: "finished", words: "Complete", pattern: "specks", means: "acknowledged or archived; the start offset has not passed it yet" },
   { name: "other", words: "Another state", pattern: "plus", means: "of a newer Kafka than this sharelag" },
   { name: "window", words: "In the window", pattern: "mesh", means: "this table has no states offset by offset" },
 ];
