@@ -35,6 +35,8 @@ ASKED: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
         sharelag.windows(sharelag.decode(raw).records), ends
     ),
     "history": lambda raw, _: sharelag.history(raw),
+    "history of a workbench": lambda raw, ends: sharelag.open(raw=raw, offsets=ends).frames.history,
+    "imbalance": lambda raw, ends: sharelag.imbalance(sharelag.lag(raw, ends)),
     "members": lambda raw, _: sharelag.members(raw),
     "groups": lambda raw, _: sharelag.groups(sharelag.decode(raw, "__consumer_offsets").records),
     "health": lambda raw, _: sharelag.health(raw),
