@@ -40,6 +40,10 @@ class KafkaInput(RecordsOnly):
     unread: NoLeaderError | None = None
 
     @property
+    def cluster_id(self) -> str | None:
+        return kafka.cluster_id(self.config)
+
+    @property
     def kafka_version(self) -> Told:
         return partial(_release, self.config)
 

@@ -51,6 +51,11 @@ class Input(Protocol):
         return None
 
     @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster, where that is known."""
+        return None
+
+    @property
     def kafka_version(self) -> Told:
         """The version or release of the brokers, which Spark's tasks may ask for, too."""
         return None

@@ -131,6 +131,10 @@ class CaptureInput(RecordsOnly):
         return self._capture.info.as_of
 
     @property
+    def cluster_id(self) -> str | None:
+        return self._capture.info.cluster_id
+
+    @property
     def kafka_version(self) -> str | None:
         return self._capture.info.kafka_version
 

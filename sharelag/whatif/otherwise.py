@@ -270,7 +270,7 @@ class Otherwise(Displayable):
 
     def _otherwise(self, row: Mapping[str, Any]) -> str:
         real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)
-        was = "" if real is None else f" (it was {real:,.0f})"
+        was = "" if real is None else f" (at {self._last_known()} it was {real:,.0f})"
         bounds = "" if row["low"] is None else f" [{row['low']:,.0f} to {row['high']:,.0f}]"
         would = f"the lag at {end} would have been {row['lag_end']:,.0f}{bounds}{was}"
         words = f"with {row['variant']} {would}"
@@ -296,8 +296,13 @@ class Otherwise(Displayable):
         way = "above" if (found.last or 0) > 0 else "below"
         return (
             f"simulated as it was, the lag is {found.mean:,.1f} offsets off on average{share}, and "
-            f"at the end {abs(found.last or 0):,.0f} {way} what it was"
+            f"at {self._last_known()} {abs(found.last or 0):,.0f} {way} what it was"
         )
+
+    def _last_known(self) -> str:
+        """Return the last moment at which the real lag is known, often before the span ends."""
+        known = self.past.happened.filter(self.past.happened.column("lag").is_valid())
+        return _clock(self.past, known.column("time_ms")[-1].as_py())
 
     def conditions(self) -> Iterator[str]:
         """Yield what to know when reading it."""
@@ -305,8 +310,7 @@ class Otherwise(Displayable):
         yield (
             f"{counted(seeds, 'run')} of each; "
             f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "
-            "which are wider by how far the simulated as-it-was is off at "
-            "the end"
+            "which are wider by how far the simulated as-it-was is off when the lag is last known"
         )
         yield (
             f"the lag is known at {counted(self.explained.moments, 'moment')} of the span, and "

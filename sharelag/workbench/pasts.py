@@ -38,6 +38,8 @@ def gather_past(
             "name an earlier moment to begin with"
         )
     bench = replace(bench, over=end - begin, asks_once=False)
+    if not bench.groups:
+        raise InputError(f"no share group had state at {end.isoformat()}: name a later moment")
     if group is None and len(bench.groups) != 1:
         raise InputError(f"choose one share group: {', '.join(bench.groups)}")
     name = group or bench.groups[0]

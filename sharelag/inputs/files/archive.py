@@ -233,6 +233,10 @@ class ArchiveInput(RecordsOnly):
     def version(self) -> Hashable:
         return str(views.current(self.folder).folder)
 
+    @property
+    def cluster_id(self) -> str | None:
+        return self.info().cluster_id
+
     def partitions(self, topic: str) -> int | None:
         """Return the number of partitions of a topic when the archive was created."""
         return len(self.info().topics.get(topic, ())) or None

@@ -23,6 +23,9 @@ _SETTINGS = {
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 
+#: How many processes may create a table at the same time.
+_CREATORS = 8
+
 
 def open_table(place: Path | str) -> DeltaTable | None:
     """Open a table; None where there is none.
@@ -50,8 +53,18 @@ def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[st
     """Append rows to a table in one commit, or create it with a name.
 
     ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
+    Processes that create a table at the same time stop each other: the others append to it then.
     """
-    _write(place, table, name, about, {"mode": "append"})
+    from deltalake.exceptions import CommitFailedError
+
+    for is_last in (*[False] * _CREATORS, True):
+        try:
+            _write(place, table, name, about, {"mode": "append"})
+        except InputError as error:
+            if is_last or not isinstance(error.__cause__, CommitFailedError):
+                raise
+        else:
+            break
 
 
 def _write(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +16,19 @@ import pyarrow.compute as pc
 from sharelag.engine import Reading
 from sharelag.errors import InputError
 from sharelag.inputs.files import parquet
-from sharelag.inputs.files.delta import open_table, remove_old_files, replace_table
+from sharelag.inputs.files.delta import (
+    append_rows,
+    open_table,
+    remove_old_files,
+    replace_table,
+)
 from sharelag.model import iso
 from sharelag.schemas import SCHEMA_VERSION, SHARE_PARTITION
 from sharelag.tables.arrow import beside, keys
 from sharelag.version import __version__
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _MOMENT = pa.timestamp("us", "UTC")
 #: How long readers may use a state that was replaced.
@@ -59,25 +67,13 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
     is left alone. So the next run of the same moment completes an interrupted one, and no rows are
     written twice.
     """
-    try:
-        from deltalake import CommitProperties, DeltaTable, write_deltalake
-        from deltalake.exceptions import DeltaError
-    except ImportError as error:
-        raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'") from error
-    about = CommitProperties(custom_metadata=_about(begun))
     appended = []
     for name, table in _tables(begun).items():
-        place = str(folder / name)
-        try:
-            if not DeltaTable.is_deltatable(place) or not _has(DeltaTable(place), begun.now):
-                write_deltalake(
-                    place, _for_delta(table, begun.now), mode="append", commit_properties=about
-                )
-                appended.append(name)
-        except (DeltaError, OSError) as error:
-            raise InputError(
-                f"cannot append to {place} ({error}): check the path and permissions"
-            ) from error
+        found = open_table(folder / name)
+        if found is None or not _has(found, begun.now):
+            rows = _with_moment(table, begun.now)
+            append_rows(folder / name, rows, f"{name} of share groups", _about(begun))
+            appended.append(name)
     return appended
 
 
@@ -93,21 +89,17 @@ def _about(begun: Reading) -> dict[str, str]:
     return {"as_of": iso(begun.now), "source": begun.source.describe(), "tool_version": __version__}
 
 
-def _has(table: Any, as_of: datetime) -> bool:
+def _has(table: DeltaTable, as_of: datetime) -> bool:
     return bool(
         table.to_pyarrow_dataset().count_rows(filter=pc.field("as_of") == pa.scalar(as_of, _MOMENT))
     )
 
 
-def _for_delta(table: pa.Table, as_of: datetime) -> pa.Table:
-    """Add ``as_of`` if missing, and cast times to Delta's unit."""
-    if "as_of" not in table.column_names:
-        table = table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
-    fields = [
-        field.with_type(_MOMENT) if pa.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+def _with_moment(table: pa.Table, as_of: datetime) -> pa.Table:
+    """Add ``as_of`` if missing."""
+    if "as_of" in table.column_names:
+        return table
+    return table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
 
 
 def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ from sharelag.workbench.result import Result
 if TYPE_CHECKING:
     from sharelag.workbench.opened import Tables
 
-_NAME = "forecasts of share groups"
+_NAME, _OF = "forecasts of share groups", " of cluster "
 #: After how long what is foretold is due.
 HORIZON = timedelta(minutes=5)
 
@@ -84,7 +84,8 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
     """Forecast age and drain by a reading, score what is due, and append both to the ledger."""
     if find_spec("scoringrules") is None:
         raise InputError("forecasts need scoringrules: pip install 'sharelag[lake]'")
-    evidence, kept = read.evidence, read_ledger(ledger)
+    cluster = read.source.cluster_id
+    evidence, kept = read.evidence, read_ledger(ledger, cluster)
     scored = score_due(read, kept)
     kept = _latest(pa.concat_tables([kept, scored]))
     made = make_forecasts(evidence.progress, evidence.lag, kept, evidence.as_of, horizon)
@@ -92,7 +93,12 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
     rows = pa.concat_tables([scored, new])
     if rows.num_rows:
         about = {"as_of": iso(evidence.as_of), "source": read.source.describe()}
-        append_rows(ledger, rows, _NAME, about | {"tool_version": __version__})
+        append_rows(
+            ledger,
+            rows,
+            _NAME + (f"{_OF}{cluster}" if cluster else ""),
+            about | {"tool_version": __version__},
+        )
     return Kept(made, scored, calibration(pa.concat_tables([kept, new])), new.num_rows)
 
 
@@ -130,13 +136,22 @@ def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
 # ---- the ledger ----------------------------------------------------------------------------------
 
 
-def read_ledger(place: str) -> pa.Table:
-    """Return the forecasts in a ledger, as `FORECASTS`, each once; none without a ledger."""
+def read_ledger(place: str, cluster: str | None = None) -> pa.Table:
+    """Return the forecasts in a ledger, as `FORECASTS`, each once; none without a ledger.
+
+    It is an InputError where it is known to be of another ``cluster``, whose forecasts would be
+    scored as not known for ever.
+    """
     found = open_table(place)
     if found is None:
         return schemas.FORECASTS.empty_table()
-    if found.metadata().name != _NAME:
+    name, _, other = str(found.metadata().name).partition(_OF)
+    if name != _NAME:
         raise InputError(f"{place} is not a ledger of forecasts: choose another folder")
+    if other and cluster and other != cluster:
+        raise InputError(
+            f"{place} has the forecasts of cluster {other}, not of {cluster}: choose another folder"
+        )
     with translate_errors(f"cannot read {place}"):
         rows = found.to_pyarrow_table()
     return _latest(rows.select(schemas.FORECASTS.names).cast(schemas.FORECASTS))

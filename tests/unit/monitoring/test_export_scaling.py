@@ -239,7 +239,7 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
         begun.source.describe() for begun in (readings[1], readings[0])
     ]
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot append to"):
+    with pytest.raises(InputError, match="check the path and permissions"):
         append_run(readings[0], tmp_path / "file")
 
 

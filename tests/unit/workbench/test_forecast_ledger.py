@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +16,11 @@ from deltalake import DeltaTable, write_deltalake
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.inputs.files.delta import append_rows
 from sharelag.metrics.forecasts import LEAST, calibration
 from sharelag.reports import cells
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
+from tests.support.charts import SCENARIOS
 from tests.support.command import ask
 from tests.support.command import sharelag as sharelag_command
 from tools import forecasts_page
@@ -96,6 +100,35 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), schemas.OFFSETS.empty_table().select(["topic"]))
     with pytest.raises(InputError, match="is not a ledger of forecasts: choose another folder"):
         _run(tmp_path, 0)
+
+
+def test_a_ledger_of_another_cluster_is_refused_and_kept_as_it_is(tmp_path: Path) -> None:
+    made = _run(tmp_path, 0)
+    with (
+        sharelag.open(SCENARIOS / "burst", engine="local") as other,
+        pytest.raises(InputError, match=r"has the forecasts of cluster \S+, not of \S+: choose"),
+    ):
+        other.forecasts(tmp_path, _HORIZON)
+    assert read_ledger(str(tmp_path)).column("outcome").null_count == made.table.num_rows
+    # A ledger that an earlier version made says nothing of its cluster.
+    write_deltalake(
+        str(tmp_path / "older"), made.table.slice(0, 1), name="forecasts of share groups"
+    )
+    assert _run(tmp_path / "older", 0).notes[-1].startswith("in this run ")
+
+
+def test_processes_that_create_a_ledger_at_once_all_write_to_it(tmp_path: Path) -> None:
+    together = Barrier(8)
+
+    def append(place: Path, number: int) -> None:
+        together.wait()
+        append_rows(place, pa.table({"number": [number]}), "forecasts", {})
+
+    for place in map(tmp_path.joinpath, "abcdef"):  # in the first, they wait for their imports
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(append, [place] * 8, range(8)))
+        numbers = DeltaTable(place).to_pyarrow_table().column("number").to_pylist()
+        assert sorted(numbers) == [*range(8)]
 
 
 def test_reports_say_how_often_forecasts_came_true(tmp_path: Path) -> None:
