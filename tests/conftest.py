@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -92,6 +93,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def cases(request: pytest.FixtureRequest) -> Cases:
     """Return a function that says how many random cases: ``cases(quick, exhaustive)``."""
     return Cases(bool(request.config.getoption("--exhaustive")))
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """Forget afterwards which assignors a test has registered."""
+    from sharelag.whatif import ASSIGNORS
+
+    with patch.dict(ASSIGNORS):
+        yield
 
 
 @pytest.fixture

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -19,6 +17,7 @@ from sharelag.cli.output import note, plain, print_rows, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
+from sharelag.java import find_java
 from sharelag.model.versions import NEWEST, has_reached
 from sharelag.tables.words import terminal
 
@@ -169,15 +168,15 @@ def checks(config: ClientConfig | None = None, kafka_version: str | None = None)
 
 
 def _java() -> Check:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    java = find_java()
     advice = (
         f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); "
         "--engine local works without"
     )
-    if not java or not shutil.which(java):
+    if java is None:
+        home = os.environ.get("JAVA_HOME")
         return Check(
-            "fail", "java", f"not found at {java} (JAVA_HOME)" if java else "not found", advice
+            "fail", "java", f"not found in JAVA_HOME, {home}" if home else "not found", advice
         )
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     said = (answer.stderr + answer.stdout).strip()

@@ -6,14 +6,12 @@ import gc
 import os
 import pickle
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sharelag.errors import InputError
 from sharelag.whatif import (
-    ASSIGNORS,
     Group,
     Scenario,
     check_assignor,
@@ -54,12 +52,9 @@ public class Strange implements ShareGroupPartitionAssignor {
 
 
 @pytest.fixture
-def registered() -> Iterator[None]:
+def jars(registered: None) -> None:
     register("jar-simple", simple_assignor())
     register("jar-spread", jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars()))
-    yield
-    for name in ("jar-simple", "jar-spread"):
-        del ASSIGNORS[name]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +76,7 @@ def _is_ordered(scenario: Scenario) -> bool:
     return topics == sorted(topics, key=lambda topic: id_order(topic.id))
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("jars")
 def test_a_jar_is_ranked_as_its_twin_in_python() -> None:
     names = ["simple", "jar-simple", "sticky-spread", "jar-spread"]
     found = rank_assignors(names, count=15)
@@ -98,17 +93,17 @@ def test_a_jar_is_ranked_as_its_twin_in_python() -> None:
         assert ran["jar-spread", name] == ran["sticky-spread", name]
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("jars")
 def test_the_shipped_jar_keeps_the_contract() -> None:
     assert check_contract("jar-spread", walks=20) == []
 
 
+@pytest.mark.usefixtures("registered")
 def test_the_command_ranks_a_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_HOME", str(kafka_jars()))
     name = f"{assignors_jar()}:{STICKY_SPREAD}"
     rows = ask("simulate", "--suite", "2", "--assignor", name)
     assert {row["assignor"] for row in rows} == {"simple", name}
-    del ASSIGNORS[name]
 
 
 def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:

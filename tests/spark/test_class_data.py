@@ -192,7 +192,7 @@ def test_it_is_bound_to_the_versions_of_both(
 ) -> None:
     command = tmp_path / "jdk" / "bin" / "java"
     command.parent.mkdir(parents=True)
-    command.touch()
+    command.touch(mode=0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     assert java.archive() is None
     (tmp_path / "jdk" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.4"\n')

@@ -6,7 +6,6 @@ import atexit
 import glob
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from sharelag.compiled import begin_later
+from sharelag.java import find_java
 
 # ---- an archive of loaded classes ---------------------------------------------------------------
 
@@ -142,8 +142,8 @@ def java_build() -> str | None:
 
     None if there is no Java, or its folder does not state the version.
     """
-    java = _java()
-    release = java.parent.parent / "release" if java else None
+    java = find_java()
+    release = java.resolve().parent.parent / "release" if java else None
     if release is None or not release.is_file():
         return None
     said = re.search(r'^JAVA_(?:RUNTIME_)?VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
@@ -171,12 +171,6 @@ def record(*question: str, there: Path | None = None) -> Path | None:
         part.unlink(missing_ok=True)
         return None
     return part.replace(there)
-
-
-def _java() -> Path | None:
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    return Path(found).resolve() if found and Path(found).exists() else None
 
 
 # ---- what it writes -----------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import javaproperties
 from sharelag.errors import SetupError
 from sharelag.inputs.spark import java
 from sharelag.inputs.spark.notice import notice
+from sharelag.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -301,11 +301,11 @@ def _set_environment(master: str) -> None:
 
 
 def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
+    if find_java() is None:
         raise SetupError(
-            "Spark needs Java 17 or newer, but there is no java on the PATH or in JAVA_HOME: "
-            "install it (on Debian: apt install openjdk-17-jdk-headless), or use --engine local"
+            "Spark needs Java 17 or newer, but there is none in JAVA_HOME, or on the PATH where "
+            "that is not set: install it (on Debian: apt install openjdk-17-jdk-headless), "
+            "or use --engine local"
         )
 
 

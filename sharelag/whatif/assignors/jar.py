@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import IO, Any
 from weakref import WeakValueDictionary, finalize
 
 from sharelag.errors import InputError
+from sharelag.java import find_java
 from sharelag.model import topic_id_text
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 
@@ -112,8 +112,7 @@ class _Java:
     """A Java process of `AssignorBridge`; it ends when its input does."""
 
     def __init__(self, of: JarAssignor) -> None:
-        home = os.environ.get("JAVA_HOME")
-        java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+        java = find_java()
         if java is None:
             raise InputError(f"{of.__name__} needs Java: set JAVA_HOME to a JDK, 17 or newer")
         self.owner = os.getpid()
@@ -121,7 +120,7 @@ class _Java:
         # Closed with the process.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [java, *_JAVA_FLAGS, "-cp", classes, str(_BRIDGE), of.class_name],
+            [str(java), *_JAVA_FLAGS, "-cp", classes, str(_BRIDGE), of.class_name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
