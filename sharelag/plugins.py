@@ -59,7 +59,7 @@ class Plugin:
         """Return the error to raise when it is not what it should be."""
         return InputError(f"{self.title} {what}")
 
-    def failed(self, error: Exception, doing: str) -> InputError:
+    def failure(self, error: Exception, doing: str) -> InputError:
         """Return the error to raise when its code raised one."""
         return self.wrong(
             f"{doing} ({type(error).__name__}: {error}): repair or uninstall the package"
@@ -111,7 +111,7 @@ def load_plugin(kind: str, name: str, is_ours: bool) -> Plugin | None:
     try:
         value = point.load()
     except Exception as error:  # whatever a foreign module raises while it is imported
-        raise plugin.failed(error, f"cannot be loaded from {point.value!r}") from error
+        raise plugin.failure(error, f"cannot be loaded from {point.value!r}") from error
     return Plugin(plugin.title, plugin.place, value)
 
 

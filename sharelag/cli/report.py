@@ -123,7 +123,7 @@ def make(
     from sharelag.reports.execute import execute
 
     parameters = _valid_parameters(name, file, pairs, options, engine)
-    if "engine" in notebooks.declared(notebooks.notebook(name)):
+    if "engine" in notebooks.read_parameters(notebooks.notebook(name)):
         parameters.setdefault("engine", engine)
     made = run(
         name,
@@ -227,7 +227,7 @@ def schedule_(
     notebooks.require_units(path, parameters)
     # A scheduler does not have the environment of this shell, which may name a cluster.
     inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
-    if inputs & set(notebooks.declared(path)) and not inputs & set(parameters):
+    if inputs & set(notebooks.read_parameters(path)) and not inputs & set(parameters):
         raise click.UsageError(
             "name an input, such as --bootstrap-server: a scheduler does not see this environment."
         )
@@ -253,7 +253,7 @@ def _valid_parameters(
         parameters = _parameters(path, file, pairs, options, engine)
         given = notebooks.check_parameters(path, parameters)
         notebooks.require_units(path, parameters)
-        declared = notebooks.declared(path)
+        declared = notebooks.read_parameters(path)
         known = {name: value for name, value in declared.items() if value is not ...} | given
         if set(known) >= inputs.PLACES:
             inputs.require_valid(known, properties_of(options), flag)

@@ -5,7 +5,7 @@ lag from being negative: the state before the end offsets. `sharelag.engine.loca
 tables in this process, `sharelag.engine.spark` on Spark; `engines` chooses.
 """
 
-from sharelag.engine.partitions import ORDER, chosen_partitions, earliest, named, rows_of
+from sharelag.engine.partitions import ORDER, add_topic_names, chosen_partitions, earliest, rows_of
 from sharelag.engine.reading import Reading
 from sharelag.engine.tables import OVER
 from sharelag.engine.values import Counted, Each, Ledger, OfQueue, Rows
@@ -19,8 +19,8 @@ __all__ = [
     "OfQueue",
     "Reading",
     "Rows",
+    "add_topic_names",
     "chosen_partitions",
     "earliest",
-    "named",
     "rows_of",
 ]

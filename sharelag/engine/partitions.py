@@ -18,7 +18,7 @@ ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "part
 HISTORY_ORDER = [*ORDER, ("record_offset", "ascending")]
 
 
-def named(table: pa.Table, offsets: pa.Table) -> pa.Table:
+def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:
     """Add the topic's name to its id, null where it is unknown."""
     position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
     return table.append_column("topic", flat(offsets.column("topic")).take(position))

@@ -78,7 +78,7 @@ def _open_plugged(factory: Callable[..., Input], plugin: Plugin, where: str) -> 
     except ShareLagError:
         raise  # what the package has to say about the address
     except Exception as error:  # whatever else a foreign function raises
-        raise plugin.failed(error, f"cannot open {where!r}") from error
+        raise plugin.failure(error, f"cannot open {where!r}") from error
     if missing := [name for name in _NEEDED if not hasattr(source, name)]:
         raise plugin.wrong(
             f"opened {where!r} as a {type(source).__name__} without {', '.join(missing)}: "

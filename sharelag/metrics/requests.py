@@ -163,7 +163,7 @@ def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) ->
         group_states(as_table(tables["descriptions"])),
         assignment_epochs(as_table(tables["descriptions"])),
         leader_epochs(as_table(tables["state_calls"])),
-        fenced(as_table(tables["state_calls"])),
+        fenced_calls(as_table(tables["state_calls"])),
         partial_deletes(as_table(tables["state_calls"])),
         unlisted_errors(tables),
     ]
@@ -254,7 +254,7 @@ def _went_back(what: str, rows: pa.Table, column: str, follows: _Flags) -> pa.Ta
     return _findings(f"{what} went back", rows.filter(pa.array(bad)), words)
 
 
-def fenced(calls: pa.Table) -> pa.Table:
+def fenced_calls(calls: pa.Table) -> pa.Table:
     """Find calls that the coordinator refused because they came from an older leader or state."""
     rows = calls.filter(pc.is_in(calls.column("error_code"), _FENCED))
     words = [

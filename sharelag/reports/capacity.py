@@ -35,7 +35,7 @@ def reclaimable(case: Case) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["reclaimable"] is None, -(row["reclaimable"] or 0)))
 
 
-def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
+def estimate_archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     """Estimate what a record TTL would archive, by group, the largest lag first.
 
     These are sums over the share partitions. The estimate and the upper bound are unknown if one of

@@ -49,7 +49,7 @@ def happened(case: Case, outcome: Mapping[str, Any]) -> Block:
     """Show what is wrong since when as the headline, and what happened; carries the verdict."""
     story = {
         "headline": incident.headline(case, outcome),
-        "story": incident.happened(case, outcome),
+        "story": incident.describe_events(case, outcome),
     }
     return headline({**outcome, **story})
 
@@ -273,7 +273,7 @@ def archived(case: Case, age: str | float) -> Block:
         "unknown age is bounded by those of neighbouring records and of log ends."
     )
     return table(
-        capacity.archived(case, ttl),
+        capacity.estimate_archived(case, ttl),
         report_views.ARCHIVED.columns,
         caption,
         "There are no share groups.",

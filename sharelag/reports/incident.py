@@ -17,7 +17,7 @@ from sharelag import schemas, whatif
 from sharelag.charts import text
 from sharelag.charts.windows import WINDOW_HEAT, window_heat_records
 from sharelag.durations import duration
-from sharelag.engine import named
+from sharelag.engine import add_topic_names
 from sharelag.errors import InputError
 from sharelag.metrics.events import SIGNS, first_trouble
 from sharelag.metrics.lag import rollup_arrow
@@ -63,7 +63,7 @@ def signs(case: Case) -> pa.Table:
     """
     since = case.evidence.as_of - case.known_span
     table = case.bench.over_history(("signs", since), partial(first_trouble, since=since), SIGNS)
-    table = case.bench.choice.of(named(table, case.evidence.lag))
+    table = case.bench.choice.of(add_topic_names(table, case.evidence.lag))
     first = pc.min_element_wise(*[table.column(name).cast(pa.int64()) for name in FIRST])
     table = table.append_column("first", first.fill_null(_NEVER))
     return table.sort_by(
@@ -94,7 +94,7 @@ def window_heat(case: Case, signs: pa.Table, measure: str = "span") -> pa.Table:
     table = case.bench.over_history(
         ("window heat", measure, begin), each, WINDOW_HEAT
     ).drop_columns("topic")
-    return case.bench.choice.of(named(table, case.evidence.lag).select(WINDOW_HEAT.names))
+    return case.bench.choice.of(add_topic_names(table, case.evidence.lag).select(WINDOW_HEAT.names))
 
 
 def _heat(history: pa.RecordBatch, measure: str, begin: datetime, as_of: datetime) -> pa.Table:
@@ -121,7 +121,7 @@ def windows_at(
     step = case.known_span / max(moments - 1, 1)
     at = sorted({milliseconds(case.evidence.as_of - n * step) for n in range(moments)})
     table = case.bench.windows_at(wanted, at)
-    return named(table, case.evidence.lag.select(["topic_id", "topic"]))
+    return add_topic_names(table, case.evidence.lag.select(["topic_id", "topic"]))
 
 
 def headline(case: Case, outcome: Mapping[str, Any]) -> str:
@@ -152,7 +152,7 @@ def _name(finding: Mapping[str, Any]) -> str:
     return str(named).replace("_", " ")
 
 
-def happened(case: Case, outcome: Mapping[str, Any]) -> str:
+def describe_events(case: Case, outcome: Mapping[str, Any]) -> str:
     """Write what happened since the beginning, in a few sentences in order of time.
 
     If nothing began, it ends with what still holds.

@@ -47,7 +47,7 @@ def notebook(name: str) -> Path:
     return found
 
 
-def declared(path: Path) -> dict[str, Any]:
+def read_parameters(path: Path) -> dict[str, Any]:
     """Read the parameters of a notebook, with defaults, from its cell tagged ``parameters``.
 
     Papermill's own inference has no values, and omits what has another ``=`` on its line; what it
@@ -80,7 +80,7 @@ def declared(path: Path) -> dict[str, Any]:
 
 def texts(path: Path) -> frozenset[str]:
     """Return the parameters of a notebook whose defaults are texts, and not durations."""
-    known = declared(path).items()
+    known = read_parameters(path).items()
     return frozenset(n for n, value in known if isinstance(value, str) and not _is_duration(value))
 
 
@@ -89,7 +89,7 @@ def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any
 
     The message has names, never values.
     """
-    known = declared(path)
+    known = read_parameters(path)
     for name in parameters:
         if is_secret_name(name):
             raise InputError(
@@ -117,7 +117,7 @@ def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any
 
 def require_units(path: Path, typed: Mapping[str, Any]) -> None:
     """Refuse a typed duration without a unit; Python's numbers are seconds, as everywhere."""
-    for name, default in declared(path).items():
+    for name, default in read_parameters(path).items():
         if _is_duration(default) and is_number(typed.get(name)):
             raise InputError(
                 f"the parameter {name!r} is a duration and needs a unit, such as 30s, 5m or 2h: "

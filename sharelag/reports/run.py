@@ -104,7 +104,9 @@ def report(
     folder_of = Path(out)
     with store.reserve(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
         clean = {name: scrub(value, known) for name, value in given.items()}
-        previous = _previous(folder, clean) if "previous" in notebooks.declared(path) else None
+        previous = (
+            _previous(folder, clean) if "previous" in notebooks.read_parameters(path) else None
+        )
         if previous is not None and "previous" not in given:
             given["previous"] = str(previous)
         started, begun = now(), time.monotonic()

@@ -68,7 +68,7 @@ def test_what_it_names_is_there() -> None:
         "dlq",
     }
     (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
-    assert option in notebooks.declared(notebooks.notebook("capacity"))
+    assert option in notebooks.read_parameters(notebooks.notebook("capacity"))
     cells = notebooks.notebook("capacity").read_text()
     assert {"cells.reclaimable(case)", f"cells.archived(case, {option})"} <= set(
         re.findall(r"cells\.\w+\([^)]*\)", cells)

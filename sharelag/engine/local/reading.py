@@ -19,8 +19,8 @@ from sharelag.engine import (
     Ledger,
     Reading,
     Rows,
+    add_topic_names,
     chosen_partitions,
-    named,
     rows_of,
 )
 from sharelag.engine.local.records import (
@@ -116,7 +116,7 @@ class QuickReading(Reading):
         from sharelag.inputs.kafka.scan import scan
 
         offsets = self.table("offsets")
-        windows = self.choice.of(named(self.table("windows"), offsets))
+        windows = self.choice.of(add_topic_names(self.table("windows"), offsets))
         return scan(config, windows.select(schemas.WINDOWS.names), offsets)
 
     def history(
@@ -126,7 +126,7 @@ class QuickReading(Reading):
         table = from_time(self._history, since)
         if group is not None:
             table = table.filter(pc.equal(table.column("group_id"), group))
-        table = self.choice.of(named(table, self.table("offsets")))
+        table = self.choice.of(add_topic_names(table, self.table("offsets")))
         return Rows(latest(table, most).sort_by(HISTORY_ORDER), table.num_rows)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:

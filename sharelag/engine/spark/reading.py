@@ -24,8 +24,8 @@ from sharelag.engine import (
     Each,
     Ledger,
     Rows,
+    add_topic_names,
     chosen_partitions,
-    named,
 )
 from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
 from sharelag.engine.spark import answers, dead_letters, membership, states
@@ -133,7 +133,7 @@ class SparkReading(Passes):
         found = collect(records.find(latest_task), FOUND)
         rows = latest(unpack_table(found, "history", schemas.HISTORY), most)
         total = pc.sum(unpack_table(found, "total", _TOTAL).column("total")).as_py() or 0
-        return Rows(named(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
+        return Rows(add_topic_names(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """All rows of the history, one task's after another."""

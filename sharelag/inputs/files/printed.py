@@ -210,9 +210,9 @@ def _reject(text: str, count: int) -> _Row:
 
 def _row(found: Any, count: int, printed: Printed) -> _Row:
     if "reject" in found:
-        topic, (key, value) = STATE_TOPIC, printed.rejected(found["reject"])
+        topic, (key, value) = STATE_TOPIC, printed.encode_reject(found["reject"])
     else:
-        topic, key, value = printed.encoded(found.get("key"), found.get("value"))
+        topic, key, value = printed.encode(found.get("key"), found.get("value"))
     partition = number(found.get("partition", 0), "partition", "int32")
     offset = number(found.get("offset", count), "offset", "int64")
     named = text(found.get("topic") or topic, "topic")
@@ -265,7 +265,7 @@ def _of_line(found: str | None, printed: Printed) -> _Row:
             "a line without time, key and payload: dump with --share-group-state-decoder"
         )
     read = json.loads(found)
-    _, key, value = printed.encoded(read["key"], read["value"])
+    _, key, value = printed.encode(read["key"], read["value"])
     return {"key": key, "value": value}
 
 

@@ -73,7 +73,7 @@ class Printed:
         """Whether the latest snapshot of some share partition is one of Kafka 4.0."""
         return bool(self._of_kafka_4_0)
 
-    def encoded(self, key: Any, value: Any) -> tuple[str, bytes, bytes | None]:
+    def encode(self, key: Any, value: Any) -> tuple[str, bytes, bytes | None]:
         """Return topic, key and value of a record; of another kind's, no more than its type.
 
         It is a NotPrintedError when an object or a field is missing, or is of another type.
@@ -96,7 +96,7 @@ class Printed:
             kinds = _older(number(generation, "its generation", "int8"))
         return STATE_TOPIC, *_encode(kinds, record_type, data, fields)
 
-    def rejected(self, printed: Any) -> tuple[bytes | None, bytes | None]:
+    def encode_reject(self, printed: Any) -> tuple[bytes | None, bytes | None]:
         """Return the bytes of what could not be decoded."""
         texts = _object(printed, "its reject")
         try:

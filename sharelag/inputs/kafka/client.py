@@ -169,7 +169,7 @@ class Connection:
         left = self.config.patience.left()
         return left if self._ends is None else max(min(left, self._ends - time.monotonic()), LEAST)
 
-    def asked_together(self) -> None:
+    def note_requests(self) -> None:
         """Note that many answers were just requested, which the client gives all at once.
 
         One leader that is silent holds them all up, and whose answer is looked at first may be that
@@ -219,7 +219,7 @@ class Connection:
                 self._lose(begun)
             else:
                 self._reach()
-                self.config.patience.answered(time.monotonic() - begun)
+                self.config.patience.note_answer(time.monotonic() - begun)
             return answer
         except KafkaException as error:
             found = error.args[0]

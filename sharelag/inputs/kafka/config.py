@@ -61,7 +61,7 @@ class Patience:
         self._lost += seconds
         self._last = self.clock()
 
-    def answered(self, seconds: float) -> None:
+    def note_answer(self, seconds: float) -> None:
         """Note that an answer came after so long."""
         if seconds > LEAST and self.left() < self.timeout:
             self.lose(seconds)

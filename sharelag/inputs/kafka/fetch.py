@@ -80,7 +80,7 @@ def read_ranges(
             taken = client.take(min(client.at_once, reading.left()), _WAIT)
             is_idle = taken.records is None and not taken.failed
             if taken.is_of_leaders:
-                config.patience.answered(waited)
+                config.patience.note_answer(waited)
                 waited = 0.0
             else:
                 waited += time.monotonic() - begun

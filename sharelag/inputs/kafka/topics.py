@@ -230,7 +230,7 @@ def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partiti
 def _describe(connection: Connection, topics: Sequence[str], within: float) -> dict[str, Any]:
     collection = TopicCollection(list(topics))
     answers: dict[str, Any] = connection.admin.describe_topics(collection, request_timeout=within)
-    connection.asked_together()
+    connection.note_requests()
     return answers
 
 
@@ -245,7 +245,7 @@ def ask_offsets(
     answers: dict[Partition, Any] = connection.admin.list_offsets(
         dict(specs), isolation_level=isolation, request_timeout=connection.within
     )
-    connection.asked_together()
+    connection.note_requests()
     return answers
 
 

@@ -59,7 +59,7 @@ def _checked(name: str, plugin: Plugin) -> Cause:
             found = one.find(given)
             problem = _problem(found, given.evidence.lag.num_rows)
         except Exception as error:  # whatever a foreign function raises
-            raise plugin.failed(error, "failed") from error
+            raise plugin.failure(error, "failed") from error
         if problem:
             raise plugin.wrong(f"returned {problem}")
         return found

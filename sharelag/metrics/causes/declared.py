@@ -419,8 +419,7 @@ def compaction_holes(given: CauseInputs) -> Found:
 def not_started(given: CauseInputs) -> Found:
     """Find share partitions with records but without a start offset: nothing was finished yet."""
     waiting = given.lag("end_offset") > given.lag("log_start_offset")
-    from_earliest = np.asarray(given.setting_text("share.auto.offset.reset") == "earliest", bool)
-    came = (given.arrived > 0) | (waiting & from_earliest)
+    came = (given.arrived > 0) | (waiting & given.from_earliest)
     evidence = {"members": given.members, "arrived meanwhile": given.arrived}
     evidence |= {"end offset": given.lag("end_offset")}
     return Found(given.never_fetched & came, given.unknown, given.unknown, evidence)

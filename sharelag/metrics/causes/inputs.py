@@ -76,10 +76,12 @@ class CauseInputs:
         kinds: NDArray[Any] = flat(self._progress.column("drain")).to_numpy(zero_copy_only=False)
         return kinds
 
-    def setting_text(self, name: str) -> NDArray[Any]:
-        """Return a setting of each share partition's group as text."""
-        names = [str(self._settings[group][name].value) for group in self._names]
-        return np.array(names, object)[self._group]
+    @cached_property
+    def from_earliest(self) -> Bools:
+        """Whether the group starts at the earliest record of a share partition."""
+        name = "share.auto.offset.reset"
+        values = (self._settings[group][name].value for group in self._names)
+        return np.array([value == "earliest" for value in values], bool)[self._group]
 
     @cached_property
     def refusals(self) -> NDArray[Any]:
@@ -167,8 +169,7 @@ class CauseInputs:
         A group whose ``share.auto.offset.reset`` is not earliest may skip what is there.
         """
         there = np.maximum(self.lag("end_offset") - self.lag("log_start_offset"), 0)
-        from_earliest = self.setting_text("share.auto.offset.reset") == "earliest"
-        return np.where(self.never_fetched & ((there == 0) | from_earliest), there, np.nan)
+        return np.where(self.never_fetched & ((there == 0) | self.from_earliest), there, np.nan)
 
     @cached_property
     def left(self) -> Floats:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from sharelag.engine import ORDER, named
+from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError
 from sharelag.replay.moment import Moment, parse_moment, parse_since, parse_time, with_zone
 from sharelag.schemas import DIFF, SHARE_PARTITION
@@ -72,7 +72,7 @@ def diff(t: Tables, before: str | Moment) -> Result:
         before = parse_since(before, lambda: read.now, parse_moment)
     table = read.diff(read.then(before)).drop_columns("topic")
     ids = sorted(set(table.column("topic_id").to_pylist()))
-    table = named(table, read.source.offsets(ids)).select(DIFF.names)
+    table = add_topic_names(table, read.source.offsets(ids)).select(DIFF.names)
     table = read.choice.of(table.sort_by(ORDER))
     unknown = gaps.of_column(table, "finished", "how much was finished")
     return base.answer("What changed", table, views.DIFF, "finished", unknown=unknown)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import ORDER, named
+from sharelag.engine import ORDER, add_topic_names
 from sharelag.metrics.health import formats
 from sharelag.metrics.placement import findings as findings_of
 from sharelag.schemas import SHARE_PARTITION
@@ -60,7 +60,7 @@ def judge_state_topic(whole: Reading) -> tuple[pa.Table, pa.Table]:
 @question("snapshots", "offsets")
 def snapshots(t: Tables) -> Result:
     """Return the last snapshot of each share partition, and how many updates followed it."""
-    table = named(t.read.table("snapshots"), t.read.table("offsets"))
+    table = add_topic_names(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
     return t.bench.base_of_state(t.read, table).answer(
         f"Last snapshots: {counted(len(table), 'share partition')}",

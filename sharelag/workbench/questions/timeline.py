@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.durations import duration, parse_span
-from sharelag.engine import ORDER, OVER, Each, Reading, Rows, named
+from sharelag.engine import ORDER, OVER, Each, Reading, Rows, add_topic_names
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics
 from sharelag.metrics.columns import numbers
@@ -189,7 +189,7 @@ def timeline_of(
     table = begun.over_history(
         each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
     )
-    table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
+    table = add_topic_names(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
     table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Rows(table, table.num_rows + rows - kept * len(moments))
 
@@ -238,7 +238,7 @@ def events_of(
     found = begun.over_history(each, schemas.EVENTS).drop_columns("topic")
     of_groups = member_events(begun.table("members"), begun.table("groups"), since)
     names = begun.table("lag").select(["topic_id", "topic"])
-    table = named(found, names).select(schemas.EVENTS.names)
+    table = add_topic_names(found, names).select(schemas.EVENTS.names)
     table = add_leaders(table, evidence.brokers)
     table = begun.choice.of(pa.concat_tables([table, of_groups]))
     order = ("happened_at", "group_id", "topic", "partition", "event", "member_id")

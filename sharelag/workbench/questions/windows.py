@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import ORDER, named
+from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError, unknown_topic
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
@@ -31,7 +31,9 @@ MOST_WINDOWS = 100_000
 def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
     """Return what the coordinator holds of every share partition."""
     lag = only(t.read.table("lag"), group)
-    table = t.bench.choice.of(named(only(t.read.table("windows"), group), lag)).sort_by(ORDER)
+    table = t.bench.choice.of(add_topic_names(only(t.read.table("windows"), group), lag)).sort_by(
+        ORDER
+    )
     base, told = t.bench.base(t.read), t.bench.held_beside(t.read, lag, table, held)
     base = replace(
         base,
@@ -54,7 +56,7 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
     if not isinstance(most, int) or most < 1:
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
     most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
-    table = named(t.read.windows_at(lag, most), lag)
+    table = add_topic_names(t.read.windows_at(lag, most), lag)
     return _windows_answer(table, t.bench.base(t.read), partial(_limit, t, group))
 
 

@@ -56,15 +56,15 @@ def test_what_was_lost_is_taken_from_the_next_request_and_comes_back() -> None:
 def test_late_answers_count_once_others_did_not_come() -> None:
     clock = Clock()
     patience = Patience(10, clock)
-    patience.answered(9)
+    patience.note_answer(9)
     assert patience.left() == 10
     patience.lose(4)
-    patience.answered(LEAST)  # brokers that are well answer within it
+    patience.note_answer(LEAST)  # brokers that are well answer within it
     assert patience.left() == 6 + GRACE
-    patience.answered(3)
+    patience.note_answer(3)
     assert patience.left() == 3 + GRACE
     clock.now += 11
-    patience.answered(9)
+    patience.note_answer(9)
     assert patience.left() == 10
 
 
@@ -94,7 +94,7 @@ def test_an_attempt_ends_for_all_its_requests_together() -> None:
 def test_what_an_answering_leader_was_waited_for_beside_a_silent_one_is_lost() -> None:
     config = client_config("127.0.0.1:1", None, {}, timeout=20.0)
     connection = Connection(config)
-    connection.asked_together()
+    connection.note_requests()
     time.sleep(GRACE + 0.3)
     answered, silent, also_silent = Future[Any](), Future[Any](), Future[Any]()
     answered.set_result(SimpleNamespace(offset=5))

@@ -21,6 +21,7 @@ from sharelag.metrics.explain import explain
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import diff_arrow
 from sharelag.replay import replay_arrow
+from sharelag.tables.gaps import of_leaderless
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
@@ -113,6 +114,21 @@ def test_one_broker_leads_the_lag(
     said = [lead.words() for lead in leads(found(lags, leaders)).values()]
     assert len(said) == (words is not None)
     assert all(one.startswith(words or "") for one in said)
+
+
+@pytest.mark.parametrize(
+    ("leaders", "words"),
+    [
+        ([1, 2], ()),
+        ([None, 2], ("where t:0 ends: it has no leader; start a broker with a replica (1, 2)",)),
+        (
+            [None, None],
+            ("where t:0, t:1 end: they have no leader; start a broker with a replica (1, 2)",),
+        ),
+    ],
+)
+def test_partitions_without_a_leader(leaders: list[int | None], words: tuple[str, ...]) -> None:
+    assert of_leaderless(found([1] * len(leaders), leaders)) == words
 
 
 def test_the_demo_says_which_broker_leads_nearly_all_of_a_groups_lag() -> None:

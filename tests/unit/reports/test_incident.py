@@ -20,7 +20,7 @@ from sharelag.inputs.recorded import folder_of, samples
 from sharelag.metrics.events import first_trouble
 from sharelag.reports import cells, incident
 from sharelag.reports.blocks import VERDICT_MIME
-from sharelag.reports.incident import MOST_WORDS, _began, _moved, happened, headline
+from sharelag.reports.incident import MOST_WORDS, _began, _moved, describe_events, headline
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.tables.lines import plain_rows
@@ -54,13 +54,13 @@ def test_an_incident_is_what_has_happened_since() -> None:
     mine = case.evidence.lag.filter(pc.equal(case.evidence.lag.column("group_id"), "notifications"))
     assert pc.sum(mine.column("lag")).as_py() == 2882
     late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z", engine="local")
-    said = happened(late, verdict(late))
+    said = describe_events(late, verdict(late))
     assert (
         f"the lag of no share group with a known lag grew; that of 2 is unknown. N{NOTHING}" in said
     )
     assert said.endswith(verdict(late)["headline"]), "nothing began since then"
     reset = read(capture=str(CAPTURE), group=["shipping"], engine="local")
-    assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in happened(
+    assert "First sign at 11:44:04 UTC: orders-0 of shipping was reset. " in describe_events(
         reset, verdict(reset)
     )
     figures = [cells.window_heat(case), cells.deliveries(case), cells.lag_over_time(case)]
@@ -163,7 +163,7 @@ def state_partition(records: pa.Table, partition: int) -> pa.ChunkedArray:
 
 def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
     whole = read(capture=str(HEALTHY), engine="local")
-    assert f" N{NOTHING}" in happened(whole, verdict(whole))
+    assert f" N{NOTHING}" in describe_events(whole, verdict(whole))
     assert AS_FAR not in cells.signs(whole).html
     missing = {
         "gap": lambda records: pc.not_equal(records.column("offset"), 10),
@@ -175,7 +175,7 @@ def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
     for name, keep in missing.items():
         case = kept(tmp_path / name, HEALTHY, keep)
         assert bool(case.evidence.gaps.num_rows) == (name == "gap")
-        assert f" {AS_FAR}n{NOTHING}" in happened(case, verdict(case)), name
+        assert f" {AS_FAR}n{NOTHING}" in describe_events(case, verdict(case)), name
         assert f"{AS_FAR}no offset was released or archived" in cells.signs(case).html, name
 
 
@@ -213,7 +213,7 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
     whole = kept(
         tmp_path / "whole", CAPTURE, lambda records: pc.greater_equal(records.column("offset"), 0)
     )
-    assert " First sign at 11:43:34 UTC" in happened(whole, verdict(whole))
+    assert " First sign at 11:43:34 UTC" in describe_events(whole, verdict(whole))
     shown = cells.signs(whole)
     assert " None of this happened in " in shown.html
     later = datetime(2026, 11, 21, 11, 44, 10, tzinfo=UTC)
@@ -222,7 +222,7 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
         CAPTURE,
         lambda records: pc.greater_equal(records.column("timestamp"), pa.scalar(later)),
     )
-    assert " First known sign at 11:4" in happened(pruned, verdict(pruned))
+    assert " First known sign at 11:4" in describe_events(pruned, verdict(pruned))
     assert f" {AS_FAR}none of this happened in " in cells.signs(pruned).html
     # The first snapshot that is left is no reset; those of shipping were before.
     found = incident.signs(pruned)
@@ -274,7 +274,7 @@ def test_what_began_since_then_and_where(begun: str, said: str | None) -> None:
 
 def test_a_cause_that_is_older_elsewhere() -> None:
     case = read(capture=str(CAPTURE), since="2026-11-21T11:44:20Z", engine="local")
-    said = happened(case, verdict(case))
+    said = describe_events(case, verdict(case))
     # Of clickstream everybody left at 11:44:17.
     assert said.endswith(
         " From 11:44:32 UTC on, first billing, then 3 more: the group has no members."

@@ -64,7 +64,7 @@ def test_it_says_who_else_may_read_the_topic() -> None:
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     """The source knows where the logs ended 300.5 s ago, at 6,899: nothing is estimated."""
-    (first, second) = capacity.archived(case(), timedelta(seconds=300.5))
+    (first, second) = capacity.estimate_archived(case(), timedelta(seconds=300.5))
     assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
         HOSTILE,
         600,
@@ -78,7 +78,7 @@ def test_what_a_record_ttl_would_archive_of_each_group() -> None:
 
 def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() -> None:
     blind = case(*WRITES, unreachable=frozenset({1}))
-    first, second = capacity.archived(blind, timedelta(seconds=100.5))
+    first, second = capacity.estimate_archived(blind, timedelta(seconds=100.5))
     assert (first["group_id"], first["archived"], first["archived_high"]) == (HOSTILE, 499, 499)
     assert (second["group_id"], second["effective_lag"], second["archived"], second["archived_high"]) == (
         "billing", None, None, None
@@ -93,17 +93,19 @@ def test_the_times_of_records_count_as_the_group_reads_them(
     monkeypatch.setattr(WrittenInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):
         found = case(Write(600, 6600), group_settings={"share.isolation.level": level})
-        (row,) = capacity.archived(found, timedelta(seconds=601))
+        (row,) = capacity.estimate_archived(found, timedelta(seconds=601))
         assert (row["archived"], row["archived_low"], row["archived_high"]) == (0, 0, 0)
 
 
 def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
-    assert notebooks.declared(notebooks.notebook("capacity"))["record_ttl"] == "24h"
+    assert notebooks.read_parameters(notebooks.notebook("capacity"))["record_ttl"] == "24h"
     with pytest.raises(InputError, match="the parameter 'record_ttl' must be a duration"):
         notebooks.check_parameters(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="must be positive"):
         cells.archived(case(), 0)
-    declared = {name: notebooks.declared(notebooks.notebook(name)) for name in notebooks.names()}
+    declared = {
+        name: notebooks.read_parameters(notebooks.notebook(name)) for name in notebooks.names()
+    }
     assert [name for name, known in declared.items() if "record_ttl" in known] == ["capacity"]
     text = Path(notebooks.notebook("capacity")).read_text()
     assert "cells.reclaimable(case)" in text

@@ -30,7 +30,7 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
         cells = json.loads(path.read_text())["cells"]
         assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), path
         common = {"bootstrap_server", "command_config", "capture", "as_of", "over", "previous"}
-        assert set(notebooks.declared(path)) >= common
+        assert set(notebooks.read_parameters(path)) >= common
         assert notebooks.names()[name]
 
 
@@ -201,10 +201,10 @@ def own(folder: Path, source: str, shows: str = "") -> Path:
 def test_parameters_are_those_of_papermill(name: str, tmp_path: Path) -> None:
     source, expected = SOURCES[name]
     path = own(tmp_path, source)
-    assert set(notebooks.declared(path)) == expected
+    assert set(notebooks.read_parameters(path)) == expected
     assert set(papermill.inspect_notebook(path)) <= expected
     for one in expected:
-        same = notebooks.declared(path)[one]
+        same = notebooks.read_parameters(path)[one]
         given = 7 if isinstance(same, int) else 0.25 if isinstance(same, float) else ["other"]
         assert notebooks.check_parameters(path, {one: given}) == {one: given}
     with pytest.raises(InputError, match="has no parameter 'none': choose from"):
