@@ -301,6 +301,9 @@ def test_the_name_of_a_view_has_the_columns_of_offsets(spark: SparkSession) -> N
     changes, name = changes.withColumn("deleted", F.lit(False)), f"ends_{uuid4().hex}"
     ends.createOrReplaceTempView(name)
     assert [found.lag for found in stream.lag(changes, name).collect()] == [100]
+    unsure = ends.withColumn("end_offset", F.lit(50))  # at the same moment: the largest counts
+    for twice in (ends.union(unsure), unsure.union(ends)):
+        assert [found.lag for found in stream.lag(changes, twice).collect()] == [100]
     ends.drop("end_offset").createOrReplaceTempView(name)
     with pytest.raises(InputError, match=f"^{name}: 1 of 7 columns do not fit: end_offset"):
         stream.lag(changes, name)

@@ -358,11 +358,11 @@ def _value(column: Any, value: Any) -> Any:
 
 
 def latest_offsets(offsets: DataFrame) -> DataFrame:
-    """Return the last row of each topic partition; rows without a time come first."""
+    """Return the last row of each topic partition, as `latest_ends` of tables in hand does."""
     from pyspark.sql import functions as f
 
     when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))
-    last = f.max_by(f.struct(*schemas.OFFSETS.names), when).alias("last")
+    last = f.max_by(f.struct(*schemas.OFFSETS.names), f.struct(when, "end_offset")).alias("last")
     # As in Kafka; Spark has microseconds.
     rows = offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
     rows = rows.groupBy("topic_id", "partition").agg(last)
