@@ -17,12 +17,30 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.metrics.age import known_ends
 from sharelag.metrics.observed import BINS
-from sharelag.metrics.rates import STUDENT_T, last_change, mean_since
+from sharelag.metrics.rates import STUDENT_T, lag_began, last_change, mean_since
 from tests.support.fields import assert_fields
 from tests.support.observed_rows import lag_of, log, observed, one
-from tests.support.progress_rows import DAY, HOUR, MINUTE, MS, ago, end, lag, time
+from tests.support.progress_rows import DAY, HOUR, MINUTE, MS, NOON, ago, end, lag, time
 from tests.support.records import row as snapshot
+
+# ---- when the lag began --------------------------------------------------------------------------
+
+
+def test_a_lag_began_within_the_part_before_which_there_was_none() -> None:
+    part = HOUR // BINS
+    grew = round(3.5 * part)  # for so long, steadily, from 1,000 to 1,350
+    lags = pa.Table.from_pylist([lag(350, 1_000, 1_350)], schemas.LAG)
+    seen = pa.Table.from_pylist([observed([0] * BINS)], schemas.OBSERVED)
+    past = pa.Table.from_pylist(
+        [end(1_000, 2 * HOUR), end(1_000, grew), end(1_350, 0)], schemas.OFFSETS
+    )
+    now = round(NOON.timestamp() * 1000)
+    (began,), (is_older,) = lag_began(lags, seen, known_ends(lags, past, now))
+    assert began == pytest.approx(now - grew, abs=part / 10)
+    assert not is_older
+
 
 # ---- rates and drain -----------------------------------------------------------------------------
 
