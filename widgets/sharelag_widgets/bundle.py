@@ -4,7 +4,7 @@ anywidget loads a view's module from a blob, where `import "./shared/dom.js"` me
 files stay plain modules with plain imports, so that node's test runner and people read them as they
 are; here the imports between them are left out and every file stands once, before those that use
 it. They then share one scope: a name may be declared once. Comments and indents are left out too,
-since a saved notebook holds the result once a view.
+also of style sheets, since a saved notebook holds the result once per view.
 
 A browser keeps every module for as long as the page is open, and each view brings one, also when
 its cell runs again. So the code stands in a function, which only the first of equal modules calls:
@@ -24,6 +24,8 @@ _HERE = Path(__file__).parent
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[^"]+)";\n', re.M)
 _EXPORT = re.compile(r"^export (?=(?:async )?function|const|let|class)", re.M)
 _COMMENT = re.compile(r"^\s*//.*\n|^\s*/\*\*(?:[^*]|\*(?!/))*\*/\n", re.M)
+_STYLE_COMMENT = re.compile(r"/\*[^*]*\*/")
+_STYLE_SPACE = re.compile(r"\s*([{};])\s*")
 _INDENT = re.compile(r"^[ ]+", re.M)
 _DECLARED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.M)
 
@@ -44,7 +46,8 @@ def script(name: str) -> str:
 @cache
 def style(*names: str) -> str:
     """Return the style sheet of a view, with what all views share before it."""
-    return "".join((_HERE / name).read_text("utf-8") for name in ("shared/base.css", *names))
+    sheets = ((_HERE / name).read_text("utf-8") for name in ("shared/base.css", *names))
+    return _STYLE_SPACE.sub(r"\1", _STYLE_COMMENT.sub("", "".join(sheets)))
 
 
 def _add(path: Path, parts: dict[Path, str]) -> None:
