@@ -83,7 +83,7 @@ def spell(span: timedelta) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    """Format a duration for people, in its two largest units: ``3m 20s``."""
+    """Format a duration for people, in its two largest units: ``3m 20s``, ``10m``."""
     seconds = milliseconds / 1000
     if seconds < 60:
         return f"{seconds:.3g} s"
@@ -92,4 +92,4 @@ def duration(milliseconds: float) -> str:
         count, seconds = divmod(seconds, unit.total_seconds())
         if parts or count:
             parts.append(f"{count:.0f}{name}")
-    return " ".join(parts[:2])
+    return " ".join(part for part in parts[:2] if part[0] != "0")

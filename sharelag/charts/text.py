@@ -84,7 +84,7 @@ def counted(value: float, word: str, plural: str = "") -> str:
 
 
 def change(by: float, milliseconds: float) -> str:
-    """Return ``+3 in 10m 0s``, ``\u22123 in 10m 0s`` or ``unchanged for 10m 0s``."""
+    """Return ``+3 in 10m``, ``\u22123 in 10m`` or ``unchanged for 10m``."""
     if not by:
         return f"unchanged for {span(milliseconds)}"
     return f"{'+' if by > 0 else chr(0x2212)}{number(abs(by))} in {span(milliseconds)}"

@@ -243,5 +243,5 @@ def test_what_lasts_is_suspected_before_it_counts_as_stuck() -> None:
     assert result(12.6) == ([], ["suspected: head of line for 12.6 s; stuck from 30 s on"])
     assert result(31) == (["head_of_line"], [])
     long = {"share.record.lock.duration.ms": "60000"}
-    words = "suspected: head of line for 31 s; stuck from 1m 0s on"
+    words = "suspected: head of line for 31 s; stuck from 1m on"
     assert result(31, settings=long) == ([], [words])

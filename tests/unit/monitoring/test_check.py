@@ -259,7 +259,7 @@ def test_an_outcome_says_since_when_and_of_what() -> None:
     assert (margin["warn"], margin["critical"]) == (500_000, 300_000)
     assert margin["summary"].startswith("retention 6m 40s, since ")
     unsure = outcome(PRUNED, "measure: lag, warn: 400, for: 5m")
-    assert "unknown whether it has lasted 5m 0s" in unsure["summary"]
+    assert "unknown whether it has lasted 5m" in unsure["summary"]
     drain = outcome(STEADY, "measure: drain, warn: 10m, for: 5m")
     assert drain["summary"].split(",")[0] == "does not drain"
     poison = outcome(WrittenInput(STUCK), "measure: poison, warn: 1, for: 10m")

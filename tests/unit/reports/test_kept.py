@@ -73,7 +73,7 @@ def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     assert (first["archived"], first["archived_low"], first["archived_high"]) == (299, 299, 299)
     assert second["archived"] == 0  # it has finished all that is so old
     shown = cells.archived(case(), 300.5)
-    assert "at least 5m 0s old. Kafka has no such setting yet" in " ".join(shown.html.split())
+    assert "at least 5m old. Kafka has no such setting yet" in " ".join(shown.html.split())
 
 
 def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() -> None:

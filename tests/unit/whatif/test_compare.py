@@ -558,9 +558,9 @@ def test_a_verdict_names_the_measure_and_has_both_figures_of_both(
     now: Any, tried: Any, said: str
 ) -> None:
     words = _compared(as_it_is=now, tried=tried).verdict()
-    assert words.startswith(f"{said} over 10m 0s: ")
+    assert words.startswith(f"{said} over 10m: ")
     for drain, age in (now, tried):
-        drains = "not drained within 10m 0s" if drain is None else f"drained in {duration(drain)}"
+        drains = "not drained within 10m" if drain is None else f"drained in {duration(drain)}"
         assert f"{drains}, p95 age {duration(age + 3)}" in words
     assert words.removeprefix(said).count("p95 age ") == 2
 
@@ -574,49 +574,49 @@ MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
         (
             {"a": MINUTES_20, "b": MINUTES_20, "c": MINUTES_24},
             (
-                "a and b tie by p95 age (4m 1s less than as it is) over 10m 0s: "
-                "not drained within 10m 0s, p95 age 20m 53s; c: not drained within 10m 0s, p95 age 24m 54s; "
-                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+                "a and b tie by p95 age (4m 1s less than as it is) over 10m: "
+                "not drained within 10m, p95 age 20m 53s; c: not drained within 10m, p95 age 24m 54s; "
+                "as it is: not drained within 10m, p95 age 24m 54s"
             ),
         ),
         (
             {"a": MINUTES_20, "b": MINUTES_20, "c": (462e3, 1_400e3)},
             (
                 "a and b tie by p95 age (4m 1s less than as it is), "
-                "but c is better than as it is by drain time over 10m 0s: a and b: not drained within 10m 0s, "
+                "but c is better than as it is by drain time over 10m: a and b: not drained within 10m, "
                 "p95 age 20m 53s; c: drained in 7m 42s, p95 age 23m 20s; "
-                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+                "as it is: not drained within 10m, p95 age 24m 54s"
             ),
         ),
         (
             {"a": (None, 1_250e3), "b": (None, 1_254e3), "c": (None, 1_400e3)},
             (
-                "a and b tie by p95 age (4m 0s to 4m 4s less than as it is) over 10m 0s: "
-                "not drained within 10m 0s, p95 age 20m 50s to 20m 54s"
+                "a and b tie by p95 age (4m to 4m 4s less than as it is) over 10m: "
+                "not drained within 10m, p95 age 20m 50s to 20m 54s"
             ),
         ),
         (
             {name: (None, 1_255e3 - 1e3 * number) for number, name in enumerate("abcdef")},
             (
-                "f, e, d and 3 more tie by p95 age (3m 59s to 4m 4s less than as it is) over 10m 0s: "
-                "not drained within 10m 0s, p95 age 20m 50s to 20m 55s; as it is: "
+                "f, e, d and 3 more tie by p95 age (3m 59s to 4m 4s less than as it is) over 10m: "
+                "not drained within 10m, p95 age 20m 50s to 20m 55s; as it is: "
             ),
         ),
         (
             {"more": (None, 1_446e3)},
             (
-                "more is better by p95 age (less than a tenth) over 10m 0s: "
-                "not drained within 10m 0s, p95 age 24m 6s; "
-                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+                "more is better by p95 age (less than a tenth) over 10m: "
+                "not drained within 10m, p95 age 24m 6s; "
+                "as it is: not drained within 10m, p95 age 24m 54s"
             ),
         ),
         (
             {"a": MINUTES_20, "b": MINUTES_24},
-            "a is best by p95 age over 10m 0s: not drained within ",
+            "a is best by p95 age over 10m: not drained within ",
         ),
         (
             {"a": MINUTES_24, "b": MINUTES_24},
-            "no variant is shown to be better than as it is by p95 age or drain time over 10m 0s: ",
+            "no variant is shown to be better than as it is by p95 age or drain time over 10m: ",
         ),
     ],
 )

@@ -6,5 +6,5 @@ import { unitsOf } from "../shared/format.js";
 export function age(milliseconds) {
   const seconds = milliseconds / 1000;
   if (seconds < 60) return `${5 * Math.floor(seconds / 5)} s`;
-  return unitsOf(60 * Math.floor(seconds / 60)).filter((part) => !part.startsWith("0")).join(" ");
+  return unitsOf(60 * Math.floor(seconds / 60)).join(" ");
 }

@@ -10,7 +10,7 @@ import { age } from "./age.js";
 
 const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
-const THEMES = { "": "Page's theme", light: "Light", dark: "Dark" };
+const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
 
 /** Build it, and keep it up to date; returns what ends it. */

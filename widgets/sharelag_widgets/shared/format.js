@@ -54,7 +54,7 @@ export function duration(milliseconds) {
   return (milliseconds < 0 ? "-" : "") + (seconds < 60 ? `${number(+seconds.toPrecision(3))} s` : unitsOf(seconds).join(" "));
 }
 
-/** A span in its two largest units, each apart. */
+/** A span in its two largest units, each apart: a second one only if there is any of it. */
 export function unitsOf(seconds) {
   let left = seconds;
   const units = Object.entries({ d: 86_400, h: 3600, m: 60, s: 1 }).filter(([, length]) => seconds >= length);
@@ -62,7 +62,7 @@ export function unitsOf(seconds) {
     const count = Math.floor(left / length);
     left -= count * length;
     return number(count) + unit;
-  });
+  }).filter((part) => !part.startsWith("0"));
 }
 
 /** How numbers of a column are written, by its name. */
