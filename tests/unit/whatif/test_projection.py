@@ -158,10 +158,10 @@ def test_what_was_seen_is_not_called_simulated_and_ages_may_be_unknown() -> None
 
 
 def test_a_mark_stands_where_the_lag_is_gone() -> None:
-    figure = charts.projection_figure(curves_of(a=(0, 5, 60_000.0), b=(900, 60, None)))
+    figure = charts.projection_figure(curves_of(a=(0, 5, 90_000.0), b=(900, 60, None)))
     (mark,) = [trace for trace in figure.data if trace.mode == "markers+text"]
-    assert (mark.x, mark.y, mark.text) == ((60,), (0,), ("1m\u00a00s",))
-    assert mark.hovertext == ("a drains in 1m\u00a00s",)
+    assert (mark.x, mark.y, mark.text) == ((90,), (0,), ("1m\u00a030s",))
+    assert mark.hovertext == ("a drains in 1m\u00a030s",)
 
 
 # ---- intervals ----
