@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,14 +58,14 @@ def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[st
     """
     from deltalake.exceptions import CommitFailedError
 
-    for is_last in (*[False] * _CREATORS, True):
+    write = partial(_write, place, table, name, about, {"mode": "append"})
+    for _ in range(_CREATORS):
         try:
-            _write(place, table, name, about, {"mode": "append"})
+            return write()
         except InputError as error:
-            if is_last or not isinstance(error.__cause__, CommitFailedError):
+            if not isinstance(error.__cause__, CommitFailedError):
                 raise
-        else:
-            break
+    return write()
 
 
 def _write(

@@ -278,24 +278,29 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
 
 
 def _may_meet(where: Sequence[Condition], spans: Sequence[_Range]) -> bool:
-    """Whether rows may meet conditions, by the least and the greatest value of each column."""
+    """Whether rows may meet conditions, by the minimum and the maximum of each column."""
     for (_, comparison, value), span in zip(where, spans, strict=True):
         values = value if comparison == "in" else [value]
-        if span is None or any(type(one) is not type(values[0]) for one in span):
+        if span is None or any(_kind(one) != _kind(values[0]) for one in span):
             continue  # such as a time without its zone
         if not any(_WITHIN[comparison](*span, one) for one in values):
             return False
     return True
 
 
-#: Whether values between a least and a greatest one may meet a comparison with another value.
+def _kind(value: Any) -> tuple[type, bool]:
+    """Return what values have to have in common to be compared."""
+    return type(value), getattr(value, "tzinfo", None) is None
+
+
+#: Whether values between a minimum and a maximum may meet a comparison with another value.
 _WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
-    "<": lambda least, _, value: least < value,
-    "<=": lambda least, _, value: least <= value,
-    ">": lambda _, greatest, value: greatest > value,
-    ">=": lambda _, greatest, value: greatest >= value,
-    "==": lambda least, greatest, value: least <= value <= greatest,
-    "in": lambda least, greatest, value: least <= value <= greatest,
+    "<": lambda minimum, _, value: minimum < value,
+    "<=": lambda minimum, _, value: minimum <= value,
+    ">": lambda _, maximum, value: maximum > value,
+    ">=": lambda _, maximum, value: maximum >= value,
+    "==": lambda minimum, maximum, value: minimum <= value <= maximum,
+    "in": lambda minimum, maximum, value: minimum <= value <= maximum,
 }
 
 
@@ -319,7 +324,7 @@ def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
 def _ranges(
     file: pq.ParquetFile, of: RawFile, number: int, more: Sequence[str] = ()
 ) -> list[_Range]:
-    """Return those of the topic, of the partition, and of more columns."""
+    """Return the ranges of topic and partition in a row group, and of more columns."""
     # The path, because a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
     known = dict(of.known)

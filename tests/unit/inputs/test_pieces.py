@@ -115,6 +115,16 @@ def test_row_groups_without_rows_that_meet_conditions_are_not_read(
     assert [offset for task in tasks for _, offset in read(task)] == offsets
 
 
+def test_a_time_without_its_zone_rules_no_row_group_out(tmp_path: Path) -> None:
+    table = pq.read_table(write(tmp_path / "a.parquet", [[0, 0]]))
+    at = table.schema.names.index("timestamp")
+    times = pa.array([datetime(2026, 1, 1), datetime(2026, 1, 3)])
+    pq.write_table(table.set_column(at, "timestamp", times), tmp_path / "b.parquet")
+    where = (("timestamp", "<", datetime(2026, 1, 2, tzinfo=UTC)),)
+    (task,) = plan([RawFile(str(tmp_path / "b.parquet"), where=where)], STATE_TOPIC).tasks
+    assert read(task) == [(0, 0)]
+
+
 def test_files_without_statistics_are_read_as_a_whole(tmp_path: Path) -> None:
     table = pq.read_table(write(tmp_path / "a.parquet", [[0], [1]]))
     pq.write_table(table, tmp_path / "b.parquet", write_statistics=False, row_group_size=1)

@@ -575,7 +575,8 @@ MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
             {"a": MINUTES_20, "b": MINUTES_20, "c": MINUTES_24},
             (
                 "a and b tie by p95 age (4m 1s less than as it is) over 10m: "
-                "not drained within 10m, p95 age 20m 53s; c: not drained within 10m, p95 age 24m 54s; "
+                "not drained within 10m, p95 age 20m 53s; "
+                "c: not drained within 10m, p95 age 24m 54s; "
                 "as it is: not drained within 10m, p95 age 24m 54s"
             ),
         ),
@@ -583,7 +584,8 @@ MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
             {"a": MINUTES_20, "b": MINUTES_20, "c": (462e3, 1_400e3)},
             (
                 "a and b tie by p95 age (4m 1s less than as it is), "
-                "but c is better than as it is by drain time over 10m: a and b: not drained within 10m, "
+                "but c is better than as it is by drain time over 10m: "
+                "a and b: not drained within 10m, "
                 "p95 age 20m 53s; c: drained in 7m 42s, p95 age 23m 20s; "
                 "as it is: not drained within 10m, p95 age 24m 54s"
             ),
