@@ -119,6 +119,32 @@ def test_rows_that_comparisons_choose_are_read_by_tasks_and_are_those_of_spark(
     assert wanted != rows(sharelag.windows(raw), schemas.WINDOWS)
 
 
+def test_folders_that_a_column_chooses_are_read_by_tasks(
+    raw: DataFrame, tmp_path: Path, spark: SparkSession
+) -> None:
+    days = raw.withColumn("day", F.expr("if(offset < 300, 'first', 'second')"))
+    days.write.partitionBy("day").parquet(str(tmp_path / "records"))
+    written = spark.read.parquet(str(tmp_path / "records"))
+    for by_day, by_offset in (
+        ("true", "true"),
+        ("day = 'first'", "offset < 300"),
+        ("day > 'first' AND partition < 4", "offset >= 300 AND partition < 4"),
+    ):
+        asked = sharelag.windows(written.where(by_day))
+        assert "hashpartitioning(topic" not in plan_of(asked)
+        wanted = sharelag.windows(raw.where(by_offset).where(BY_SPARK))
+        assert rows(asked, schemas.WINDOWS) == rows(wanted, schemas.WINDOWS)
+
+
+def test_parts_of_a_union_are_read_by_tasks(raw: DataFrame) -> None:
+    wanted = rows(sharelag.windows(raw), schemas.WINDOWS)
+    early, late = raw.where("offset < 300"), raw.where("offset >= 250")
+    for both in (early.union(late), early.unionByName(late.select(*sorted(raw.columns)))):
+        asked = sharelag.windows(both)
+        assert "hashpartitioning(topic" not in plan_of(asked)
+        assert rows(asked, schemas.WINDOWS) == wanted
+
+
 def test_times_are_compared_to_the_microsecond(spark: SparkSession, tmp_path: Path) -> None:
     records = pq.read_table(CAPTURE / "records")
     few = records.filter(pc.equal(records.column("topic"), STATE_TOPIC)).slice(0, 40)
@@ -318,7 +344,9 @@ OTHERWISE: dict[str, Callable[[DataFrame], DataFrame]] = {
     ),
     "in Spark's cache": lambda raw: raw.persist(),
     "made of such": lambda raw: raw.persist().select(*NEEDED, "timestampType"),
-    "of two": lambda raw: raw.unionByName(raw),
+    "of two, by position": lambda raw: raw.union(
+        raw.where("offset < 0").select("value", "key", *raw.columns[2:])
+    ),
 }
 
 

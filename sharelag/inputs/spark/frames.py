@@ -260,40 +260,68 @@ def find_files(
 ) -> list[RawFile] | None:
     """Return the Parquet files of this machine that a DataFrame shows as they are, or some rows of.
 
-    Rows in Spark's cache, rows chosen by more than comparisons of a column with values, computed
-    columns, names of folders as columns and tables of which files hold more than the current rows
+    Of a union they are those of all its parts; where columns are names of folders, those of the
+    folders that Spark would read. Rows in Spark's cache, rows chosen by more than comparisons of a
+    column with values, computed columns and tables of which files hold more than the current rows
     are left to Spark. So are, with ``later``, files that Spark may list anew before they are read:
     those of a table of its catalog, after an insert. Else it lists them once, when the DataFrame is
     made.
     """
     from py4j.protocol import Py4JError
 
-    if is_connect(frame.sparkSession):
+    if is_connect(frame.sparkSession) or frame.isStreaming:
         return None
-    query = frame._jdf.queryExecution()
-    whole = query.withCachedData()
-    plan = _below(whole, _CHOOSING)
     try:
-        relation = plan.relation()
-        kinds = [
-            one.getClass().getSimpleName() for one in (relation.fileFormat(), relation.location())
-        ]
-        is_scan = (
-            kinds == ["ParquetFileFormat", "InMemoryFileIndex"]
-            and relation.partitionSchema().isEmpty()
-            and set(schema.names) <= set(relation.dataSchema().fieldNames())
-            and whole.outputSet().subsetOf(plan.outputSet())
-            and not (later and plan.catalogTable().isDefined())
-        )
-        if not is_scan:
-            return None
-        is_chosen = _below(whole, _CHOOSING - {"Filter"}).nodeName() == "Filter"
-        where = _conditions(query.optimizedPlan()) if is_chosen else ()
+        return list(_listed(frame._jdf.queryExecution().sparkPlan(), later, schema))
     except (Py4JError, LookupError):  # another kind of plan or condition, without such parts
         return None
-    paths = [local_path(one) for one in frame.inputFiles()]
-    found = [RawFile(path, where=where) for path in paths if path is not None]
-    return found if len(found) == len(paths) else None
+
+
+def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
+    """Yield the files that a physical plan of Java's scans, with what chooses their rows.
+
+    Where it does more than that, it is a Py4JError or a LookupError.
+    """
+    if plan.nodeName() == "Union":  # by position, whatever the names
+        for part in _items(plan.children()):
+            if _names(part) != _names(plan):
+                raise LookupError("columns of other names")
+            yield from _listed(part, later, schema)
+        return
+    columns = plan.outputSet()
+    where: list[Condition] = []
+    while plan.nodeName() in _CHOOSING:
+        if plan.nodeName() == "Filter":
+            where += _conditions(plan.condition())
+        plan = plan.child()
+    relation = plan.relation()
+    kinds = [one.getClass().getSimpleName() for one in (relation.fileFormat(), relation.location())]
+    is_scan = (
+        kinds == ["ParquetFileFormat", "InMemoryFileIndex"]
+        and set(schema.names) <= set(relation.dataSchema().fieldNames())
+        and set(schema.names).isdisjoint(relation.partitionSchema().fieldNames())
+        and columns.subsetOf(plan.outputSet())
+        and not (later and plan.tableIdentifier().isDefined())
+    )
+    if not is_scan:
+        raise LookupError("more than a scan of Parquet files")
+    for folder in _items(
+        relation.location().listFiles(plan.partitionFilters(), plan.dataFilters())
+    ):
+        for file in _items(folder.files()):
+            path = local_path(file.getPath().toUri().toString())
+            if path is None:
+                raise LookupError("a file elsewhere")
+            yield RawFile(path, where=tuple(where))
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """Yield the items of a sequence of Scala's."""
+    return (sequence.apply(at) for at in range(sequence.size()))
+
+
+def _names(plan: Any) -> list[str]:
+    return [column.name() for column in _items(plan.output())]
 
 
 #: What Spark calls comparisons of a column with a value.
@@ -314,20 +342,16 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _conditions(plan: Any) -> tuple[Condition, ...]:
-    """Return the comparisons by which an optimized plan chooses rows of files.
+def _conditions(condition: Any) -> list[Condition]:
+    """Return the comparisons that a condition of Java's consists of.
 
-    Where it chooses them by anything else, it is a Py4JError or a LookupError.
+    Where there is anything else, it is a Py4JError or a LookupError.
     """
-    plan = _below(plan, {"Project"})
-    if plan.nodeName() == "LogicalRelation":
-        return ()
-    plan.child().relation()
-    found = list(_comparisons(plan.condition()))
+    found = list(_comparisons(condition))
     compared = {name for name, comparison, _ in found if comparison}
     if any(name not in compared for name, *_ in found):
         raise LookupError("a column that is only to have a value")
-    return tuple(one for one in found if one[1])
+    return [one for one in found if one[1]]
 
 
 def _comparisons(part: Any) -> Iterator[Condition]:
@@ -339,12 +363,11 @@ def _comparisons(part: Any) -> Iterator[Condition]:
     elif kind == "IsNotNull":  # Spark says so of all that it compares
         yield part.child().name(), "", None
     elif kind == "In":
-        values = [part.list().apply(at).value() for at in range(part.list().size())]
-        yield part.value().name(), "in", tuple(_value(part.value(), one) for one in values)
+        values = tuple(_value(part.value(), one.value()) for one in _items(part.list()))
+        yield part.value().name(), "in", values
     elif kind == "InSet":
-        some = part.hset().toSeq()
-        values = [some.apply(at) for at in range(some.size())]
-        yield part.child().name(), "in", tuple(_value(part.child(), one) for one in values)
+        values = tuple(_value(part.child(), one) for one in _items(part.hset().toSeq()))
+        yield part.child().name(), "in", values
     else:
         column = part.left()
         yield column.name(), _COMPARISONS[kind], _value(column, part.right().value())
