@@ -269,27 +269,25 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
     by_place = zip(logs, np.split(order, ends[:-1]), strict=True)
     found = [_waited(log, rows.take(own, axis=0)) for log, own in by_place if len(own)]
     waited, counts = (np.concatenate(column) for column in zip(*found, strict=True))
-    half, most = _weighted_quantiles(waited, counts, (0.5, 0.95))
+    half, most = (_weighted_quantile(waited, counts, share) for share in (0.5, 0.95))
     return max(half / MS, 0.0), max(most / MS, 0.0)
 
 
-def _weighted_quantiles(values: Longs, counts: Longs, shares: Sequence[float]) -> list[int]:
-    """Return the least values up to which such shares of all counts lie.
+def _weighted_quantile(values: Longs, counts: Longs, share: float) -> int:
+    """Return the least value up to which such a share of all counts lies.
 
     As ``np.quantile`` with ``weights`` and the method ``inverted_cdf``, which sorts all values.
-    Here only those are sorted that are in one bin with an answer.
+    Here they fall into bins, those of the bin with the answer into finer ones, and so on.
     """
-    bins = (values - values.min()) >> max(int(np.ptp(values)).bit_length() - _BIN_BITS, 0)
-    ends, total = np.cumsum(np.bincount(bins, counts)), int(counts.sum())
-    found = []
-    for share in shares:
+    total, below = int(counts.sum()), 0.0
+    while spread := int(np.ptp(values)):
+        bins = (values - values.min()) >> max(spread.bit_length() - _BIN_BITS, 0)
+        ends = below + np.cumsum(np.bincount(bins, counts))
         at = int(np.searchsorted(ends / total, share))
+        below = ends[at - 1] if at else below
         within = np.flatnonzero(bins == at)
-        ascending = within[np.argsort(values[within])]
-        below = ends[at - 1] if at else 0
-        rank = np.searchsorted((below + np.cumsum(counts[ascending])) / total, share)
-        found.append(int(values[ascending[rank]]))
-    return found
+        values, counts = values[within], counts[within]
+    return int(values[0])
 
 
 def _waited(log: Log, rows: Longs) -> tuple[Longs, Longs]:
