@@ -22,7 +22,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import records
 from tests.support.columns import with_column
-from tests.support.command import ask, rows_of, sharelag
+from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.walk import RECOVERED, WALK
@@ -53,8 +53,7 @@ def test_windows_lag_and_history_of_any_generation(tmp_path: Path, generation: i
     (line,) = windows(path)
     assert (line["effective_start_offset"], line["runs"]) == RECOVERED[11]
     for command in ("lag", "history"):
-        done = sharelag(command, "--raw", path, "-o", "json", "--engine", "local")
-        assert done.returncode == 0, done.stderr
+        done = sharelag(command, "--raw", path, "-o", "json", "--engine", "local", code=0)
         assert done.stdout.count("\n") == (1 if command == "lag" else len(WALK))
 
 
@@ -277,8 +276,7 @@ def either(folder: Path) -> str:
 def test_every_command_takes_a_generation(tmp_path: Path, command: list[str], shown: str) -> None:
     options = [*command, "--raw", either(tmp_path), "-o", "json", "--engine", "local"]
     assert shown not in sharelag(*options).stdout
-    found = sharelag(*options, "--generation", "3")
-    assert found.returncode == 0, found.stderr
+    found = sharelag(*options, "--generation", "3", code=0)
     assert shown in found.stdout
 
 
@@ -302,14 +300,12 @@ def test_python_reports_and_exports_take_a_generation(tmp_path: Path) -> None:
 
 def test_a_generation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     path = either(tmp_path)
-    done = sharelag("lag", "--raw", path, "--generation", "5")
-    assert done.returncode == 2
-    assert "--generation" in done.stderr
+    assert "--generation" in refused("lag", "--raw", path, "--generation", "5", code=2)
     with pytest.raises(InputError, match="unknown generation 5: choose one of 0, 1, 2, 3, 4"):
         open_workbench(path, generation=5)
-    report = sharelag("report", "daily", "--raw", path, "-p", "generation", "five")
-    assert report.returncode == 2
-    assert "unknown generation 'five'" in report.stderr
+    assert "unknown generation 'five'" in refused(
+        "report", "daily", "--raw", path, "-p", "generation", "five", code=2
+    )
     scenario = sharelag("simulate", "--scenario", "steady", "--generation", "3")
     assert "--generation is for an input" in scenario.stderr
 
@@ -319,10 +315,9 @@ def test_records_of_another_generation_than_asked_for_are_counted(
     tmp_path: Path, command: str
 ) -> None:
     path = written(tmp_path, WALK.values(), 2)
-    done = sharelag(command, "--raw", path, "--generation", "4")
-    assert done.returncode == 1
-    assert f"{len(WALK)} records could not be decoded, and there are no others" in done.stderr
-    assert "`sharelag decode --generation 4` shows them; try without --generation" in done.stderr
+    said = refused(command, "--raw", path, "--generation", "4")
+    assert f"{len(WALK)} records could not be decoded, and there are no others" in said
+    assert "`sharelag decode --generation 4` shows them; try without --generation" in said
 
 
 @pytest.mark.parametrize("command", ["lag", "windows", "explain"])
@@ -340,8 +335,7 @@ def test_the_hint_on_rejects_beside_other_rows_keeps_the_generation(
 
 def test_a_schedule_keeps_the_generation(tmp_path: Path) -> None:
     options = ["--raw", either(tmp_path), "--cron", "30 6 * * *", "--generation", "0"]
-    done = sharelag("report", "schedule", "daily", *options)
-    assert done.returncode == 0, done.stderr
+    done = sharelag("report", "schedule", "daily", *options, code=0)
     assert "generation 0" in done.stdout
 
 

@@ -21,6 +21,7 @@ from sharelag.whatif.horizon import size
 from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, sharelag
+from tests.support.fields import assert_fields
 
 SLOW = str(CAPTURE.parent / "scenarios" / "slow")
 run, rows = partial(sharelag, "simulate"), partial(ask, "simulate")
@@ -45,18 +46,13 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])
 def test_every_format_says_the_same(output: str) -> None:
-    answer = run("--scenario", "delivery-limit", "-o", output)
-    assert answer.returncode == 0, answer.stderr
+    answer = run("--scenario", "delivery-limit", "-o", output, code=0)
     if output == "human":
         heading, line = answer.stdout.splitlines()
         ends = {name: heading.index(name) + len(name) for name in ("ARCHIVED", "REDELIVERIES")}
         result: Any = {name: line[:end].split()[-1] for name, end in ends.items()}
         result["SCENARIO"] = line.split()[0]
-        assert (result["SCENARIO"], result["ARCHIVED"], result["REDELIVERIES"]) == (
-            "delivery-limit",
-            "1",
-            "4",
-        )
+        assert_fields(result, SCENARIO="delivery-limit", ARCHIVED="1", REDELIVERIES="4")
         return
     if output == "csv":
         (result,) = csv.DictReader(io.StringIO(answer.stdout))
@@ -139,13 +135,7 @@ def test_a_comparison_for_machines() -> None:
         *("2 members", "6 members"),
     ) + ("2 members",) * 2
     assert (two["difference"], two["better"], two["winner"]) == (None, None, False)
-    assert (six["better"], six["winner"], six["n"], six["unknown"], six["confidence"]) == (
-        True,
-        True,
-        7,
-        0,
-        0.95,
-    )
+    assert_fields(six, better=True, winner=True, n=7, unknown=0, confidence=0.95)
     assert six["difference"] == six["mean"] - two["mean"] < 0
     assert six["difference_low"] <= six["difference"] <= six["difference_high"] < 0
     assert six["ratio_low"] <= six["ratio"] <= six["ratio_high"] < 1
@@ -161,8 +151,7 @@ def test_a_comparison_for_machines() -> None:
         ("yaml", yaml.safe_load),
         ("csv", lambda text: list(csv.DictReader(io.StringIO(text)))),
     ):
-        answer = run(*given, "-o", output)
-        assert answer.returncode == 0
+        answer = run(*given, "-o", output, code=0)
         assert [line["variant"] for line in read(answer.stdout)] == [
             line["variant"] for line in lines
         ]
@@ -170,9 +159,17 @@ def test_a_comparison_for_machines() -> None:
 
 def test_a_comparison_for_people() -> None:
     answer = run(
-        *IDLE, "--assignor", "simple", "--members", "2,6", "--seeds", "7", "--compare", "--optimal"
+        *IDLE,
+        "--assignor",
+        "simple",
+        "--members",
+        "2,6",
+        "--seeds",
+        "7",
+        "--compare",
+        "--optimal",
+        code=0,
     )
-    assert answer.returncode == 0, answer.stderr
     heading, *lines = answer.stdout.splitlines()
     result = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
     assert heading.split()[:4] == ["MEASURE", "VARIANT", "MEAN", "FROM"]
@@ -197,8 +194,7 @@ def test_a_comparison_for_people() -> None:
 def test_what_clears_the_lag_is_searched() -> None:
     given = ["--scenario", "uneven", "--what-clears", "--members", "12", "--seeds", "2"]
     given += ["--duration", "20s", "--assignor", "all-to-all"]
-    answer = run(*given)
-    assert answer.returncode == 0, answer.stderr
+    answer = run(*given, code=0)
     heading, simple, other = answer.stdout.splitlines()
     assert heading.split() == ["ASSIGNOR", "8-MEMBERS", "12-MEMBERS"]
     assert re.match(r"simple +not in 20 s, age .+ h", simple)
@@ -223,8 +219,7 @@ def test_every_assignor_says_what_it_does() -> None:
     lines = rows("--assignor", "list")
     assert {line["assignor"] for line in lines} >= {"simple", "lag-aware-sticky", "optimal"}
     assert all(len(line["about"]) > 20 for line in lines)
-    refused = run("--assignor", "list", "--compare")
-    assert refused.returncode == 2
+    refused = run("--assignor", "list", "--compare", code=2)
     assert "--assignor list runs nothing: remove --compare" in refused.stderr
 
 
@@ -306,8 +301,7 @@ def test_people_read_times_with_their_units() -> None:
 
 
 def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
-    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2s")
-    assert shown.returncode == 0
+    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2s", code=0)
     result = json.loads(shown.stdout)
     result["name"], result["settings"]["limits"]["delivery_count_limit"] = "mine", 3
     file = tmp_path / "mine.json"
@@ -333,8 +327,7 @@ def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
         2,
         3,
     )
-    several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3")
-    assert several.returncode == 2
+    several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3", code=2)
     assert "--show-scenario prints one scenario, not 2: 2 members, 3 members" in several.stderr
 
 
@@ -401,8 +394,7 @@ def test_who_changes_the_number_loses_accidents() -> None:
     ],
 )
 def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
-    answer = run("--scenario", "gaps", *given)
-    assert answer.returncode == 2
+    answer = run("--scenario", "gaps", *given, code=2)
     assert result in answer.stderr
 
 
@@ -432,14 +424,12 @@ def test_what_is_not_there_is_said_before_anything_is_read(
         "sharelag.cli.simulate_options._from_input",
         lambda _: pytest.fail("the input was read for nothing"),
     )
-    answer = run("--capture", SLOW, *given)
-    assert answer.returncode == 1
+    answer = run("--capture", SLOW, *given, code=1)
     assert result in answer.stderr
 
 
 def test_the_list_takes_nothing_else() -> None:
-    answer = run("--scenario", "list", "--members", "3", "--compare")
-    assert answer.returncode == 2
+    answer = run("--scenario", "list", "--members", "3", "--compare", code=2)
     assert "--scenario list runs nothing: remove --members and --compare" in answer.stderr
 
 
@@ -472,8 +462,7 @@ def test_what_would_not_end_is_refused(
     given: tuple[str, ...], result: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharelag.cli.simulate._runs", lambda *_: pytest.fail("it was begun"))
-    answer = run("--scenario", "slow-producer", *given)
-    assert answer.returncode == 1
+    answer = run("--scenario", "slow-producer", *given, code=1)
     assert all(one in answer.stderr for one in result), answer.stderr
 
 
@@ -527,6 +516,5 @@ def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_former_name_of_service_says_what_to_write() -> None:
     given = ("--capture", SLOW, "--service-ms", "3", "--duration", "1s")
-    answer = run(*given, "--engine", "local", "--show-scenario")
-    assert answer.returncode == 0
+    answer = run(*given, "--engine", "local", "--show-scenario", code=0)
     assert "sharelag: --service-ms is deprecated: use --service, such as" in answer.stderr

@@ -17,7 +17,7 @@ from sharelag.replay.history import history_arrow
 from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, refused
 from tests.support.fields import assert_fields
 from tests.support.older_records import control, raw, row
 from tests.support.records import decode
@@ -135,6 +135,6 @@ def test_the_share_checkpoint_offset_and_the_deltas_since(tmp_path: Path, genera
 
 def test_findings_and_snapshots_are_not_asked_for_together(tmp_path: Path) -> None:
     path = _file(tmp_path, control(1))
-    done = sharelag("health", "--raw", path, "--findings", "--snapshots")
-    assert done.returncode == 2
-    assert "--findings and --snapshots are two tables: choose one" in done.stderr
+    assert "--findings and --snapshots are two tables: choose one" in refused(
+        "health", "--raw", path, "--findings", "--snapshots", code=2
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -27,18 +28,14 @@ from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
+from tests.support.fields import assert_fields
 from tests.support.records import decode, raw, row
 
-STATE = {
-    name: name
-    for name in (
-        "snapshot_epoch",
-        "state_epoch",
-        "leader_epoch",
-        "effective_start_offset",
-        "window_end_offset",
-    )
-} | {"start_offset": "start_offset", "delivery_complete_count": "delivery_complete_count"}
+#: Columns that a history and windows have in common.
+STATE = (
+    *("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"),
+    *("effective_start_offset", "window_end_offset", "delivery_complete_count"),
+)
 
 
 def story(
@@ -50,6 +47,12 @@ def story(
         encode_record(kind, row(*write, **changes))
         for kind, write in zip(kinds, writes, strict=True)
     ]
+
+
+def offsets_of(runs: list[dict[str, int]], states: Collection[int]) -> int:
+    """How many offsets are in some states."""
+    mine = (run for run in runs if run["delivery_state"] in states)
+    return sum(run["last_offset"] - run["first_offset"] + 1 for run in mine)
 
 
 def column(history: pa.RecordBatch, name: str) -> list[Any]:
@@ -72,9 +75,7 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
                 assert line["record_kind"] == "tombstone"
                 assert line["snapshot_epoch"] is None
                 continue
-            assert {ours: line[ours] for ours in STATE} == {
-                ours: window[name] for ours, name in STATE.items()
-            }
+            assert_fields(line, **{name: window[name] for name in STATE})
             runs = window["runs"]
             unfinished = [run for run in runs if run["delivery_state"] not in TERMINAL_STATES]
             if line["start_offset"] is not None:
@@ -82,11 +83,7 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
                 assert line["max_delivery_count"] == max(
                     (run["delivery_count"] for run in unfinished), default=0
                 )
-                assert line["window_available"] == sum(
-                    run["last_offset"] - run["first_offset"] + 1
-                    for run in runs
-                    if run["delivery_state"] == 0
-                )
+                assert line["window_available"] == offsets_of(runs, {0})
 
 
 def per_offset(window: Window) -> dict[int, tuple[int, int]]:
@@ -207,11 +204,9 @@ def test_what_is_missing_is_never_bridged() -> None:
     order = LogOrder()
     assert order.goes_on(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
     gaps = order.gaps
-    place = {
-        "topic": kept.column("topic")[0].as_py(),
-        "partition": kept.column("record_partition")[0].as_py(),
-    }
-    assert gaps.to_pylist() == [place | {"first_offset": 102, "end_offset": 104}]
+    (gap,) = gaps.to_pylist()
+    topic, partition = (kept[name][0].as_py() for name in ("topic", "record_partition"))
+    assert_fields(gap, topic=topic, partition=partition, first_offset=102, end_offset=104)
     history = history_arrow(kept, gaps)
     assert column(history, "follows") == [True, True, False]
     assert column(history, "from_snapshot") == [True, True, False]
@@ -286,7 +281,7 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
             line = alive[
                 SharePartition(window["group_id"], window["topic_id"], window["partition"])
             ]
-            assert {name: line[name] for name in STATE} == {name: window[name] for name in STATE}
+            assert_fields(line, **{name: window[name] for name in STATE})
             assert line["follows"]
     # All that was ever finished and not reset again is the sum of the steps.
     table = pa.Table.from_batches([history])
@@ -294,13 +289,7 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
     total = pc.sum(billing.column("finished")).as_py()
     ends = [line for line in replay_arrow(records).to_pylist() if line["group_id"] == "billing"]
     finished = sum(
-        w["effective_start_offset"]
-        + sum(
-            r["last_offset"] - r["first_offset"] + 1
-            for r in w["runs"]
-            if r["delivery_state"] in TERMINAL_STATES
-        )
-        for w in ends
+        end["effective_start_offset"] + offsets_of(end["runs"], TERMINAL_STATES) for end in ends
     )
     assert finished >= total > 0
 

@@ -273,8 +273,9 @@ def test_a_partial_acknowledgement_leaves_fragments(tmp_path: Path) -> None:
     written = [BEGIN + timedelta(milliseconds=at) for step, at in WRITTEN.items() if step <= 8]
     pq.write_table(with_column(pq.read_table(raw), "timestamp", written), raw)
     moment = ("--as-of", "2026-11-23T00:00:08.600Z")
-    drawn = command("windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment)
-    assert drawn.returncode == 0, drawn.stderr
+    drawn = command(
+        "windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment, code=0
+    )
     assert "  4 runs over 11 offsets with a known state\n" in drawn.stdout
     state = next(line for line in drawn.stdout.splitlines() if "state  " in line)
     assert state.split() == ["state", "Q", "A", "A", "K", "Q"]
