@@ -94,16 +94,10 @@ def _records(number: int) -> pa.RecordBatch:
         key, value = _snapshot(
             group, number, start, [(start + 1, start + 50, 2, 1)] if held else []
         )
+        offset = number * len(FINISHED) + place
         rows.append(
-            {
-                "key": key,
-                "value": value,
-                "topic": STATE_TOPIC,
-                "partition": 0,
-                "timestamp": at,
-                "timestampType": 0,
-            }
-            | {"offset": number * len(FINISHED) + place}
+            {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": offset}
+            | {"timestamp": at, "timestampType": 0}
         )
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 

@@ -8,6 +8,7 @@ from sharelag.whatif import compared
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag_widgets import LagTable
 from sharelag_widgets.dashboards.trials import DIFFERENCES, difference_rows
+from tests.support.fields import assert_fields
 
 
 def rows() -> pa.Table:
@@ -42,11 +43,7 @@ def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
     assert all(
         len(end.split(",")) == 3 and end.startswith("-1") for end in lag["interval"].split(" to ")
     )
-    assert (drain["baseline"], drain["tried"], drain["difference"]) == (
-        "1m 30s",
-        "3m 8s",
-        "+1m 38s",
-    )
+    assert_fields(drain, baseline="1m 30s", tried="3m 8s", difference="+1m 38s")
     assert all(end.startswith("+1m ") for end in drain["interval"].split(" to "))
     assert (hours["baseline"], hours["tried"]) == ("0.5", "1,000")
 

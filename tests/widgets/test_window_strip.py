@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
+from tests.support.fields import assert_fields
 from tests.support.widgets.samples import (
     BEGIN,
     HOSTILE,
@@ -78,16 +79,9 @@ def test_offsets_whose_next_delivery_is_the_last_are_counted_where_the_limit_is_
 
 def test_runs_cross_beside_their_start_offset() -> None:
     columns = unpacked(WindowStrip.of(windows(window())).data)
-    assert columns["run_first"] == [3, 7, 13, 18]
-    assert columns["run_length"] == [2, 6, 1, 2]
-    assert columns["run_state"] == [0, 2, 4, 0]
-    assert columns["run_count"] == [3, 1, 5, 1]
-    assert (columns["start"], columns["head"], columns["window_end"], columns["end"]) == (
-        [100],
-        [103],
-        [120],
-        [1120],
-    )
+    assert_fields(columns, run_first=[3, 7, 13, 18], run_length=[2, 6, 1, 2])
+    assert_fields(columns, run_state=[0, 2, 4, 0], run_count=[3, 1, 5, 1], start=[100])
+    assert_fields(columns, head=[103], window_end=[120], end=[1120])
 
 
 def test_moments_are_sorted_by_time_within_their_share_partition() -> None:
@@ -162,19 +156,8 @@ def test_a_later_log_end_is_another_moment() -> None:
     strip = WindowStrip.of(rows, ends=ends(20.5, 1_000_500, 2_000_500))
     columns = unpacked(strip.data)
     assert columns["at"] == [0, 4, 8, 11]
-    assert columns["end"] == [
-        None,
-        None,
-        None,
-        1_000_500,
-        None,
-        None,
-        None,
-        2_000_500,
-        None,
-        None,
-        None,
-    ]
+    unknown = [None] * 3
+    assert columns["end"] == [*unknown, 1_000_500, *unknown, 2_000_500, *unknown]
     assert (strip.moment, strip.time) == (3, BEGIN + timedelta(seconds=20.5))
     last, now = strip.counts(2), strip.counts(3)
     assert "unread" not in last

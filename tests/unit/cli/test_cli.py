@@ -27,7 +27,7 @@ from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE
 from tests.support.command import refused, rows_of, sharelag, sharelag_process
 from tests.support.fields import assert_fields
 from tests.support.own_process import run_code
-from tests.support.records import raw, row
+from tests.support.records import raw, raw_file, row
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -66,16 +66,9 @@ def _batches() -> Iterator[pa.RecordBatch]:
     other = (b"\0\2" + b"\0\1g", b"\0\0")
     again = [hostile] * 90  # without these one record in fourteen could not be decoded
     topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2 + [STATE_TOPIC] * len(again)
+    place = {"partition": 0, "timestamp": NOW, "timestampType": 0}
     rows = [
-        {
-            "key": key,
-            "value": value,
-            "topic": topic,
-            "partition": 0,
-            "offset": n,
-            "timestamp": NOW,
-            "timestampType": 0,
-        }
+        place | {"key": key, "value": value, "topic": topic, "offset": n}
         for n, ((key, value), topic) in enumerate(
             zip([*snapshots, hostile, update, bad, member, other, *again], topics, strict=True)
         )
@@ -260,10 +253,8 @@ def test_a_terminal_without_the_characters_still_shows_the_rows(
     capture: Path, tmp_path: Path
 ) -> None:
     record = encode_record(SHARE_SNAPSHOT, row(0, [], group_id="グループ"))
-    pq.write_table(pa.Table.from_batches([raw([record])]), tmp_path / "one.parquet")
-    answer = sharelag_process(
-        "windows", "--raw", str(tmp_path / "one.parquet"), env={"PYTHONIOENCODING": "ascii"}
-    )
+    file = raw_file(tmp_path, raw([record]))
+    answer = sharelag_process("windows", "--raw", file, env={"PYTHONIOENCODING": "ascii"})
     assert answer.returncode == 0, answer.stderr
     assert r"\u30b0" in answer.stdout
 
@@ -335,8 +326,7 @@ def test_records_that_could_not_be_replayed_are_reported(tmp_path: Path) -> None
         encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)])),
         encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)])),
     ]
-    pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "endless.parquet")
-    answer = sharelag("windows", "--raw", str(tmp_path / "endless.parquet"), "-o", "json")
+    answer = sharelag("windows", "--raw", raw_file(tmp_path, raw(records)), "-o", "json")
     assert json.loads(answer.stdout)["rejected_records"] == 1
     assert "1 record could not be replayed" in answer.stderr
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag import open as open_workbench
@@ -29,7 +28,7 @@ from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.fields import assert_fields
-from tests.support.records import decode, raw, row
+from tests.support.records import decode, raw, raw_file, row
 
 #: Columns that a history and windows have in common.
 STATE = (
@@ -352,12 +351,12 @@ def rewritten(*records: Any) -> list[bool | None]:
 @pytest.mark.row("PSS-06")
 def test_two_snapshots_with_the_same_batches_are_a_rewrite(tmp_path: Path) -> None:
     records = [snapshot(CREATED, 0), snapshot(LATER, 1)]
-    pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "raw.parquet")
-    said = ask("history", "--raw", str(tmp_path / "raw.parquet"))
+    file = raw_file(tmp_path, raw(records))
+    said = ask("history", "--raw", file)
     assert [one["rewritten"] for one in said] == [None, True]
     assert [one["record_kind"] for one in said] == ["snapshot", "snapshot"]
     # Both times are timestamps in UTC; a state that was rewritten is as fresh as its last write.
-    (window,) = open_workbench(tmp_path / "raw.parquet", engine="local").windows().table.to_pylist()
+    (window,) = open_workbench(file, engine="local").windows().table.to_pylist()
     assert window["write_timestamp"] - window["create_timestamp"] == timedelta(minutes=5)
     assert str(window["write_timestamp"].tzinfo) == "UTC"
 

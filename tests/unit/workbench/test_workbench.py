@@ -36,17 +36,8 @@ from tests.support.written_input import Write, WrittenInput
 DEMO = folder_of("chapters")
 SECRET = "correct-horse-battery"
 QUESTIONS = (
-    "lag",
-    "windows",
-    "history",
-    "timeline",
-    "explain",
-    "progress",
-    "imbalance",
-    "members",
-    "health",
-    "reconcile",
-    "settings",
+    *("lag", "windows", "history", "timeline", "explain", "progress", "imbalance", "members"),
+    *("health", "reconcile", "settings"),
 )
 
 
