@@ -494,13 +494,8 @@ def test_what_nobody_thought_of_is_a_sentence_too(
 
 @pytest.mark.parametrize("kind", ALL)
 def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> None:
-    bench = Workbench(
-        WrittenInput(
-            [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
-        ),
-        engine="local",
-    )
-    board = kind(bench)
+    writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+    board = kind(Workbench(WrittenInput(writes), engine="local"))
     assert board.header.failure == ""
     for widget in widgets_in(board):
         if isinstance(widget, ipywidgets.HTML):
@@ -631,11 +626,7 @@ def test_a_comparison_is_shown_side_by_side() -> None:
     others = {"lag_max": [2, 3, 1], "drain_ms": [1000, 1000, 1000], "lost": [None, None, None]}
     names = ["variant", "seed", "error", *values]
     rows = [
-        {
-            "variant": name,
-            "seed": seed,
-            **{measure: column[seed] for measure, column in columns.items()},
-        }
+        {"variant": name, "seed": seed} | {one: column[seed] for one, column in columns.items()}
         for name, columns in (("now", values), ("more", others), ("same", values))
         for seed in range(3)
     ]

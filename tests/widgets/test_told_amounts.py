@@ -17,19 +17,12 @@ def rows() -> pa.Table:
         "now": [(1_234_567, 90_000, 0.5)] * 4,
         "more": [(2_390 + n, 187_000 + 1000 * n, 999.6) for n in range(4)],
     }
+    names = ("variant", "seed", "error", "lag_max", "drain_ms", "member_hours")
     made = [
-        {
-            "variant": name,
-            "seed": seed,
-            "error": None,
-            "lag_max": lag,
-            "drain_ms": drain,
-            "member_hours": hours,
-        }
+        dict(zip(names, (name, seed, None, *measures), strict=True))
         for name, runs in values.items()
-        for seed, (lag, drain, hours) in enumerate(runs)
+        for seed, measures in enumerate(runs)
     ]
-    names = ["variant", "seed", "error", "lag_max", "drain_ms", "member_hours"]
     return difference_rows(
         compared(pa.Table.from_pylist(made, pa.schema([RUNS.field(name) for name in names])))
     )

@@ -49,12 +49,9 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _batches() -> Iterator[pa.RecordBatch]:
+    batches = [(100, 109, 2, 1), (110, 111, 0, 2)]
     snapshots = [
-        encode_record(
-            SHARE_SNAPSHOT,
-            row(100, [(100, 109, 2, 1), (110, 111, 0, 2)], delivery_complete_count=10)
-            | {"partition": n},
-        )
+        encode_record(SHARE_SNAPSHOT, row(100, batches, delivery_complete_count=10, partition=n))
         for n in range(11)
     ]
     hostile = encode_record(

@@ -58,11 +58,8 @@ def test_every_format_says_the_same(output: str) -> None:
         (result,) = csv.DictReader(io.StringIO(answer.stdout))
     else:
         result = json.loads(answer.stdout) if output == "json" else yaml.safe_load(answer.stdout)[0]
-    assert (result["scenario"], int(result["archived"]), int(result["redeliveries"])) == (
-        "delivery-limit",
-        1,
-        4,
-    )
+    assert result["scenario"] == "delivery-limit"
+    assert (int(result["archived"]), int(result["redeliveries"])) == (1, 4)
 
 
 def test_the_timeline_has_a_row_a_step() -> None:
@@ -123,13 +120,8 @@ def test_settings_are_tried_in_every_combination() -> None:
 def test_a_comparison_for_machines() -> None:
     given = (*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
     lines = rows(*given)
-    assert {line["measure"] for line in lines} > {
-        "drain_ms",
-        "lag_end",
-        "age_p95_ms",
-        "fairness",
-        "member_hours",
-    }
+    some = {"drain_ms", "lag_end", "age_p95_ms", "fairness", "member_hours"}
+    assert {line["measure"] for line in lines} > some
     two, six = (line for line in lines if line["measure"] == "lag_end")
     assert (two["variant"], six["variant"], two["baseline"], six["baseline"]) == (
         *("2 members", "6 members"),
@@ -158,18 +150,8 @@ def test_a_comparison_for_machines() -> None:
 
 
 def test_a_comparison_for_people() -> None:
-    answer = run(
-        *IDLE,
-        "--assignor",
-        "simple",
-        "--members",
-        "2,6",
-        "--seeds",
-        "7",
-        "--compare",
-        "--optimal",
-        code=0,
-    )
+    given = (*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
+    answer = run(*given, "--assignor", "simple", "--optimal", code=0)
     heading, *lines = answer.stdout.splitlines()
     result = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
     assert heading.split()[:4] == ["MEASURE", "VARIANT", "MEAN", "FROM"]
@@ -181,12 +163,12 @@ def test_a_comparison_for_people() -> None:
         "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence intervals"
         in answer.stderr
     )
-    decides = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
+    decides = run(*given)
     heading, two, six = decides.stdout.splitlines()
     assert heading.split()[:4] == ["VARIANT", "DRAINS-IN", "DRAINED", "P95-AGE"]
     assert re.fullmatch(r"2 members +not in [\dms ]+ 0 of 7 .* - +[\d,]+ .*baseline", two)
     assert re.fullmatch(r"6 members +not in [\dms ]+ 0 of 7 .* the same +[\d,]+ .* -", six)
-    chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
+    chosen = run(*given, "--measure", "lag_end")
     assert [line.split()[-1] for line in chosen.stdout.splitlines()[1:]] == ["baseline", "winner"]
     assert "better, winner" in chosen.stdout
 
@@ -316,18 +298,12 @@ def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
 
 def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
     tried = ("--members", "2", "--assignor", "sticky", "--setting", "share.delivery.count.limit=7")
-    shown = json.loads(
-        run(
-            "--scenario", "delivery-limit", "--show-scenario", *tried, "--autoscale", "fixed:3"
-        ).stdout
-    )
+    given = ("--scenario", "delivery-limit", "--show-scenario")
+    shown = json.loads(run(*given, *tried, "--autoscale", "fixed:3").stdout)
     assert shown["settings"]["limits"]["delivery_count_limit"] == 7
-    assert (shown["assignor"], len(shown["members"]), shown["autoscaler"]["replicas"]) == (
-        "sticky",
-        2,
-        3,
-    )
-    several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3", code=2)
+    assert (shown["assignor"], len(shown["members"])) == ("sticky", 2)
+    assert shown["autoscaler"]["replicas"] == 3
+    several = run(*given, "--members", "2,3", code=2)
     assert "--show-scenario prints one scenario, not 2: 2 members, 3 members" in several.stderr
 
 

@@ -25,6 +25,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.log_directory import batch
+from tests.support.records import row
 
 DATA = Path("tests/data")
 STATELESS = "the state of 1 share partition that their groups have initialized"
@@ -274,30 +275,16 @@ KEYS = [
     for partition in range(2)
 ]
 
-NUMBERS = (
-    *("snapshot_epoch", "state_epoch", "leader_epoch", "delivery_complete_count"),
-    *("create_timestamp", "write_timestamp"),
-)
-
 
 def _state(partitions: int) -> pa.Table:
     """A snapshot of each of `KEYS` where Kafka writes it, as raw records."""
     rows: list[dict[str, Any]] = []
     for group, topic_id, partition in KEYS:
-        key, value = encode_record(
-            SHARE_SNAPSHOT,
-            {
-                "group_id": group,
-                "topic_id": topic_id,
-                "partition": partition,
-                "start_offset": 5,
-                "state_batches": [],
-                **dict.fromkeys(NUMBERS, 0),
-            },
-        )
+        of = {"group_id": group, "topic_id": topic_id, "partition": partition}
+        key, value = encode_record(SHARE_SNAPSHOT, row(5, [], **of))
         place = state_partition(SharePartition(group, topic_id, partition), partitions)
         rows.append({"key": key, "value": value, "topic": STATE_TOPIC, "partition": place})
-    rows = sorted(rows, key=lambda row: row["partition"])
+    rows.sort(key=itemgetter("partition"))
     placed = [
         row | {"offset": offset}
         for _, mine in groupby(rows, itemgetter("partition"))

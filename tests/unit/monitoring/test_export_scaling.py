@@ -163,34 +163,18 @@ def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write"):
         write_textfile(Gathered(None), tmp_path / "none" / "x.prom")
     before = file.read_bytes()
-    sharelag("export", "prometheus", "--textfile", str(file), "--capture", str(tmp_path), code=1)
+    export = ("export", "prometheus", "--textfile", str(file), "--capture")
+    sharelag(*export, str(tmp_path), code=1)
     assert file.read_bytes() == before
-    sharelag(
-        "export",
-        "prometheus",
-        "--textfile",
-        str(file),
-        "--capture",
-        str(SCENARIOS / "poison"),
-        code=0,
-    )
-    assert samples(file.read_text(), text_families)["kafka_share_group_sum_lag"] == {
-        labels(group="poison"): 1
-    }
+    sharelag(*export, str(SCENARIOS / "poison"), code=0)
+    sums = samples(file.read_text(), text_families)["kafka_share_group_sum_lag"]
+    assert sums == {labels(group="poison"): 1}
 
 
 def test_each_run_has_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "lake"
-    sharelag(
-        "export",
-        "--to",
-        "parquet",
-        "--out",
-        str(out),
-        "--capture",
-        str(SCENARIOS / "poison"),
-        code=0,
-    )
+    export = ("export", "--to", "parquet", "--out", str(out))
+    sharelag(*export, "--capture", str(SCENARIOS / "poison"), code=0)
     (run,) = out.iterdir()
     assert run.name == "20261121T082250.064Z"
     assert sorted(path.name for path in run.iterdir()) == [

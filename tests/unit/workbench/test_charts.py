@@ -128,12 +128,8 @@ def test_numbers_and_lists_read_well() -> None:
     ]  # fmt: skip
     counted = [text.counted(number, "delivery", "deliveries") for number in (1, 2)]
     assert counted == ["1 delivery", "2 deliveries"]
-    assert [percent(part, 1000) for part in (1, 500, 999, 1000)] == [
-        "under 1 %",
-        "50 %",
-        "over 99 %",
-        "100 %",
-    ]
+    shares = [percent(part, 1000) for part in (1, 500, 999, 1000)]
+    assert shares == ["under 1 %", "50 %", "over 99 %", "100 %"]
     assert text.list_names("abcde") == "a, b, c and 2 more"
 
 

@@ -21,7 +21,7 @@ from sharelag.metrics.forecasts import LEAST, calibration
 from sharelag.reports import cells
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
 from tests.support.charts import SCENARIOS
-from tests.support.command import ask, refused
+from tests.support.command import ask
 from tests.support.command import sharelag as sharelag_command
 from tools import forecasts_page
 
@@ -171,9 +171,9 @@ def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Pat
     rules.write_text("version: 1\nrules:\n- {name: lag, measure: lag, warn: 1}\n")
     place = ("--capture", "demo", "--engine", "local", "--rules", str(rules))
     for at in ("2026-11-23T12:20:00Z", "2026-11-23T12:26:00Z"):
-        assert "no forecast of age with an interval was scored yet" in refused(
-            "check", *place, "--as-of", at, "--ledger", str(tmp_path / "told")
-        )
+        ledger = ("--as-of", at, "--ledger", str(tmp_path / "told"))
+        done = sharelag_command("check", *place, *ledger, code=1)
+        assert "no forecast of age with an interval was scored yet" in done.stderr
     kept = read_ledger(str(tmp_path / "told"))
     assert len(set(kept.column("as_of").to_pylist())) == 2
     assert pc.any(pc.is_valid(kept.column("outcome"))).as_py()
@@ -181,9 +181,9 @@ def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Pat
     assert "forecast" not in silent.stderr
     # A table that is no ledger takes nothing from what was judged.
     write_deltalake(str(tmp_path / "other"), schemas.OFFSETS.empty_table().select(["topic"]))
-    failed = refused("check", *place, "--ledger", str(tmp_path / "other"))
-    assert "no forecast was kept: " in failed
-    assert "is not a ledger of forecasts" in failed
+    failed = sharelag_command("check", *place, "--ledger", str(tmp_path / "other"), code=1)
+    assert "no forecast was kept: " in failed.stderr
+    assert "is not a ledger of forecasts" in failed.stderr
 
 
 def test_sentences_say_what_is_shown_and_why_not() -> None:

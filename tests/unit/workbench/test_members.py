@@ -90,15 +90,9 @@ ALIVE = (GROUP, {"epoch": 5, "metadata_hash": 7})
 
 
 def test_a_row_has_what_the_records_and_the_state_topic_say() -> None:
-    (row,) = (
-        bench(
-            ALIVE,
-            (TARGET_EPOCH, {"assignment_epoch": 4, "assignment_timestamp": 0}),
-            *joined("m", 5, [0], [0]),
-        )
-        .group_states()
-        .table.to_pylist()
-    )
+    behind = (TARGET_EPOCH, {"assignment_epoch": 4, "assignment_timestamp": 0})
+    described = bench(ALIVE, behind, *joined("m", 5, [0], [0])).group_states()
+    (row,) = described.table.to_pylist()
     assert row["lag"] == 7195
     wanted = {
         "group_id": "billing", "type": "Share", "state": "Stable", "group_epoch": 5,

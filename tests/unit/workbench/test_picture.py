@@ -18,15 +18,9 @@ CHAPTERS = str(folder_of("chapters"))
 
 def row(start: int | None, end: int | None, *runs: list[int], group: str = "g") -> dict[str, Any]:
     """Return what a picture needs of a window."""
-    return {
-        "group_id": group,
-        "topic": "t",
-        "topic_id": "",
-        "partition": 0,
-        "effective_start_offset": start,
-        "window_end_offset": end,
-        "runs": list(runs),
-    }
+    place = {"group_id": group, "topic": "t", "topic_id": "", "partition": 0}
+    offsets = {"effective_start_offset": start, "window_end_offset": end}
+    return place | offsets | {"runs": list(runs)}
 
 
 def test_offsets_states_and_counts_stand_below_each_other() -> None:
