@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from sharelag.inputs.files import views
 from sharelag.tables.lines import plain_rows
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, refused, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander
 from tests.support.kafka.followed import caught_up, compared, in_archive, in_topic
@@ -136,17 +136,16 @@ def test_until_now_and_what_is_refused(
 ) -> None:
     place, server = tmp_path / "now", ("--bootstrap-server", broker.bootstrap_servers)
     follow = ("capture", str(tmp_path / "archive"), "--follow", "--until-now", *server)
-    done = sharelag(*follow, "--lag-to", str(place))
-    assert done.returncode == 0, done.stderr
+    sharelag(*follow, "--lag-to", str(place), code=0)
     assert _lags(place, group) == [10] * PARTITIONS
     assert list((tmp_path / "archive" / ".staging" / "lag").iterdir()) == []
-    plain = sharelag("capture", str(tmp_path / "plain"), "--lag-to", str(place), *server)
-    assert (plain.returncode, "--lag-to needs --follow" in plain.stderr) == (2, True)
-    exported = sharelag("export", "--to", "delta", "--out", str(tmp_path / "lake"), *server)
-    assert exported.returncode == 0, exported.stderr
-    other = sharelag(*follow, "--lag-to", str(tmp_path / "lake"))
-    assert other.returncode == 1
-    assert "is a different table and would be replaced: choose another folder" in other.stderr
+    assert "--lag-to needs --follow" in refused(
+        "capture", str(tmp_path / "plain"), "--lag-to", str(place), *server, code=2
+    )
+    sharelag("export", "--to", "delta", "--out", str(tmp_path / "lake"), *server, code=0)
+    assert "is a different table and would be replaced: choose another folder" in refused(
+        *follow, "--lag-to", str(tmp_path / "lake")
+    )
 
 
 # ---- its processes -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 import sharelag
 from sharelag.errors import InputError
 from sharelag.workbench import Workbench
+from tests.support.command import refused
 from tests.support.command import sharelag as command
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
@@ -122,12 +123,11 @@ def test_the_command_prints_the_same(bench: Workbench, broker_with_records: Kafk
     found = bench.peek(GROUP, TOPIC, 0, STUCK)
     assert command(*asked).stdout == found.text() + "\n"
     assert json.loads(command(*asked, "-o", "json").stdout) == found.fields()
-    masked = command(*asked, "--mask", "card.number")
-    assert masked.returncode == 0, masked.stderr
+    masked = command(*asked, "--mask", "card.number", code=0)
     assert SECRET not in masked.stdout
-    wrong = command(*asked[:-1], "orders-0-1")
-    assert wrong.returncode == 2
-    assert "'orders-0-1' is not TOPIC:PARTITION:OFFSET" in wrong.stderr
+    assert "'orders-0-1' is not TOPIC:PARTITION:OFFSET" in refused(
+        *asked[:-1], "orders-0-1", code=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,7 @@ def test_nobody_notices_who_looked_and_nothing_keeps_it(
     assert fresh.windows().table.drop_columns("batches").to_pylist() == before
     assert fresh.members(GROUP).table.num_rows == 0
     folder = tmp_path / "kept"
-    done = command("capture", "--bootstrap-server", servers, str(folder))
-    assert done.returncode == 0, done.stderr
+    command("capture", "--bootstrap-server", servers, str(folder), code=0)
     for path in folder.rglob("*.parquet"):
         assert SECRET not in str(pq.read_table(path).to_pylist())
     kept = sharelag.open(folder, engine="local").only(GROUP)

@@ -21,7 +21,7 @@ from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.model import milliseconds
 from sharelag.model.versions import has_reached
 from tests.support.cases import Cases, few_of
-from tests.support.command import ask
+from tests.support.command import ask, refused
 from tests.support.command import sharelag as command
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
@@ -259,8 +259,9 @@ def test_the_command_of_a_group_with_any_name_means_that_group(
 ) -> None:
     servers, topic = first.bootstrap_servers, f"reset-plan-names-{len(group)}"
     read_in_part(servers, group, topic, read=5, copies=3)
-    done = command("plan-reset", "--bootstrap-server", servers, "--group", group, "--to-earliest")
-    assert done.returncode == 0, done.stderr
+    done = command(
+        "plan-reset", "--bootstrap-server", servers, "--group", group, "--to-earliest", code=0
+    )
     lines = [line for line in done.stderr.splitlines() if line.endswith("--dry-run")]
     words = lines[0].partition("Kafka's command: ")[2]
     script = f"kafka-share-groups.sh() {{ printf '%s\\0' \"$@\"; }}; {words}"
@@ -268,10 +269,9 @@ def test_the_command_of_a_group_with_any_name_means_that_group(
     _, address, *arguments = said.stdout.decode().split("\0")[:-1]
     assert address == servers
     assert topic in first.share_groups(*arguments)
-    missing = command("lag", "--bootstrap-server", servers, "--group", "nope")
-    assert missing.returncode == 1
-    assert all(letter.isprintable() or letter == "\n" for letter in missing.stderr)
-    assert missing.stderr.count("\n") == 1
+    missing = refused("lag", "--bootstrap-server", servers, "--group", "nope")
+    assert all(letter.isprintable() or letter == "\n" for letter in missing)
+    assert missing.count("\n") == 1
     # Others read what Kafka's command prints of all groups of this cluster.
     first.share_groups("--delete", "--group", group)
 
@@ -286,7 +286,6 @@ def test_a_plan_and_a_record_of_one_group_ask_nothing_of_others(
     plan = ("plan-reset", "--bootstrap-server", servers, "--group", GROUP, "--to-earliest")
     peek = ("peek", "--bootstrap-server", servers, GROUP, f"{TOPIC}:0:0")
     for arguments in (plan, peek):
-        done = command(*arguments)
-        assert done.returncode == 0, done.stderr
+        command(*arguments, code=0)
     assert not asked
     assert not caplog.records

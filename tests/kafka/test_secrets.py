@@ -77,9 +77,8 @@ def test_the_report_says_what_kafka_says_and_no_secret(
         == {GROUP: 25}
     )
     refused = sharelag(
-        "report", "daily", *given, "--command-property", "sasl.mechanism=SCRAM-SHA-512"
+        "report", "daily", *given, "--command-property", "sasl.mechanism=SCRAM-SHA-512", code=1
     )
-    assert refused.returncode == 1
     assert refused.stdout.startswith("FAILED: ")
     assert_no_secret(
         [

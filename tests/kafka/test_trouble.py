@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
-from tests.support.command import rows_of, sharelag
+from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import parse_describe
 from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher
 from tests.support.kafka.cluster import KafkaCluster, frozen
@@ -67,8 +67,7 @@ def kafkas(cluster: KafkaCluster) -> dict[tuple[str, str, int], int | None]:
 
 
 def told(asker: Asker) -> dict[tuple[str, str, int], int | None]:
-    answer = sharelag("lag", *asker.options, "-o", "json", "--timeout", "30000")
-    assert answer.returncode == 0, answer.stderr
+    answer = sharelag("lag", *asker.options, "-o", "json", "--timeout", "30000", code=0)
     return lags_of(answer.stdout)
 
 
@@ -269,15 +268,13 @@ def agreed(story: Story, what: str) -> None:
 
 
 def windows_of(*arguments: str) -> dict[tuple[str, str, int], tuple[int, int, str]]:
-    answer = sharelag("windows", "-o", "json", *arguments)
-    assert answer.returncode == 0, answer.stderr
     return {
         (row["group_id"], row["topic_id"], row["partition"]): (
             row["state_epoch"],
             row["start_offset"],
             str(row["batches"]),
         )
-        for row in rows_of(answer)
+        for row in ask("windows", *arguments)
     }
 
 

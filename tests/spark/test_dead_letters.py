@@ -79,8 +79,7 @@ def test_files_of_a_queue_are_read_on_either_engine(
     of_spark = sharelag.open("poison", spark=spark).dead_letters(GROUP, tmp_path)
     assert rows(of_spark.table) == rows(found.table)
     given = ("--capture", "poison", "--group", GROUP, "--queue", str(tmp_path), "-o", "json")
-    done = command("dlq", *given)
-    assert done.returncode == 0, done.stderr
+    done = command("dlq", *given, code=0)
     printed = rows_of(done)
     assert len(printed) == found.table.num_rows
     assert [one["status"] for one in printed] == found.table.column("status").to_pylist()
@@ -93,8 +92,7 @@ def test_files_of_a_queue_are_read_on_either_engine(
     # Nobody knows which of these are gaps, behind which Kafka's command reads on.
     beyond = "Where offsets without a copy are gaps"
     assert beyond in plan.stderr
-    written = command("dlq", *given[:-2], "--redrive", "--status", "written")
-    assert written.returncode == 0
+    written = command("dlq", *given[:-2], "--redrive", "--status", "written", code=0)
     assert beyond not in written.stderr
     for text in (done.stdout, done.stderr, plan.stdout, plan.stderr, repr(found)):
         assert "secret payload" not in text

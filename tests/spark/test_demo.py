@@ -33,14 +33,12 @@ def test_the_chapters_are_printed_as_kafka_printed_them() -> None:
     words = (chapters.CAPTURE / "expected" / "describe.txt").read_text()
     lines = [line.split() for line in words.splitlines() if line and line.split()[:6] != HEADINGS]
     assert len(lines) == len(parse_describe(words)) >= 24
-    done = command("lag", "--capture", "chapters", "--engine", "spark")
-    assert done.returncode == 0, done.stderr
+    done = command("lag", "--capture", "chapters", "--engine", "spark", code=0)
     assert shown(done.stdout) == {(one[0], one[1], int(one[2])): one[3:6] for one in lines}
 
 
 def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
-    done = command("lag", "--capture", "demo", "--engine", "spark")
-    assert done.returncode == 0, done.stderr
+    done = command("lag", "--capture", "demo", "--engine", "spark", code=0)
     rows = shown(done.stdout)
     before, after = (
         {
@@ -63,8 +61,7 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
 
 @pytest.mark.exhaustive
 def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -> None:
-    done = command("demo", "--engine", "spark", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    done = command("demo", "--engine", "spark", "--out", str(tmp_path), code=0)
     headline, table, last, following = done.stdout.split("\n\n")
     groups = sharelag.open("demo", engine="spark").overview()  # which says the same
     assert headline == groups.title

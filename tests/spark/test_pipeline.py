@@ -39,7 +39,7 @@ from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of
 from tests.support.parquet import flip_in_a_page
-from tests.support.records import offsets, raw, row
+from tests.support.records import offsets, raw, raw_file, row
 
 #: What Spark raises for its workers, and its own reader through Py4J, which knows not all of its errors.
 SPARK_FAILED = (PySparkException, Py4JError)
@@ -74,8 +74,7 @@ def test_an_empty_answer_is_the_same_on_both_engines(
     moment = {0: -1} if case == "long ago" else None
     if case in ("empty", "rejects only"):
         records = [] if case == "empty" else [(b"\0\0", None), (b"\0\1x", b"")]
-        pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "raw.parquet")
-        source = RawInput(str(tmp_path / "raw.parquet"))
+        source = RawInput(raw_file(tmp_path, raw(records)))
     for run in (readings.lag, readings.windows):
         if case == "nobody":
             for engine in ("local", "spark"):

@@ -79,16 +79,10 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script.write_text(SCRIPT)
     done = subprocess.run(
         [
-            f"{spark_home()}/bin/spark-submit",
-            "--master",
-            "local[1]",
-            "--conf",
-            "spark.sql.session.timeZone=Asia/Tokyo",
-            "--conf",
-            "spark.sql.shuffle.partitions=9",
-            "--conf",
-            "spark.ui.enabled=false",
-            str(script),
+            *(f"{spark_home()}/bin/spark-submit", "--master", "local[1]"),
+            *("--conf", "spark.sql.session.timeZone=Asia/Tokyo"),
+            *("--conf", "spark.sql.shuffle.partitions=9"),
+            *("--conf", "spark.ui.enabled=false", str(script)),
         ],
         env=no_session() | {"PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -14,6 +12,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.simulate import simulate
 from tests.support import readings
+from tests.support.records import raw_file
 from tests.support.simulation_scenarios import EVERYTHING
 
 
@@ -22,8 +21,8 @@ def test_what_a_simulation_writes_is_read_by_either_engine(
 ) -> None:
     """Its records and the ends of its logs give the state that its coordinator has, and its lag."""
     result = simulate(EVERYTHING, 3)
-    pq.write_table(pa.Table.from_batches([result.records()]), tmp_path / "raw.parquet")
-    answers = [readings.windows(RawInput(str(tmp_path)), name) for name in ("local", "spark")]
+    source = RawInput(raw_file(tmp_path, result.records()))
+    answers = [readings.windows(source, name) for name in ("local", "spark")]
     assert [answer.engine for answer in answers] == ["local", "spark"]
     assert answers[0].table.equals(answers[1].table)
     kept = dict(window_items(answers[1].table))

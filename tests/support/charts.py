@@ -119,21 +119,9 @@ FIGURES: dict[str, Callable[..., Any]] = {
 
 CAUSES = pa.Table.from_pylist(
     [
-        {
-            "group_id": "h",
-            "topic": None,
-            "topic_id": "A-topic",
-            "partition": 3,
-            "rank": 1,
-            "cause": "not_started",
-        }
-        | {
-            "severity": "note",
-            "held": None,
-            "since": None,
-            "summary": "Nothing was fetched yet.",
-            "advice": "Wait.",
-        }
+        {"group_id": "h", "topic": None, "topic_id": "A-topic", "partition": 3}
+        | {"rank": 1, "cause": "not_started", "severity": "note", "held": None, "since": None}
+        | {"summary": "Nothing was fetched yet.", "advice": "Wait."}
         | {"evidence": [{"name": "partitions", "value": "3"}]},
         {
             "group_id": "g",

@@ -17,15 +17,41 @@ from unittest.mock import patch
 
 
 def sharelag(
-    *arguments: str, env: Mapping[str, str] | None = None
+    *arguments: str, env: Mapping[str, str] | None = None, code: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``sharelag`` with these arguments in this process, without the start of another one."""
+    """Run ``sharelag`` with these arguments in this process, without the start of another one.
+
+    Parameters
+    ----------
+    arguments
+        Its command line.
+    env
+        Variables of the environment to set.
+    code
+        The exit code that it must have; any if it is not given.
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
-    code = _run(arguments, out, err, env or {})
+    status = _run(arguments, out, err, env or {})
     for stream in (out, err):
         stream.flush()
     texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
+    assert code in (None, status), (status, *texts)
+    return subprocess.CompletedProcess(["sharelag", *arguments], status, *texts)
+
+
+def refused(*arguments: str, code: int = 1) -> str:
+    """Return what ``sharelag`` says on standard error as it refuses these arguments.
+
+    Parameters
+    ----------
+    arguments
+        Its command line, for which it must print nothing on standard output.
+    code
+        The exit code that it must have: 2 where the command line itself is wrong.
+    """
+    done = sharelag(*arguments, code=code)
+    assert done.stdout == ""
+    return done.stderr
 
 
 def ask(command: str, *more: str, at: str = "", code: int = 0) -> list[dict[str, Any]]:
@@ -41,9 +67,7 @@ def ask(command: str, *more: str, at: str = "", code: int = 0) -> list[dict[str,
         The exit code that it must have.
     """
     server = ("--bootstrap-server", at) if at else ()
-    done = sharelag(*command.split(), *more, *server, "-o", "json")
-    assert done.returncode == code, done.stdout + done.stderr
-    return rows_of(done)
+    return rows_of(sharelag(*command.split(), *more, *server, "-o", "json", code=code))
 
 
 def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

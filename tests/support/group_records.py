@@ -25,12 +25,8 @@ def partitions(*numbers: int) -> list[dict[str, Any]]:
 
 def record(kind: int, group: str, member: str | None = None, **value: Any) -> dict[str, Any]:
     """One row of the group records; without a value it is a tombstone."""
-    return {
-        "record_type": kind,
-        "tombstone": not value,
-        "group_id": group,
-        "member_id": member,
-    } | value
+    key = {"record_type": kind, "group_id": group, "member_id": member}
+    return key | {"tombstone": not value} | value
 
 
 def log(rows: list[dict[str, Any]], partition: int = 0) -> pa.Table:
@@ -44,15 +40,9 @@ def log(rows: list[dict[str, Any]], partition: int = 0) -> pa.Table:
 
 def join(group: str, member: str, epoch: int, *assigned: int) -> list[dict[str, Any]]:
     """What the coordinator writes when a member joins and is given partitions at once."""
+    client: dict[str, Any] = {"client_id": "c", "client_host": "/h"}
     return [
-        record(
-            MEMBER,
-            group,
-            member,
-            client_id="c",
-            client_host="/h",
-            subscribed_topic_names=["orders"],
-        ),
+        record(MEMBER, group, member, **client, subscribed_topic_names=["orders"]),
         record(GROUP, group, epoch=epoch, metadata_hash=7),
         record(TARGET, group, member, topic_partitions=partitions(*assigned)),
         record(ASSIGNMENT_EPOCH, group, assignment_epoch=epoch),

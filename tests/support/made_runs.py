@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +19,9 @@ def made_run(
     out: Path, number: int, error: str | None = None, cluster: str | None = None, **requested: Any
 ) -> Run:
     at = night(number)
-    run = Run(
-        f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}",
-        "daily",
-        requested,
-        "1",
-        "",
-        at.isoformat(),
-        1.0,
-        "ok",
-        "",
-        None,
-        error,
-    )
-    run = replace(run, cluster_id=cluster)
+    run_id = f"{at:%Y%m%dT%H%M%S}000Z-{number:06x}"
+    made = (run_id, "daily", requested, "1", "", at.isoformat(), 1.0, "ok", "", None, error)
+    run = Run(*made, cluster_id=cluster)
     folder = out / "daily"
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     with store.scratch(folder) as half:

@@ -23,6 +23,7 @@ from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.execute import Executed
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from tests.support.records import row
 
 NIGHTS = 10
 FIRST = datetime(2026, 6, 1, 3, 0, tzinfo=UTC)
@@ -91,54 +92,34 @@ def _records(number: int) -> pa.RecordBatch:
     for place, group in enumerate(FINISHED):
         held = group == "billing" and HELD_FROM <= number < HELD_TO
         start = start_of(group, number)
-        key, value = _snapshot(
-            group, number, start, [(start + 1, start + 50, 2, 1)] if held else []
+        batches = [(start + 1, start + 50, 2, 1)] if held else []
+        state = row(
+            *(start, batches),
+            group_id=group,
+            topic_id=TOPIC_ID,
+            snapshot_epoch=number,
+            create_timestamp=_ms(FIRST),
+            write_timestamp=_ms(at),
+            delivery_complete_count=50 * len(batches),
         )
+        key, value = encode_record(SHARE_SNAPSHOT, state)
+        offset = number * len(FINISHED) + place
         rows.append(
-            {
-                "key": key,
-                "value": value,
-                "topic": STATE_TOPIC,
-                "partition": 0,
-                "timestamp": at,
-                "timestampType": 0,
-            }
-            | {"offset": number * len(FINISHED) + place}
+            {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": offset}
+            | {"timestamp": at, "timestampType": 0}
         )
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-def _snapshot(
-    group: str, number: int, start: int, batches: list[tuple[int, int, int, int]]
-) -> tuple[bytes, Any]:
-    at = _ms(night(number) - timedelta(hours=1))
-    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
-    return encode_record(
-        SHARE_SNAPSHOT,
-        {
-            "group_id": group,
-            "topic_id": TOPIC_ID,
-            "partition": 0,
-            "snapshot_epoch": number,
-            "state_epoch": 0,
-            "leader_epoch": 0,
-            "start_offset": start,
-            "delivery_complete_count": sum(b - a + 1 for a, b, *_ in batches),
-            "create_timestamp": _ms(FIRST),
-            "write_timestamp": at,
-            "state_batches": [dict(zip(names, one, strict=True)) for one in batches],
-        },
-    )
-
-
 def _ends(number: int) -> pa.Table:
-    known = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": 0, "log_start_offset": 0}
-    row = (
-        dict.fromkeys(schemas.OFFSETS.names)
-        | known
-        | {"end_offset": DAILY * (number + 1), "as_of": night(number)}
-    )
-    return pa.Table.from_pylist([row], schema=schemas.OFFSETS)
+    known: dict[str, Any] = {
+        "topic": TOPIC,
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "log_start_offset": 0,
+    }
+    known |= {"end_offset": DAILY * (number + 1), "as_of": night(number)}
+    return pa.Table.from_pylist([known], schema=schemas.OFFSETS)
 
 
 def _ms(at: datetime) -> int:

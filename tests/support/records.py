@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.model import SharePartition, StateBatch
@@ -21,29 +23,25 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBatch:
     """Return key and value pairs as raw records."""
-    columns = [
-        {
-            "key": key,
-            "value": value,
-            "topic": topic,
-            "partition": 3,
-            "offset": 100 + n,
-            "timestamp": n,
-        }
+    place = {"topic": topic, "partition": 3}
+    made = [
+        place | {"key": key, "value": value, "offset": 100 + n, "timestamp": n}
         for n, (key, value) in enumerate(rows)
     ]
-    return pa.RecordBatch.from_pylist(columns, schema=schemas.RAW)
+    return pa.RecordBatch.from_pylist(made, schema=schemas.RAW)
+
+
+def raw_file(folder: Path, *batches: pa.RecordBatch) -> str:
+    """Write raw records into a folder as a Parquet file; return its path."""
+    path = folder / "raw.parquet"
+    pq.write_table(pa.Table.from_batches(batches), path)
+    return str(path)
 
 
 def row(start: int, batches: Sequence[tuple[int, int, int, int]], **changes: Any) -> dict[str, Any]:
     """Return the fields of a snapshot of `KEY`."""
-    fields = {
-        "snapshot_epoch": 0,
-        "state_epoch": 1,
-        "leader_epoch": 2,
-        "delivery_complete_count": 0,
-    }
-    fields |= {"create_timestamp": 5, "write_timestamp": 5, "start_offset": start}
+    fields = {"snapshot_epoch": 0, "state_epoch": 1, "leader_epoch": 2, "start_offset": start}
+    fields |= {"delivery_complete_count": 0, "create_timestamp": 5, "write_timestamp": 5}
     named = [StateBatch(*batch)._asdict() for batch in batches]
     return KEY._asdict() | fields | {"state_batches": named} | changes
 

@@ -36,13 +36,10 @@ def line(
     api: str, at: int, request: dict[str, Any], response: dict[str, Any], *, version: int = 1
 ) -> str:
     """One completed request; ``at`` is in milliseconds of the first minute of 2026-11-23."""
+    header = {"requestApiKey": KEYS[api], "requestApiVersion": version, "clientId": "client"}
     said = {
         "isForwarded": False,
-        "requestHeader": {
-            "requestApiKey": KEYS[api],
-            "requestApiVersion": version,
-            "clientId": "client",
-        },
+        "requestHeader": header,
         "request": request,
         "response": {"throttleTimeMs": 0} | response,
         "connection": "127.0.0.1:9092-127.0.0.1:40000-0-1",

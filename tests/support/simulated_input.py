@@ -75,13 +75,8 @@ class SimulatedInput(RecordsOnly):
             "share.isolation.level": settings.isolation_level,
         }
         rows = [
-            {
-                "scope": "group",
-                "entity": group,
-                "name": name,
-                "value": str(value),
-                "source": "group",
-            }
+            {"scope": "group", "entity": group, "source": "group"}
+            | {"name": name, "value": str(value)}
             for group in groups
             for name, value in values.items()
         ]

@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.inputs import RecordsOnly
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from tests.support.records import row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 TOPIC, TOPIC_ID = "orders", "A" * 22
@@ -52,36 +53,24 @@ class WrittenInput(RecordsOnly):
         self.asked.append(topic)
         rows: list[dict[str, Any]] = []
         for offset, write in enumerate(sorted(self.writes, key=lambda write: -write.ago)):
-            names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
             made, written = (
                 _ms(NOW - timedelta(seconds=ago)) for ago in (write.made_ago, write.ago)
             )
-            key, value = encode_record(
-                SHARE_SNAPSHOT,
-                {
-                    "group_id": write.group,
-                    "topic_id": TOPIC_ID,
-                    "partition": write.partition,
-                    "snapshot_epoch": offset,
-                    "state_epoch": 0,
-                    "leader_epoch": 0,
-                    "start_offset": write.start,
-                    "delivery_complete_count": write.count,
-                    "create_timestamp": made,
-                    "write_timestamp": written,
-                    "state_batches": [
-                        dict(zip(names, batch, strict=True)) for batch in write.batches
-                    ],
-                },
+            state = row(
+                *(write.start, write.batches),
+                group_id=write.group,
+                topic_id=TOPIC_ID,
+                partition=write.partition,
+                snapshot_epoch=offset,
+                state_epoch=0,
+                leader_epoch=0,
+                create_timestamp=made,
+                write_timestamp=written,
+                delivery_complete_count=write.count,
             )
-            place = {
-                "topic": STATE_TOPIC,
-                "partition": 0,
-                "offset": offset,
-                "timestamp": written,
-                "timestampType": 0,
-            }
-            rows.append({"key": key, "value": value, **place})
+            key, value = encode_record(SHARE_SNAPSHOT, state)
+            place = {"topic": STATE_TOPIC, "partition": 0, "offset": offset, "timestampType": 0}
+            rows.append({"key": key, "value": value, "timestamp": written, **place})
         if topic == STATE_TOPIC:
             yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
@@ -93,15 +82,10 @@ class WrittenInput(RecordsOnly):
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         keeps = -1 if self.retention is None else self.retention // timedelta(milliseconds=1)
+        kept = {"topic": TOPIC, "topic_id": TOPIC_ID, "cleanup_policy": "delete"}
         rows = [
-            {
-                "topic": TOPIC,
-                "topic_id": TOPIC_ID,
-                "partition": p,
-                "cleanup_policy": "delete",
-                "retention_ms": keeps,
-            }
-            for p in range(self.partitions_of_topic)
+            kept | {"partition": partition, "retention_ms": keeps}
+            for partition in range(self.partitions_of_topic)
         ]
         return pa.Table.from_pylist(rows, schema=schemas.LOGS)
 
@@ -135,21 +119,18 @@ class WrittenInput(RecordsOnly):
         return NOW - timedelta(seconds=OLDEST - offset / self.rate)
 
     def _offsets(self, moments: Sequence[datetime], log_start: int | None) -> pa.Table:
+        place: dict[str, Any] = {"topic": TOPIC, "topic_id": TOPIC_ID}
+        place["log_start_offset"] = log_start
         rows = [
-            {
-                "topic": TOPIC,
-                "topic_id": TOPIC_ID,
-                "partition": partition,
-                "log_start_offset": log_start,
-                "end_offset": None
-                if partition in self.unreachable
-                else self.end((NOW - at).total_seconds()),
-                "as_of": at,
-            }
+            place | {"partition": partition, "end_offset": self._known(partition, at), "as_of": at}
             for at in moments
             for partition in range(self.partitions_of_topic)
         ]
         return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
+
+    def _known(self, partition: int, at: datetime) -> int | None:
+        is_known = partition not in self.unreachable
+        return self.end((NOW - at).total_seconds()) if is_known else None
 
 
 def _ms(moment: datetime) -> int:

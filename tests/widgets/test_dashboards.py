@@ -46,6 +46,7 @@ from sharelag_widgets.dashboards.trials import (
 )
 from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
+from tests.support.fields import assert_fields
 from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -248,13 +249,8 @@ def test_picking_a_group_in_the_fleet_shows_it_everywhere(demo: Workbench) -> No
 def test_a_suspicious_row_marks_its_offsets(poison: Workbench) -> None:
     hunt = PoisonHunt(poison)
     (row,) = hunt.found.to_pylist()
-    assert (row["first_offset"], row["state"], row["delivery_count"], row["left"]) == (
-        104,
-        "available",
-        4,
-        1,
-    )
-    assert row["partition"] == hunt.strip.view._moments.keys[0][2]
+    assert_fields(row, first_offset=104, state="available", delivery_count=4, left=1)
+    assert_fields(row, partition=hunt.strip.view._moments.keys[0][2])
     view_of(hunt.table).picked = np.array([0], np.uint32).tobytes()
     assert hunt.selection.keys == ((row["group_id"], row["topic_id"], row["partition"]),)
     assert hunt.selection.offsets == (104, 104)
@@ -498,13 +494,8 @@ def test_what_nobody_thought_of_is_a_sentence_too(
 
 @pytest.mark.parametrize("kind", ALL)
 def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> None:
-    bench = Workbench(
-        WrittenInput(
-            [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
-        ),
-        engine="local",
-    )
-    board = kind(bench)
+    writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+    board = kind(Workbench(WrittenInput(writes), engine="local"))
     assert board.header.failure == ""
     for widget in widgets_in(board):
         if isinstance(widget, ipywidgets.HTML):
@@ -635,11 +626,7 @@ def test_a_comparison_is_shown_side_by_side() -> None:
     others = {"lag_max": [2, 3, 1], "drain_ms": [1000, 1000, 1000], "lost": [None, None, None]}
     names = ["variant", "seed", "error", *values]
     rows = [
-        {
-            "variant": name,
-            "seed": seed,
-            **{measure: column[seed] for measure, column in columns.items()},
-        }
+        {"variant": name, "seed": seed} | {one: column[seed] for one, column in columns.items()}
         for name, columns in (("now", values), ("more", others), ("same", values))
         for seed in range(3)
     ]

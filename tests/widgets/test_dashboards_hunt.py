@@ -21,6 +21,7 @@ from sharelag_widgets.dashboards.poison import (
     SUSPECTS,
     suspects,
 )
+from tests.support.fields import assert_fields
 from tests.support.widgets.panels import view_of
 from tests.support.written_input import TOPIC_ID, Write, WrittenInput
 
@@ -107,12 +108,7 @@ def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
     assert hunt.found.column("first_offset").to_pylist() == [16, 10]
     for sample in ("held_head", "window_full"):
         (row,) = PoisonHunt(sharelag.open(sample, engine="local")).found.to_pylist()
-        assert (row["first_offset"], row["delivery_count"], row["left"], row["why"]) == (
-            20,
-            None,
-            None,
-            PINS,
-        )
+        assert_fields(row, first_offset=20, delivery_count=None, left=None, why=PINS)
 
 
 def test_the_strip_of_the_hunt_goes_back_in_time() -> None:

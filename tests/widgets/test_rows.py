@@ -71,14 +71,8 @@ def _texts(grid: PartitionGrid) -> list[str]:
 
 def test_a_table_shows_the_most_telling_columns_first_and_leaves_out_empty_ones() -> None:
     table = LagTable.of(lag())
-    assert table.names[:6] == [
-        "group_id",
-        "topic",
-        "partition",
-        "lag",
-        "start_offset",
-        "end_offset",
-    ]
+    telling = ["group_id", "topic", "partition", "lag", "start_offset", "end_offset"]
+    assert table.names[:6] == telling
     assert "lag_reason" not in table.names
     assert (table.sort, table.descending) == ("lag", True)
     assert LagTable.of(lag(), columns=["partition"]).names == ["partition"]

@@ -8,6 +8,7 @@ from sharelag.whatif.scenario import Member, Poison, Scenario, Service, Topic
 from sharelag.whatif.simulate import simulate
 from sharelag.workbench import Workbench
 from sharelag_widgets.dashboards import PoisonHunt
+from tests.support.fields import assert_fields
 from tests.support.simulated_input import SimulatedInput
 
 
@@ -27,11 +28,7 @@ def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
     assert (listed["state"], listed["left"]) == ("archived", None)
     # The first one has no persisted state, so how often it was delivered is not known; it pins the
     # start offset.
-    assert (head["first_offset"], head["delivery_count"], head["why"]) == (
-        0,
-        None,
-        "pins the start offset",
-    )
+    assert_fields(head, first_offset=0, delivery_count=None, why="pins the start offset")
     (why,) = [
         row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"
     ]

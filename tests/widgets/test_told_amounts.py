@@ -8,6 +8,7 @@ from sharelag.whatif import compared
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag_widgets import LagTable
 from sharelag_widgets.dashboards.trials import DIFFERENCES, difference_rows
+from tests.support.fields import assert_fields
 
 
 def rows() -> pa.Table:
@@ -16,19 +17,12 @@ def rows() -> pa.Table:
         "now": [(1_234_567, 90_000, 0.5)] * 4,
         "more": [(2_390 + n, 187_000 + 1000 * n, 999.6) for n in range(4)],
     }
+    names = ("variant", "seed", "error", "lag_max", "drain_ms", "member_hours")
     made = [
-        {
-            "variant": name,
-            "seed": seed,
-            "error": None,
-            "lag_max": lag,
-            "drain_ms": drain,
-            "member_hours": hours,
-        }
+        dict(zip(names, (name, seed, None, *measures), strict=True))
         for name, runs in values.items()
-        for seed, (lag, drain, hours) in enumerate(runs)
+        for seed, measures in enumerate(runs)
     ]
-    names = ["variant", "seed", "error", "lag_max", "drain_ms", "member_hours"]
     return difference_rows(
         compared(pa.Table.from_pylist(made, pa.schema([RUNS.field(name) for name in names])))
     )
@@ -42,11 +36,7 @@ def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
     assert all(
         len(end.split(",")) == 3 and end.startswith("-1") for end in lag["interval"].split(" to ")
     )
-    assert (drain["baseline"], drain["tried"], drain["difference"]) == (
-        "1m 30s",
-        "3m 8s",
-        "+1m 38s",
-    )
+    assert_fields(drain, baseline="1m 30s", tried="3m 8s", difference="+1m 38s")
     assert all(end.startswith("+1m ") for end in drain["interval"].split(" to "))
     assert (hours["baseline"], hours["tried"]) == ("0.5", "1,000")
 

@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
+from tests.support.fields import assert_fields
 from tests.support.widgets.samples import (
     BEGIN,
     HOSTILE,
@@ -51,14 +52,8 @@ def test_counts_equal_a_count_offset_by_offset_at_every_moment() -> None:
 
 def test_the_worked_example() -> None:
     strip = WindowStrip.of(windows(window()))
-    assert strip.counts() == {
-        "available": 4,
-        "acknowledged": 6,
-        "archived": 1,
-        "unknown": 6,
-        "unread": 1000,
-        "finished": 3,
-    }
+    counts = {"available": 4, "acknowledged": 6, "archived": 1, "unknown": 6}
+    assert strip.counts() == counts | {"unread": 1000, "finished": 3}
     assert strip.summary() == (
         f"{TOPIC_ID}-0 in payments: window 100 to 120 as of 2026-11-21T03:00:00+00:00: "
         "available 4, acknowledged 6, archived 1, unknown 6, unread 1,000, finished 3"
@@ -78,16 +73,9 @@ def test_offsets_whose_next_delivery_is_the_last_are_counted_where_the_limit_is_
 
 def test_runs_cross_beside_their_start_offset() -> None:
     columns = unpacked(WindowStrip.of(windows(window())).data)
-    assert columns["run_first"] == [3, 7, 13, 18]
-    assert columns["run_length"] == [2, 6, 1, 2]
-    assert columns["run_state"] == [0, 2, 4, 0]
-    assert columns["run_count"] == [3, 1, 5, 1]
-    assert (columns["start"], columns["head"], columns["window_end"], columns["end"]) == (
-        [100],
-        [103],
-        [120],
-        [1120],
-    )
+    assert_fields(columns, run_first=[3, 7, 13, 18], run_length=[2, 6, 1, 2])
+    assert_fields(columns, run_state=[0, 2, 4, 0], run_count=[3, 1, 5, 1], start=[100])
+    assert_fields(columns, head=[103], window_end=[120], end=[1120])
 
 
 def test_moments_are_sorted_by_time_within_their_share_partition() -> None:
@@ -113,14 +101,9 @@ def test_a_state_of_a_newer_kafka_and_a_window_not_begun_yet() -> None:
 
 
 def test_a_history_shows_numbers_without_a_place() -> None:
-    row = {
-        "group_id": "g",
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "record_timestamp": BEGIN,
-        "start_offset": 10,
-    }
+    row = {"group_id": "g", "topic_id": TOPIC_ID, "partition": 0, "start_offset": 10}
     row |= {
+        "record_timestamp": BEGIN,
         "effective_start_offset": 12,
         "window_end_offset": 40,
         "window_available": 5,
@@ -162,19 +145,8 @@ def test_a_later_log_end_is_another_moment() -> None:
     strip = WindowStrip.of(rows, ends=ends(20.5, 1_000_500, 2_000_500))
     columns = unpacked(strip.data)
     assert columns["at"] == [0, 4, 8, 11]
-    assert columns["end"] == [
-        None,
-        None,
-        None,
-        1_000_500,
-        None,
-        None,
-        None,
-        2_000_500,
-        None,
-        None,
-        None,
-    ]
+    unknown = [None] * 3
+    assert columns["end"] == [*unknown, 1_000_500, *unknown, 2_000_500, *unknown]
     assert (strip.moment, strip.time) == (3, BEGIN + timedelta(seconds=20.5))
     last, now = strip.counts(2), strip.counts(3)
     assert "unread" not in last
@@ -195,36 +167,22 @@ def test_ends_of_the_rows_themselves_are_of_their_moments() -> None:
 def test_rows_read_again_are_shown_to_who_looks_at_the_same() -> None:
     rows, more = moving(20, 2), moving(40, 3)
     strip = WindowStrip.of(rows)
-    strip.shown = 1
-    strip.moment, strip.fit, strip.span, strip.cursor = (
-        7,
-        "fixed",
-        [2_000_010.0, 2_000_050.0],
-        2_000_020.0,
-    )
+
+    def look() -> list[Any]:
+        seen = [strip.fit, strip.span, strip.cursor, strip.offsets, strip.time]
+        return [*seen, strip.selection.to_code()]
+
+    strip.shown, strip.moment, strip.fit = 1, 7, "fixed"
+    strip.span, strip.cursor = [2_000_010.0, 2_000_050.0], 2_000_020.0
     strip.offsets = [2_000_030.0, 2_000_031.0]
-    looked = [
-        strip.fit,
-        strip.span,
-        strip.cursor,
-        strip.offsets,
-        strip.time,
-        strip.selection.to_code(),
-    ]
+    looked = look()
     # The share partition may stand elsewhere, and of its moments others may be there.
     strip.rows = more.slice(80)
     assert (strip._moments.keys[strip.shown][2], strip.fit, strip.cursor) == (2, "window", None)
     strip.rows = rows
     strip.selection.keys = (("payments", TOPIC_ID, 1),)
     strip.fit, strip.span, strip.cursor = "fixed", [2_000_010.0, 2_000_050.0], 2_000_020.0
-    assert [
-        strip.fit,
-        strip.span,
-        strip.cursor,
-        strip.offsets,
-        strip.time,
-        strip.selection.to_code(),
-    ] == looked
+    assert look() == looked
     thinned = pa.concat_tables([more.slice(40).take(pa.array(range(0, 40, 2))), more.slice(0, 40)])
     strip.rows = thinned
     assert strip.rows.equals(thinned)
@@ -291,12 +249,8 @@ def test_pandas_without_times_and_names_that_turn_around() -> None:
 
 def test_offsets_as_far_as_javascript_counts_and_no_further() -> None:
     far = 2**53 - 1100
-    moved = {
-        "start_offset": far,
-        "effective_start_offset": far,
-        "window_end_offset": far + 9,
-        "end_offset": far + 1000,
-    }
+    moved = dict.fromkeys(("start_offset", "effective_start_offset"), far)
+    moved |= {"window_end_offset": far + 9, "end_offset": far + 1000}
     strip = WindowStrip.of(windows(window(**moved, runs=[run(far + 2, far + 3, 0)])))
     assert strip.counts() == {"available": 2, "unknown": 7, "unread": 991}
     with pytest.raises(InputError, match="beyond 2"):

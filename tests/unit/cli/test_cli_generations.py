@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag import open as open_workbench
@@ -22,19 +21,14 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import records
 from tests.support.columns import with_column
-from tests.support.command import ask, rows_of, sharelag
+from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.walk import RECOVERED, WALK
 
 
-def parquet(folder: Path, rows: pa.RecordBatch) -> str:
-    pq.write_table(pa.Table.from_batches([rows]), folder / "raw.parquet")
-    return str(folder / "raw.parquet")
-
-
 def written(folder: Path, writes: Iterable[Written], generation: int) -> str:
-    return parquet(folder, raw_of(writes, generation))
+    return records.raw_file(folder, raw_of(writes, generation))
 
 
 def decoded(path: str, *more: str) -> list[dict[str, Any]]:
@@ -53,8 +47,7 @@ def test_windows_lag_and_history_of_any_generation(tmp_path: Path, generation: i
     (line,) = windows(path)
     assert (line["effective_start_offset"], line["runs"]) == RECOVERED[11]
     for command in ("lag", "history"):
-        done = sharelag(command, "--raw", path, "-o", "json", "--engine", "local")
-        assert done.returncode == 0, done.stderr
+        done = sharelag(command, "--raw", path, "-o", "json", "--engine", "local", code=0)
         assert done.stdout.count("\n") == (1 if command == "lag" else len(WALK))
 
 
@@ -63,7 +56,7 @@ def test_windows_lag_and_history_of_any_generation(tmp_path: Path, generation: i
 def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int) -> None:
     # As the drafts print it: the one checkpoint of G0 is that of G1.
     printed = raw(control(0)) if generation == 0 else raw_of(WALK.values(), generation)
-    path = parquet(tmp_path, printed)
+    path = records.raw_file(tmp_path, printed)
     health = sharelag("health", "--raw", path, "--engine", "local")
     assert f"format of the records: G{generation}\n" in health.stderr
     done = sharelag("decode", "--raw", path)
@@ -77,11 +70,10 @@ def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int)
 
 def test_generations_are_told_with_the_partitions_that_have_them(tmp_path: Path) -> None:
     parts = [(0, TODAY), (1, TODAY), (2, 3), (3, 2), (4, 3)]
-    of_each = pa.Table.from_batches([of_partition(*part) for part in parts])
-    pq.write_table(of_each, tmp_path / "raw.parquet")
-    done = sharelag("health", "--raw", str(tmp_path / "raw.parquet"), "--engine", "local")
+    path = records.raw_file(tmp_path, *(of_partition(*part) for part in parts))
+    done = sharelag("health", "--raw", path, "--engine", "local")
     assert "format of the records: G4, 2 partitions G3, 1 partition G2\n" in done.stderr
-    health = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
+    health = open_workbench(path, engine="local").health().table
     assert formats(health) == "G4, 2 partitions G3, 1 partition G2"
 
 
@@ -96,9 +88,9 @@ def of_partition(partition: int, generation: int, tombstones: int = 0) -> pa.Rec
 
 
 def test_a_tombstone_is_of_no_generation(tmp_path: Path) -> None:
-    table = pa.Table.from_batches([of_partition(0, 3, tombstones=2)])
-    pq.write_table(table, tmp_path / "raw.parquet")
-    seen = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
+    whole = of_partition(0, 3, tombstones=2)
+    table = pa.Table.from_batches([whole])
+    seen = open_workbench(records.raw_file(tmp_path, whole), engine="local").health().table
     assert formats(seen) == "G3"
     assert seen.column("generations").to_pylist() == [["tombstone", "G3"]]
     assert (seen["records"][0].as_py(), seen["tombstones"][0].as_py()) == (10, 2)
@@ -115,8 +107,8 @@ def test_kinds_of_todays_records_are_not_those_of_older_ones(tmp_path: Path) -> 
     today = raw_of(WALK.values(), TODAY).slice(1)  # updates alone
     after = pc.add(today.column("offset"), pc.max(walk.column("offset")))
     today = with_column(today, "offset", after)
-    pq.write_table(pa.Table.from_batches([walk, today]), tmp_path / "raw.parquet")
-    seen = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
+    path = records.raw_file(tmp_path, walk, today)
+    seen = open_workbench(path, engine="local").health().table
     assert seen.column("generations").to_pylist() == [["update v0", "G3"]]
     assert (seen["snapshots"][0].as_py(), seen["updates"][0].as_py()) == (1, 14)
 
@@ -152,7 +144,7 @@ def test_the_doctor_says_which_generations_a_topic_has(
 @pytest.mark.row("PCR-03", "PCR-05")
 def test_a_checkpoint_of_the_busy_window_reads_as_it_is_printed(tmp_path: Path) -> None:
     states = [(110, 110, 0, 1), (111, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]
-    path = parquet(tmp_path, raw([row(1, 130, 0, 110, [*states, (120, 120, 0, 0)])]))
+    path = records.raw_file(tmp_path, raw([row(1, 130, 0, 110, [*states, (120, 120, 0, 0)])]))
     (line,) = decoded(path)
     assert line["value"]["data"] == {
         "groupId": "G1",
@@ -174,7 +166,7 @@ def test_a_checkpoint_of_the_busy_window_reads_as_it_is_printed(tmp_path: Path) 
 
 @pytest.mark.row("PCR-06", "PCR-17")
 def test_the_run_of_control_records(tmp_path: Path) -> None:
-    lines = decoded(parquet(tmp_path, raw(control(1))))
+    lines = decoded(records.raw_file(tmp_path, raw(control(1))))
     assert [line["key"]["data"]["controlType"] for line in lines] == [5, *[6] * 7]
     assert lines[3]["value"]["data"] == {
         "groupId": "G1",
@@ -188,7 +180,7 @@ def test_the_run_of_control_records(tmp_path: Path) -> None:
 
 @pytest.mark.row("PCR-07")
 def test_deltas_chain_back_to_the_checkpoint(tmp_path: Path) -> None:
-    lines = decoded(parquet(tmp_path, raw(control(0))))
+    lines = decoded(records.raw_file(tmp_path, raw(control(0))))
     back = {line["offset"]: line["value"]["data"].get("backOffset") for line in lines}
     assert back == {130: None} | {offset: offset - 1 for offset in range(131, 138)}
 
@@ -205,7 +197,7 @@ def test_checkpoints_and_deltas_read_as_they_are_printed(tmp_path: Path) -> None
         "states": [{"baseOffset": 110, "lastOffset": 110, "state": 0, "deliveryCount": 1}],
     }
     assert [line["key"]["type"] for line in lines[:2]] == [0, 1]
-    checkpoint = parquet(tmp_path, raw([row(2, 0, 0, 110, [])]))
+    checkpoint = records.raw_file(tmp_path, raw([row(2, 0, 0, 110, [])]))
     assert decoded(checkpoint, "--generation", "2")[0]["value"]["data"] == {
         "checkpointEpoch": 1, "startOffset": 110, "states": [],
     }  # fmt: skip
@@ -215,7 +207,7 @@ def test_checkpoints_and_deltas_read_as_they_are_printed(tmp_path: Path) -> None
 def test_keys_and_epochs_of_a_compacted_topic(tmp_path: Path) -> None:
     written_as = [
         (key["type"], key["data"].get("deltaIndex"), line["value"]["data"]["checkpointEpoch"])
-        for line in decoded(parquet(tmp_path, raw(keyed())))
+        for line in decoded(records.raw_file(tmp_path, raw(keyed())))
         for key in [line["key"]]
     ]
     assert written_as == [(0, None, 0), (0, None, 1), (1, 0, 1), (0, None, 2), (1, 1, 2), (1, 2, 2)]
@@ -230,14 +222,14 @@ def test_the_tombstone_of_the_checkpoint_removes_the_share_partition(tmp_path: P
     ]
     other = row(2, 20, 0, 5, []) | {"group_id": "G2"}
     for count in range(4):
-        path = parquet(tmp_path, raw([*keyed(), gone, *of_deltas[:count], other]))
+        path = records.raw_file(tmp_path, raw([*keyed(), gone, *of_deltas[:count], other]))
         assert [line["group_id"] for line in windows(path)] == ["G2"]
         lines = [line for line in decoded(path) if line["value"] is None]
         assert [line["offset"] for line in lines] == list(range(6, 7 + count))
     before = windows(path, "--as-of", "0:5")
     assert [line["effective_start_offset"] for line in before] == [7]
     begun = raw([*keyed(), gone, *of_deltas, row(2, 10, 0, 20, [], 0)])
-    (again,) = windows(parquet(tmp_path, begun))
+    (again,) = windows(records.raw_file(tmp_path, begun))
     assert (again["effective_start_offset"], again["runs"]) == (20, [])
 
 
@@ -257,7 +249,7 @@ def test_the_state_after_each_record_is_recovered(tmp_path: Path, generation: in
 def either(folder: Path) -> str:
     """Return a file of what Kafka 4.0 first wrote, which may be today's, cut short."""
     epochs = {"epoch": 0, "state_epoch": 0, "leader_epoch": 0}
-    return parquet(folder, raw([row(3, 0, 0, 100, [], **epochs)]))
+    return records.raw_file(folder, raw([row(3, 0, 0, 100, [], **epochs)]))
 
 
 @pytest.mark.parametrize(
@@ -277,8 +269,7 @@ def either(folder: Path) -> str:
 def test_every_command_takes_a_generation(tmp_path: Path, command: list[str], shown: str) -> None:
     options = [*command, "--raw", either(tmp_path), "-o", "json", "--engine", "local"]
     assert shown not in sharelag(*options).stdout
-    found = sharelag(*options, "--generation", "3")
-    assert found.returncode == 0, found.stderr
+    found = sharelag(*options, "--generation", "3", code=0)
     assert shown in found.stdout
 
 
@@ -302,14 +293,12 @@ def test_python_reports_and_exports_take_a_generation(tmp_path: Path) -> None:
 
 def test_a_generation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     path = either(tmp_path)
-    done = sharelag("lag", "--raw", path, "--generation", "5")
-    assert done.returncode == 2
-    assert "--generation" in done.stderr
+    assert "--generation" in refused("lag", "--raw", path, "--generation", "5", code=2)
     with pytest.raises(InputError, match="unknown generation 5: choose one of 0, 1, 2, 3, 4"):
         open_workbench(path, generation=5)
-    report = sharelag("report", "daily", "--raw", path, "-p", "generation", "five")
-    assert report.returncode == 2
-    assert "unknown generation 'five'" in report.stderr
+    assert "unknown generation 'five'" in refused(
+        "report", "daily", "--raw", path, "-p", "generation", "five", code=2
+    )
     scenario = sharelag("simulate", "--scenario", "steady", "--generation", "3")
     assert "--generation is for an input" in scenario.stderr
 
@@ -319,10 +308,9 @@ def test_records_of_another_generation_than_asked_for_are_counted(
     tmp_path: Path, command: str
 ) -> None:
     path = written(tmp_path, WALK.values(), 2)
-    done = sharelag(command, "--raw", path, "--generation", "4")
-    assert done.returncode == 1
-    assert f"{len(WALK)} records could not be decoded, and there are no others" in done.stderr
-    assert "`sharelag decode --generation 4` shows them; try without --generation" in done.stderr
+    said = refused(command, "--raw", path, "--generation", "4")
+    assert f"{len(WALK)} records could not be decoded, and there are no others" in said
+    assert "`sharelag decode --generation 4` shows them; try without --generation" in said
 
 
 @pytest.mark.parametrize("command", ["lag", "windows", "explain"])
@@ -331,7 +319,7 @@ def test_the_hint_on_rejects_beside_other_rows_keeps_the_generation(
 ) -> None:
     good, bad = records.row(3, []), (b"\0\0", b"no record")
     rows = records.raw([encode_record(SHARE_SNAPSHOT, good), bad])
-    asked = (command, "--raw", parquet(tmp_path, rows), "--engine", "local")
+    asked = (command, "--raw", records.raw_file(tmp_path, rows), "--engine", "local")
     assert "; `sharelag decode` shows" in sharelag(*asked).stdout
     assert "`sharelag decode --generation 4` shows" in sharelag(*asked, "--generation", "4").stdout
     bench = open_workbench(tmp_path / "raw.parquet", engine="local", generation=4)
@@ -340,8 +328,7 @@ def test_the_hint_on_rejects_beside_other_rows_keeps_the_generation(
 
 def test_a_schedule_keeps_the_generation(tmp_path: Path) -> None:
     options = ["--raw", either(tmp_path), "--cron", "30 6 * * *", "--generation", "0"]
-    done = sharelag("report", "schedule", "daily", *options)
-    assert done.returncode == 0, done.stderr
+    done = sharelag("report", "schedule", "daily", *options, code=0)
     assert "generation 0" in done.stdout
 
 

@@ -17,7 +17,8 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.settings import lint_rows
 from sharelag.schemas import MEMBER_ROWS
 from tests.support.chapters import CAPTURE
-from tests.support.command import rows_of, sharelag
+from tests.support.command import refused, rows_of, sharelag
+from tests.support.fields import assert_fields
 
 _LOCK, _LOCK_MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 _SHARE, _ISOLATION = "group.share.", ("read_uncommitted", "read_uncommitted, read_committed")
@@ -289,9 +290,9 @@ def test_commands_for_a_consumers_group_name_it(tmp_path: Path, group: str, word
 def test_what_is_no_consumers_file_is_not_accepted(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "consumer.properties"
     file.write_bytes(content)
-    answer = sharelag("settings", "--consumer-config", str(file))
-    assert (answer.returncode, answer.stdout) == (1, "")
-    assert "give a consumer's properties file" in answer.stderr
+    assert "give a consumer's properties file" in refused(
+        "settings", "--consumer-config", str(file)
+    )
 
 
 def test_copies_of_the_state_topic_that_the_brokers_cannot_hold() -> None:
@@ -337,8 +338,7 @@ def test_what_is_wrong_comes_first_for_people() -> None:
     only = sharelag(*arguments, "--problems").stdout
     assert only.count(limit) >= sum(wrong)
     assert "heartbeat" not in only
-    none = sharelag("settings", "--capture", "demo", "--group", "billing", "--problems")
-    assert none.returncode == 0
+    none = sharelag("settings", "--capture", "demo", "--group", "billing", "--problems", code=0)
     assert "no setting conflicts" in none.stderr
     assert "no setting conflicts" not in sharelag(*arguments, "--problems").stderr
 
@@ -357,11 +357,8 @@ def test_what_differs_from_an_earlier_capture() -> None:
     }
     assert set(found) == differing != set()
     for key, one in found.items():
-        assert (one["value_before"], one["source_before"]) == (
-            then[key]["value"],
-            then[key]["source"],
-        )
-        assert (one["value"], one["source"]) == (now[key]["value"], now[key]["source"])
+        assert_fields(one, value_before=then[key]["value"], source_before=then[key]["source"])
+        assert_fields(one, value=now[key]["value"], source=now[key]["source"])
     assert rows("--capture", "demo", "--before", "demo") == []
 
 
@@ -415,20 +412,16 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str) -> None:
-    answer = sharelag("settings", *arguments)
-    assert answer.returncode == 2
-    assert said in answer.stderr
+    assert said in refused("settings", *arguments, code=2)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    answer = sharelag("settings", "--consumer-config", str(tmp_path / "none"))
-    assert (answer.returncode, answer.stdout) == (1, "")
-    assert answer.stderr.endswith("none: No such file or directory\n")
+    assert refused("settings", "--consumer-config", str(tmp_path / "none")).endswith(
+        "none: No such file or directory\n"
+    )
     file = tmp_path / "consumer.properties"
     file.write_bytes(rb"a=\uZZZZ")
-    answer = sharelag("settings", "--consumer-config", str(file))
-    assert answer.returncode == 1
-    assert "is not a Java properties file" in answer.stderr
+    assert "is not a Java properties file" in refused("settings", "--consumer-config", str(file))
 
 
 @pytest.mark.row("LCK-08", "CFG-18")
@@ -457,8 +450,7 @@ def test_the_lock_of_a_group_is_that_of_the_cluster_or_within_its_bounds() -> No
 def test_where_the_version_is_not_known_those_that_differ_are_named(tmp_path: Path) -> None:
     name = "errors.deadletterqueue.topic.name"
     differs = f"Kafka 4.3, 4.2, 4.1 would refuse that ({name}: only Kafka 4.4 and newer have it)\n"
-    answer = sharelag("settings", "--set", f"{name}=dlq.orders")
-    assert answer.returncode == 0, answer.stdout
+    answer = sharelag("settings", "--set", f"{name}=dlq.orders", code=0)
     assert "checked as Kafka 4.4, which is assumed without --kafka-version" in answer.stderr
     assert differs in answer.stderr
     answer = sharelag("settings", "--set", f"{name}=dlq.orders", "--kafka-version", "4.4")
@@ -479,8 +471,7 @@ def test_where_the_version_is_not_known_those_that_differ_are_named(tmp_path: Pa
         (tmp_path / "capture" / "capture.json").write_text(
             json.dumps({key: about[key] for key in about if key != "crc32"} | given)
         )
-        answer = sharelag(*words)
-        assert answer.returncode == code, answer.stderr
+        answer = sharelag(*words, code=code)
         assert said in answer.stderr
         assert ("Kafka 4.4 would accept that" in answer.stderr) == (version is None)
         notes = bench_notes(tmp_path / "capture", {name: "dlq.orders"})
@@ -507,8 +498,7 @@ def test_values_are_checked_by_any_version(version: str, code: int, said: str) -
     name = "errors.deadletterqueue.topic.name"
     given = ("settings", "--set", f"{name}=dlq.orders", "--kafka-version", version)
     for more in ((), ("--capture", "demo", "--engine", "local")):
-        done = sharelag(*given, *more)
-        assert done.returncode == code, done.stderr
+        done = sharelag(*given, *more, code=code)
         assert f"checked as Kafka {said}\n" in done.stderr
         assert "would" not in done.stderr
     shown = sharelag("settings", "--capture", "demo", "--group", "billing", *given[3:])

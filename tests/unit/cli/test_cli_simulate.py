@@ -21,6 +21,7 @@ from sharelag.whatif.horizon import size
 from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, sharelag
+from tests.support.fields import assert_fields
 
 SLOW = str(CAPTURE.parent / "scenarios" / "slow")
 run, rows = partial(sharelag, "simulate"), partial(ask, "simulate")
@@ -45,28 +46,20 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])
 def test_every_format_says_the_same(output: str) -> None:
-    answer = run("--scenario", "delivery-limit", "-o", output)
-    assert answer.returncode == 0, answer.stderr
+    answer = run("--scenario", "delivery-limit", "-o", output, code=0)
     if output == "human":
         heading, line = answer.stdout.splitlines()
         ends = {name: heading.index(name) + len(name) for name in ("ARCHIVED", "REDELIVERIES")}
         result: Any = {name: line[:end].split()[-1] for name, end in ends.items()}
         result["SCENARIO"] = line.split()[0]
-        assert (result["SCENARIO"], result["ARCHIVED"], result["REDELIVERIES"]) == (
-            "delivery-limit",
-            "1",
-            "4",
-        )
+        assert_fields(result, SCENARIO="delivery-limit", ARCHIVED="1", REDELIVERIES="4")
         return
     if output == "csv":
         (result,) = csv.DictReader(io.StringIO(answer.stdout))
     else:
         result = json.loads(answer.stdout) if output == "json" else yaml.safe_load(answer.stdout)[0]
-    assert (result["scenario"], int(result["archived"]), int(result["redeliveries"])) == (
-        "delivery-limit",
-        1,
-        4,
-    )
+    assert result["scenario"] == "delivery-limit"
+    assert (int(result["archived"]), int(result["redeliveries"])) == (1, 4)
 
 
 def test_the_timeline_has_a_row_a_step() -> None:
@@ -127,25 +120,14 @@ def test_settings_are_tried_in_every_combination() -> None:
 def test_a_comparison_for_machines() -> None:
     given = (*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
     lines = rows(*given)
-    assert {line["measure"] for line in lines} > {
-        "drain_ms",
-        "lag_end",
-        "age_p95_ms",
-        "fairness",
-        "member_hours",
-    }
+    some = {"drain_ms", "lag_end", "age_p95_ms", "fairness", "member_hours"}
+    assert {line["measure"] for line in lines} > some
     two, six = (line for line in lines if line["measure"] == "lag_end")
     assert (two["variant"], six["variant"], two["baseline"], six["baseline"]) == (
         *("2 members", "6 members"),
     ) + ("2 members",) * 2
     assert (two["difference"], two["better"], two["winner"]) == (None, None, False)
-    assert (six["better"], six["winner"], six["n"], six["unknown"], six["confidence"]) == (
-        True,
-        True,
-        7,
-        0,
-        0.95,
-    )
+    assert_fields(six, better=True, winner=True, n=7, unknown=0, confidence=0.95)
     assert six["difference"] == six["mean"] - two["mean"] < 0
     assert six["difference_low"] <= six["difference"] <= six["difference_high"] < 0
     assert six["ratio_low"] <= six["ratio"] <= six["ratio_high"] < 1
@@ -161,18 +143,15 @@ def test_a_comparison_for_machines() -> None:
         ("yaml", yaml.safe_load),
         ("csv", lambda text: list(csv.DictReader(io.StringIO(text)))),
     ):
-        answer = run(*given, "-o", output)
-        assert answer.returncode == 0
+        answer = run(*given, "-o", output, code=0)
         assert [line["variant"] for line in read(answer.stdout)] == [
             line["variant"] for line in lines
         ]
 
 
 def test_a_comparison_for_people() -> None:
-    answer = run(
-        *IDLE, "--assignor", "simple", "--members", "2,6", "--seeds", "7", "--compare", "--optimal"
-    )
-    assert answer.returncode == 0, answer.stderr
+    given = (*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
+    answer = run(*given, "--assignor", "simple", "--optimal", code=0)
     heading, *lines = answer.stdout.splitlines()
     result = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
     assert heading.split()[:4] == ["MEASURE", "VARIANT", "MEAN", "FROM"]
@@ -184,12 +163,12 @@ def test_a_comparison_for_people() -> None:
         "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence intervals"
         in answer.stderr
     )
-    decides = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare")
+    decides = run(*given)
     heading, two, six = decides.stdout.splitlines()
     assert heading.split()[:4] == ["VARIANT", "DRAINS-IN", "DRAINED", "P95-AGE"]
     assert re.fullmatch(r"2 members +not in [\dms ]+ 0 of 7 .* - +[\d,]+ .*baseline", two)
     assert re.fullmatch(r"6 members +not in [\dms ]+ 0 of 7 .* the same +[\d,]+ .* -", six)
-    chosen = run(*IDLE, "--members", "2,6", "--seeds", "7", "--compare", "--measure", "lag_end")
+    chosen = run(*given, "--measure", "lag_end")
     assert [line.split()[-1] for line in chosen.stdout.splitlines()[1:]] == ["baseline", "winner"]
     assert "better, winner" in chosen.stdout
 
@@ -197,8 +176,7 @@ def test_a_comparison_for_people() -> None:
 def test_what_clears_the_lag_is_searched() -> None:
     given = ["--scenario", "uneven", "--what-clears", "--members", "12", "--seeds", "2"]
     given += ["--duration", "20s", "--assignor", "all-to-all"]
-    answer = run(*given)
-    assert answer.returncode == 0, answer.stderr
+    answer = run(*given, code=0)
     heading, simple, other = answer.stdout.splitlines()
     assert heading.split() == ["ASSIGNOR", "8-MEMBERS", "12-MEMBERS"]
     assert re.match(r"simple +not in 20 s, age .+ h", simple)
@@ -223,8 +201,7 @@ def test_every_assignor_says_what_it_does() -> None:
     lines = rows("--assignor", "list")
     assert {line["assignor"] for line in lines} >= {"simple", "lag-aware-sticky", "optimal"}
     assert all(len(line["about"]) > 20 for line in lines)
-    refused = run("--assignor", "list", "--compare")
-    assert refused.returncode == 2
+    refused = run("--assignor", "list", "--compare", code=2)
     assert "--assignor list runs nothing: remove --compare" in refused.stderr
 
 
@@ -306,8 +283,7 @@ def test_people_read_times_with_their_units() -> None:
 
 
 def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
-    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2s")
-    assert shown.returncode == 0
+    shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2s", code=0)
     result = json.loads(shown.stdout)
     result["name"], result["settings"]["limits"]["delivery_count_limit"] = "mine", 3
     file = tmp_path / "mine.json"
@@ -322,19 +298,12 @@ def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
 
 def test_what_is_tried_of_a_scenario_can_be_kept(tmp_path: Path) -> None:
     tried = ("--members", "2", "--assignor", "sticky", "--setting", "share.delivery.count.limit=7")
-    shown = json.loads(
-        run(
-            "--scenario", "delivery-limit", "--show-scenario", *tried, "--autoscale", "fixed:3"
-        ).stdout
-    )
+    given = ("--scenario", "delivery-limit", "--show-scenario")
+    shown = json.loads(run(*given, *tried, "--autoscale", "fixed:3").stdout)
     assert shown["settings"]["limits"]["delivery_count_limit"] == 7
-    assert (shown["assignor"], len(shown["members"]), shown["autoscaler"]["replicas"]) == (
-        "sticky",
-        2,
-        3,
-    )
-    several = run("--scenario", "delivery-limit", "--show-scenario", "--members", "2,3")
-    assert several.returncode == 2
+    assert (shown["assignor"], len(shown["members"])) == ("sticky", 2)
+    assert shown["autoscaler"]["replicas"] == 3
+    several = run(*given, "--members", "2,3", code=2)
     assert "--show-scenario prints one scenario, not 2: 2 members, 3 members" in several.stderr
 
 
@@ -401,8 +370,7 @@ def test_who_changes_the_number_loses_accidents() -> None:
     ],
 )
 def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
-    answer = run("--scenario", "gaps", *given)
-    assert answer.returncode == 2
+    answer = run("--scenario", "gaps", *given, code=2)
     assert result in answer.stderr
 
 
@@ -432,14 +400,12 @@ def test_what_is_not_there_is_said_before_anything_is_read(
         "sharelag.cli.simulate_options._from_input",
         lambda _: pytest.fail("the input was read for nothing"),
     )
-    answer = run("--capture", SLOW, *given)
-    assert answer.returncode == 1
+    answer = run("--capture", SLOW, *given, code=1)
     assert result in answer.stderr
 
 
 def test_the_list_takes_nothing_else() -> None:
-    answer = run("--scenario", "list", "--members", "3", "--compare")
-    assert answer.returncode == 2
+    answer = run("--scenario", "list", "--members", "3", "--compare", code=2)
     assert "--scenario list runs nothing: remove --members and --compare" in answer.stderr
 
 
@@ -472,8 +438,7 @@ def test_what_would_not_end_is_refused(
     given: tuple[str, ...], result: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharelag.cli.simulate._runs", lambda *_: pytest.fail("it was begun"))
-    answer = run("--scenario", "slow-producer", *given)
-    assert answer.returncode == 1
+    answer = run("--scenario", "slow-producer", *given, code=1)
     assert all(one in answer.stderr for one in result), answer.stderr
 
 
@@ -527,6 +492,5 @@ def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_former_name_of_service_says_what_to_write() -> None:
     given = ("--capture", SLOW, "--service-ms", "3", "--duration", "1s")
-    answer = run(*given, "--engine", "local", "--show-scenario")
-    assert answer.returncode == 0
+    answer = run(*given, "--engine", "local", "--show-scenario", code=0)
     assert "sharelag: --service-ms is deprecated: use --service, such as" in answer.stderr

@@ -14,7 +14,8 @@ import pytest
 from sharelag import schemas
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask as rows
-from tests.support.command import sharelag
+from tests.support.command import refused, sharelag
+from tests.support.fields import assert_fields
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS
 
@@ -56,20 +57,13 @@ def test_history_at_regular_moments_has_the_lag() -> None:
     )
     # The last row is as of the capture, not of the last record.
     assert max(line["as_of"] for line in lines) == rows("lag", "--capture", STUCK)[0]["as_of"]
-    far = sharelag("history", "--capture", STUCK, "--every", "1ms")
-    assert far.returncode == 1
-    assert "choose a longer step" in far.stderr
+    assert "choose a longer step" in refused("history", "--capture", STUCK, "--every", "1ms")
 
 
 def test_explain_names_causes_with_their_evidence() -> None:
     (cause,) = rows("explain", "--capture", STUCK, "--patience", "2s")
     assert list(cause) == schemas.CAUSES.names
-    assert (cause["cause"], cause["rank"], cause["partition"], cause["held"]) == (
-        "head_of_line",
-        1,
-        0,
-        1,
-    )
+    assert_fields(cause, cause="head_of_line", rank=1, partition=0, held=1)
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
     assert evidence["offset"] == "6"
     assert evidence["deliveries"] == "5"
@@ -98,8 +92,7 @@ def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None
     bare = shutil.copytree(
         CAPTURE, tmp_path / "bare", ignore=shutil.ignore_patterns("settings.parquet")
     )
-    answer = sharelag("explain", "--capture", str(bare), "--group", "billing")
-    assert answer.returncode == 0
+    answer = sharelag("explain", "--capture", str(bare), "--group", "billing", code=0)
     assert "Kafka's defaults are assumed" in answer.stderr
     assert answer.stdout.startswith("billing  lag 2,390 in 10 share partitions")
 

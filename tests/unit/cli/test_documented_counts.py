@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag.tables.gaps import COUNT_DIFFERS
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import ask
-from tests.support.records import raw, row
+from tests.support.records import raw, raw_file, row
 
 #: What is durable after step 8 of the walk from 100 to 120, and after step 10.
 STEP_8 = [(110, 112, 0, 1), (113, 119, 2, 1)]
@@ -22,10 +20,7 @@ STEP_10 = [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]
 
 def lag_of(folder: Path, start: int, batches: list[Any], count: int) -> dict[str, Any]:
     record = encode_record(SHARE_SNAPSHOT, row(start, batches, delivery_complete_count=count))
-    path = folder / "raw.parquet"
-    pq.write_table(pa.Table.from_batches([raw([record])]), path)
-    (line,) = ask("lag", "--raw", str(path), "--engine", "local")
-    assert isinstance(line, dict)
+    (line,) = ask("lag", "--raw", raw_file(folder, raw([record])), "--engine", "local")
     return line
 
 

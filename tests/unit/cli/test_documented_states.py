@@ -17,6 +17,7 @@ from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.command import rows_of, sharelag
 from tests.support.older_records import control, keyed, raw, row
+from tests.support.records import raw_file
 from tests.support.written_input import OLDEST, Write, WrittenInput
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -24,10 +25,8 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 def shown(folder: Path, command: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a command prints about records."""
-    pq.write_table(pa.Table.from_batches([raw(rows)]), folder / "raw.parquet")
-    path = str(folder / "raw.parquet")
     local = () if command == "decode" else ("--engine", "local")
-    done = sharelag(command, "--raw", path, "-o", "json", *local)
+    done = sharelag(command, "--raw", raw_file(folder, raw(rows)), "-o", "json", *local)
     assert done.returncode == (3 if "records are missing" in done.stderr else 0), done.stderr
     return rows_of(done)
 

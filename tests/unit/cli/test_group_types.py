@@ -6,13 +6,13 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.wire.group_types import group_types
 from tests.support.command import sharelag
+from tests.support.records import raw_file
 
 EPOCH, NO_TAGS = b"\0\0\0\5", b"\0"
 #: The value of version 0, which has no type, and those of version 1.
@@ -33,8 +33,7 @@ def raw(*records: tuple[str, bytes | None], topic: str = GROUP_TOPIC) -> pa.Reco
 
 
 def told(folder: Path, batch: pa.RecordBatch, *options: str) -> list[str]:
-    pq.write_table(pa.Table.from_batches([batch]), folder / "raw.parquet")
-    done = sharelag("decode", "--raw", str(folder / "raw.parquet"), *options)
+    done = sharelag("decode", "--raw", raw_file(folder, batch), *options)
     assert (done.returncode, done.stdout) == (0, "")
     return [line for line in done.stderr.splitlines() if "ConsumerGroupMetadata" in line]
 

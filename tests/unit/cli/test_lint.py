@@ -147,8 +147,7 @@ def test_what_else_is_wrong_is_said_of_the_option() -> None:
     assert rows["--topci"]["hint"] == "did you mean --topic?"
     assert rows["--state"]["problem"] == "it takes no value with --describe"
     assert rows["action"]["problem"] == "exactly one is needed"
-    said = sharelag("lint", *_S1, "--describe")
-    assert said.returncode == 0
+    said = sharelag("lint", *_S1, "--describe", code=0)
     assumed = "of Kafka 4.4, which is assumed without --kafka-version,"
     assert f"sharelag: kafka-share-groups.sh {assumed} accepts it" in said.stderr
     refused = sharelag("lint", "kafka-share-groups.sh", "--list").stderr

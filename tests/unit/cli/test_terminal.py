@@ -20,9 +20,9 @@ from sharelag.metrics.reset import reset_commands
 from sharelag.tables.fitting import fit, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from tests.support.command import ask, rows_of, sharelag_on_a_terminal
+from tests.support.command import ask, refused, rows_of, sharelag_on_a_terminal
 from tests.support.command import sharelag as command
-from tests.support.records import raw, row
+from tests.support.records import raw, raw_file, row
 
 
 def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
@@ -51,9 +51,9 @@ def test_the_order_and_the_number_of_rows_can_be_chosen() -> None:
     assert [json.loads(line)["end_offset"] for line in largest] == offsets[:3]
     smallest = command(*asked, "--sort", "lag:up", "--top", "1").stdout
     assert json.loads(smallest)["lag"] == 0
-    wrong = command(*asked, "--sort", "size")
-    assert wrong.returncode == 2
-    assert "unknown column 'size' to sort by: choose one of group_id, topic" in wrong.stderr
+    assert "unknown column 'size' to sort by: choose one of group_id, topic" in refused(
+        *asked, "--sort", "size", code=2
+    )
     assert command(*asked, "--sort", "lag:sideways").returncode == 2
 
 
@@ -317,16 +317,10 @@ def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -
 
 def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:
     for count, words in ((1, "1 share partition, "), (1001, "1,001 share partitions, ")):
-        records = raw(
-            [
-                encode_record(SHARE_SNAPSHOT, row(0, []) | {"partition": partition})
-                for partition in range(count)
-            ]
-        )
-        path = tmp_path / f"{count}.parquet"
-        pq.write_table(pa.Table.from_batches([records]), path)
+        states = [row(0, [], partition=partition) for partition in range(count)]
+        path = raw_file(tmp_path, raw([encode_record(SHARE_SNAPSHOT, state) for state in states]))
         for name in ("lag", "windows"):
-            said = command(name, "--raw", str(path), "--engine", "local").stderr
+            said = command(name, "--raw", path, "--engine", "local").stderr
             assert said.startswith(f"sharelag: {words}")
 
 

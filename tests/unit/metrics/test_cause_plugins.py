@@ -17,6 +17,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.tables.level import WARNING
 from sharelag.workbench.next_steps import next_command
 from tests.support.chapters import CAPTURE
+from tests.support.command import refused
 from tests.support.command import sharelag as command
 from tests.support.fields import assert_fields
 from tests.support.packages import Packages
@@ -97,8 +98,7 @@ def test_a_workbench_finds_ranks_and_words_it(packages: Packages) -> None:
 
 def test_the_command_takes_it(packages: Packages) -> None:
     install(packages)
-    answer = command("explain", "--capture", STUCK, "--patience", "2s", "-o", "json")
-    assert answer.returncode == 0, answer.stderr
+    answer = command("explain", "--capture", STUCK, "--patience", "2s", "-o", "json", code=0)
     assert json.loads(answer.stdout.splitlines()[0])["cause"] == "quota_reached"
     words = command("explain", "--capture", STUCK, "--patience", "2s").stdout
     assert "the quota is reached" in words
@@ -147,9 +147,8 @@ def test_what_goes_wrong_in_a_cause_is_one_sentence(
     packages: Packages, was: str, becomes: str, message: str
 ) -> None:
     install(packages, code=CODE.replace(was, becomes))
-    answer = command("explain", "--capture", STUCK)
-    assert answer.returncode == 1
-    error = " ".join(answer.stderr.split())
+    said = refused("explain", "--capture", STUCK)
+    error = " ".join(said.split())
     assert "Traceback" not in error
     with pytest.raises(InputError, match=f"'quota_reached' of the package 'our-quota' {message}"):
         sharelag.open(STUCK, engine="local").explain()

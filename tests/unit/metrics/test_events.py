@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 import sharelag
@@ -18,9 +16,9 @@ from sharelag.replay.history import history_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.workbench import Workbench
-from tests.support.command import sharelag as command
+from tests.support.command import ask
 from tests.support.fields import assert_fields
-from tests.support.records import decode, raw, row
+from tests.support.records import decode, raw, raw_file, row
 
 MINUTE = timedelta(minutes=1)
 
@@ -129,9 +127,8 @@ def test_a_state_epoch_that_rises_with_no_batches_is_a_reset(tmp_path: Path) -> 
         encode_record(SHARE_SNAPSHOT, row(5, [], snapshot_epoch=1, state_epoch=3)),
         encode_record(SHARE_SNAPSHOT, row(7, [], snapshot_epoch=2, state_epoch=4)),
     ]
-    pq.write_table(pa.Table.from_batches([raw(written)]), tmp_path / "raw.parquet")
-    asked = ("--raw", str(tmp_path / "raw.parquet"), "-o", "json", "--engine", "local")
-    event = json.loads(command("history", "--events", *asked).stdout)
+    asked = ("--raw", raw_file(tmp_path, raw(written)), "--engine", "local")
+    (event,) = ask("history --events", *asked)
     assert_fields(event, event="reset", happened_at="1970-01-01T00:00:00.003Z")
-    now = json.loads(command("windows", *asked).stdout)
+    (now,) = ask("windows", *asked)
     assert_fields(now, state_epoch=4, start_offset=7, batches=[])

@@ -22,21 +22,10 @@ AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
 BEAN = "kafka.server:type=SharePartitionMetrics"
 #: Offsets 0 to 99 are in the log; 10 to 19 are in the persisted window, of which 13 to 19 tell
 #: no state, and 0 to 9 are finished. So 80 offsets are unread.
-LAG = {
-    "group_id": "g",
-    "topic": "t",
-    "topic_id": "T",
-    "partition": 0,
-    "as_of": AT,
-    "log_start_offset": 0,
-    "start_offset": 8,
-    "effective_start_offset": 10,
-    "window_end_offset": 20,
-    "end_offset": 100,
-    "unread": 80,
-    "window_unknown": 7,
-    "window_available": 3,
-}
+LAG: dict[str, Any] = {"group_id": "g", "topic": "t", "topic_id": "T", "partition": 0, "as_of": AT}
+LAG |= {"log_start_offset": 0, "start_offset": 8, "effective_start_offset": 10}
+LAG |= {"window_end_offset": 20, "end_offset": 100}
+LAG |= {"unread": 80, "window_unknown": 7, "window_available": 3}
 
 
 def figure(metric: str, value: float, **given: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag import open as open_workbench
@@ -17,10 +16,10 @@ from sharelag.replay.history import history_arrow
 from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, refused
 from tests.support.fields import assert_fields
 from tests.support.older_records import control, raw, row
-from tests.support.records import decode
+from tests.support.records import decode, raw_file
 from tests.support.records import row as today
 
 _COUNTS = ("snapshot_offset", "updates_since", "rejected_since", "from_snapshot", "record_offset")
@@ -106,11 +105,6 @@ def test_random_histories_give_what_a_walk_through_their_rows_does() -> None:
 # ---- what people see -----------------------------------------------------------------------------
 
 
-def _file(folder: Path, rows: list[dict[str, Any]]) -> str:
-    pq.write_table(pa.Table.from_batches([raw(rows)]), folder / "raw.parquet")
-    return str(folder / "raw.parquet")
-
-
 def _seen(path: str, *more: str) -> list[Any]:
     lines = ask("health", "--snapshots", "--raw", path, *more)
     return [(one["group_id"], one["snapshot_offset"], one["updates_since"]) for one in lines]
@@ -123,18 +117,21 @@ def test_the_share_checkpoint_offset_and_the_deltas_since(tmp_path: Path, genera
     by_deltas = control(generation)
     by_checkpoint = [*by_deltas[:-1], row(generation, 137, 0, 120, [], epoch=2)]
     other = row(generation, 90, 0, 80, []) | {"group_id": "G2"}
-    assert _seen(_file(tmp_path, by_deltas)) == [("G1", 130, 7)]
+    assert _seen(raw_file(tmp_path, raw(by_deltas))) == [("G1", 130, 7)]
     bench = open_workbench(tmp_path / "raw.parquet", engine="local")
     (line,) = bench.snapshots().table.to_pylist()
     assert_fields(line, snapshot_offset=130, updates_since=7, snapshot_epoch=1)
     assert "130" in bench.snapshots()._repr_html_()
-    assert _seen(_file(tmp_path, [other, *by_checkpoint])) == [("G1", 137, 0), ("G2", 90, 0)]
+    assert _seen(raw_file(tmp_path, raw([other, *by_checkpoint]))) == [
+        ("G1", 137, 0),
+        ("G2", 90, 0),
+    ]
     stale = row(generation, 138, 1, None, [(120, 121, 2, 1)], epoch=1)
-    assert _seen(_file(tmp_path, [*by_checkpoint, stale])) == [("G1", 137, 0)]  # of epoch 1
+    assert _seen(raw_file(tmp_path, raw([*by_checkpoint, stale]))) == [("G1", 137, 0)]  # of epoch 1
 
 
 def test_findings_and_snapshots_are_not_asked_for_together(tmp_path: Path) -> None:
-    path = _file(tmp_path, control(1))
-    done = sharelag("health", "--raw", path, "--findings", "--snapshots")
-    assert done.returncode == 2
-    assert "--findings and --snapshots are two tables: choose one" in done.stderr
+    path = raw_file(tmp_path, raw(control(1)))
+    assert "--findings and --snapshots are two tables: choose one" in refused(
+        "health", "--raw", path, "--findings", "--snapshots", code=2
+    )

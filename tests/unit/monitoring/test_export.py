@@ -32,7 +32,7 @@ from sharelag.monitoring.exports.metrics import Gathered, gathering
 from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
-from tests.support.command import sharelag
+from tests.support.command import refused, sharelag
 from tests.support.exports import EXAMPLES, SCENARIOS, Samples, labels, samples
 from tests.support.scrapes import ask, gathered, running
 from tests.support.written_input import Write, WrittenInput
@@ -342,8 +342,7 @@ def test_a_token_file_that_holds_none_is_refused(
 ) -> None:
     if content is not None:
         (tmp_path / "token").write_bytes(content)
-    answer = sharelag(*SERVE, str(tmp_path / "token"))
-    assert (answer.returncode, said in answer.stderr) == (1, True)
+    assert said in refused(*SERVE, str(tmp_path / "token"))
 
 
 def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
@@ -392,9 +391,7 @@ def test_only_this_machine_without_a_token() -> None:
     ],
 )
 def test_wrong_usage(arguments: list[str], result: str) -> None:
-    answer = sharelag("export", *arguments)
-    assert answer.returncode == 2
-    assert result in answer.stderr
+    assert result in refused("export", *arguments, code=2)
 
 
 def test_serving_until_a_signal_ends_it() -> None:
@@ -413,8 +410,7 @@ def test_serving_until_a_signal_ends_it() -> None:
             assert process.wait(timeout=30) == 0
         finally:
             process.kill()
-    refused = sharelag(*SERVE[:-1], "--host", "0.0.0.0")
-    assert (refused.returncode, "set a token" in refused.stderr) == (1, True)
+    assert "set a token" in refused(*SERVE[:-1], "--host", "0.0.0.0")
 
 
 # ---- examples

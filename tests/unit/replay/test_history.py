@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -9,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag import open as open_workbench
@@ -27,18 +27,14 @@ from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
-from tests.support.records import decode, raw, row
+from tests.support.fields import assert_fields
+from tests.support.records import decode, raw, raw_file, row
 
-STATE = {
-    name: name
-    for name in (
-        "snapshot_epoch",
-        "state_epoch",
-        "leader_epoch",
-        "effective_start_offset",
-        "window_end_offset",
-    )
-} | {"start_offset": "start_offset", "delivery_complete_count": "delivery_complete_count"}
+#: Columns that a history and windows have in common.
+STATE = (
+    *("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"),
+    *("effective_start_offset", "window_end_offset", "delivery_complete_count"),
+)
 
 
 def story(
@@ -50,6 +46,12 @@ def story(
         encode_record(kind, row(*write, **changes))
         for kind, write in zip(kinds, writes, strict=True)
     ]
+
+
+def offsets_of(runs: list[dict[str, int]], states: Collection[int]) -> int:
+    """How many offsets are in some states."""
+    mine = (run for run in runs if run["delivery_state"] in states)
+    return sum(run["last_offset"] - run["first_offset"] + 1 for run in mine)
 
 
 def column(history: pa.RecordBatch, name: str) -> list[Any]:
@@ -72,9 +74,7 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
                 assert line["record_kind"] == "tombstone"
                 assert line["snapshot_epoch"] is None
                 continue
-            assert {ours: line[ours] for ours in STATE} == {
-                ours: window[name] for ours, name in STATE.items()
-            }
+            assert_fields(line, **{name: window[name] for name in STATE})
             runs = window["runs"]
             unfinished = [run for run in runs if run["delivery_state"] not in TERMINAL_STATES]
             if line["start_offset"] is not None:
@@ -82,11 +82,7 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
                 assert line["max_delivery_count"] == max(
                     (run["delivery_count"] for run in unfinished), default=0
                 )
-                assert line["window_available"] == sum(
-                    run["last_offset"] - run["first_offset"] + 1
-                    for run in runs
-                    if run["delivery_state"] == 0
-                )
+                assert line["window_available"] == offsets_of(runs, {0})
 
 
 def per_offset(window: Window) -> dict[int, tuple[int, int]]:
@@ -207,11 +203,9 @@ def test_what_is_missing_is_never_bridged() -> None:
     order = LogOrder()
     assert order.goes_on(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
     gaps = order.gaps
-    place = {
-        "topic": kept.column("topic")[0].as_py(),
-        "partition": kept.column("record_partition")[0].as_py(),
-    }
-    assert gaps.to_pylist() == [place | {"first_offset": 102, "end_offset": 104}]
+    (gap,) = gaps.to_pylist()
+    topic, partition = (kept[name][0].as_py() for name in ("topic", "record_partition"))
+    assert_fields(gap, topic=topic, partition=partition, first_offset=102, end_offset=104)
     history = history_arrow(kept, gaps)
     assert column(history, "follows") == [True, True, False]
     assert column(history, "from_snapshot") == [True, True, False]
@@ -286,7 +280,7 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
             line = alive[
                 SharePartition(window["group_id"], window["topic_id"], window["partition"])
             ]
-            assert {name: line[name] for name in STATE} == {name: window[name] for name in STATE}
+            assert_fields(line, **{name: window[name] for name in STATE})
             assert line["follows"]
     # All that was ever finished and not reset again is the sum of the steps.
     table = pa.Table.from_batches([history])
@@ -294,13 +288,7 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
     total = pc.sum(billing.column("finished")).as_py()
     ends = [line for line in replay_arrow(records).to_pylist() if line["group_id"] == "billing"]
     finished = sum(
-        w["effective_start_offset"]
-        + sum(
-            r["last_offset"] - r["first_offset"] + 1
-            for r in w["runs"]
-            if r["delivery_state"] in TERMINAL_STATES
-        )
-        for w in ends
+        end["effective_start_offset"] + offsets_of(end["runs"], TERMINAL_STATES) for end in ends
     )
     assert finished >= total > 0
 
@@ -363,12 +351,12 @@ def rewritten(*records: Any) -> list[bool | None]:
 @pytest.mark.row("PSS-06")
 def test_two_snapshots_with_the_same_batches_are_a_rewrite(tmp_path: Path) -> None:
     records = [snapshot(CREATED, 0), snapshot(LATER, 1)]
-    pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / "raw.parquet")
-    said = ask("history", "--raw", str(tmp_path / "raw.parquet"))
+    file = raw_file(tmp_path, raw(records))
+    said = ask("history", "--raw", file)
     assert [one["rewritten"] for one in said] == [None, True]
     assert [one["record_kind"] for one in said] == ["snapshot", "snapshot"]
     # Both times are timestamps in UTC; a state that was rewritten is as fresh as its last write.
-    (window,) = open_workbench(tmp_path / "raw.parquet", engine="local").windows().table.to_pylist()
+    (window,) = open_workbench(file, engine="local").windows().table.to_pylist()
     assert window["write_timestamp"] - window["create_timestamp"] == timedelta(minutes=5)
     assert str(window["write_timestamp"].tzinfo) == "UTC"
 

@@ -24,6 +24,7 @@ from sharelag.replay.members import (
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.chapters import CAPTURE
+from tests.support.fields import assert_fields
 from tests.support.group_records import (
     ASSIGNMENT_EPOCH,
     CURRENT,
@@ -70,21 +71,14 @@ def test_a_member_joins_is_told_more_and_leaves() -> None:
     member, group = one_member(table), one_group(table)
     assert (member["member_epoch"], member["assigned_partitions"]) == (2, [])  # not told yet
     assert member["target_partitions"] == partitions(0, 1)
-    assert (group["group_epoch"], group["assignment_epoch"], group["state"], group["members"]) == (
-        3,
-        3,
-        "Stable",
-        1,
-    )
-    assert group["initialized_topics"] == [
-        {"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}
-    ]
+    assert_fields(group, group_epoch=3, assignment_epoch=3, state="Stable", members=1)
+    topic = {"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1]}
+    assert group["initialized_topics"] == [topic]
     rows = [*table.to_pylist(), assign("g", "m", 3, 0, 1)]
     member = one_member(log(rows))
-    assert (member["member_epoch"], member["previous_member_epoch"]) == (3, 2)
-    assert member["assigned_partitions"] == partitions(0, 1)
-    assert (member["joined"], member["changed"]) == (at(0), at(9))
-    assert (member["client_id"], member["client_host"], member["rack_id"]) == ("c", "/h", None)
+    assert_fields(member, member_epoch=3, previous_member_epoch=2)
+    assert_fields(member, assigned_partitions=partitions(0, 1), joined=at(0), changed=at(9))
+    assert_fields(member, client_id="c", client_host="/h", rack_id=None)
     rows += leave("g", "m", 4)
     assert members_arrow(log(rows)).num_rows == 0
     group = one_group(log(rows))
@@ -127,17 +121,10 @@ def test_between_its_tombstones_a_member_is_assigned_nothing() -> None:
 
 
 def test_who_comes_back_begins_anew() -> None:
-    rows = [
-        *join("g", "m", 2, 0),
-        *leave("g", "m", 3),
-        record(MEMBER, "g", "m", subscribed_topic_names=["orders"]),
-    ]
+    back = record(MEMBER, "g", "m", subscribed_topic_names=["orders"])
+    rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), back]
     member = one_member(log(rows))
-    assert (member["joined"], member["member_epoch"], member["assigned_partitions"]) == (
-        at(9),
-        None,
-        None,
-    )
+    assert_fields(member, joined=at(9), member_epoch=None, assigned_partitions=None)
     assert one_group(log(rows))["emptied"] is None
     rows = [*join("g", "m", 2, 0), *leave("g", "m", 3), *delete("g"), initialized("g", 5)]
     group = one_group(log(rows))
@@ -148,11 +135,7 @@ def test_who_comes_back_begins_anew() -> None:
 def test_what_no_record_says_is_null() -> None:
     table = log([assign("g", "m", 3, 1)])
     member, group = one_member(table), one_group(table)
-    assert (member["client_id"], member["target_partitions"], member["joined"]) == (
-        None,
-        None,
-        None,
-    )
+    assert_fields(member, client_id=None, target_partitions=None, joined=None)
     assert (group["group_epoch"], group["initialized_topics"], group["members"]) == (None, None, 1)
     assert groups_arrow(log([record(MEMBER, "g", "m"), record(TARGET, "g", "m")])).num_rows == 0
     # A group takes its members with it, even if their own tombstones are missing.
@@ -184,21 +167,14 @@ def test_the_recorded_group_at_its_second_rebalance() -> None:
     """Both members learn the target at once, the new one first: partitions move without waiting."""
     batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
     records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
-    result = {}
+    result: dict[int, dict[str, Any]] = {}
     for millisecond in (597, 600, 604):
         moment = datetime(2026, 11, 21, 11, 44, 30, millisecond * 1000, tzinfo=UTC)
-        members = [
-            row
-            for row in members_arrow(records, moment).to_pylist()
-            if row["group_id"] == "billing"
-        ]
-        result[millisecond] = {
-            row["member_id"][:2]: (
-                row["member_epoch"],
-                [len(t["partitions"]) for t in row["assigned_partitions"]],
-            )
-            for row in members
-        }
+        result[millisecond] = {}
+        for row in members_arrow(records, moment).to_pylist():
+            if row["group_id"] == "billing":
+                counts = [len(topic["partitions"]) for topic in row["assigned_partitions"]]
+                result[millisecond][row["member_id"][:2]] = (row["member_epoch"], counts)
     assert result == {
         597: {"+W": (7, [4, 6])},
         600: {"+W": (7, [4, 6]), "u3": (8, [5])},
@@ -237,21 +213,11 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
     rows += [record(TARGET, "g", "m", topic_partitions=partitions(0)), *join("h", "m", 4, 0)]
     table = log(rows)
     drifting = drift_arrow(members_arrow(table), groups_arrow(table)).to_pylist()
-    behind = {
-        "group_id": "g",
-        "member_id": "m",
-        "member_epoch": 4,
-        "assignment_epoch": 5,
-        "since": None,
-    }
+    behind = {"group_id": "g", "member_id": "m", "member_epoch": 4, "assignment_epoch": 5}
+    behind["since"] = None
     assert drifting == [behind | {"missing": 0, "surplus": 1}]
-    result = log(
-        [
-            *rows,
-            assign("g", "m", 5, 0),
-            record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2)),
-        ]
-    )
+    told = record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2))
+    result = log([*rows, assign("g", "m", 5, 0), told])
     (more,) = drift_arrow(members_arrow(result), groups_arrow(result)).to_pylist()
     assert (more["group_id"], more["missing"], more["surplus"]) == ("h", 2, 0)
     untold = log([*join("g", "m", 4, 0), record(ASSIGNMENT_EPOCH, "g", assignment_epoch=5)])
@@ -269,9 +235,8 @@ def story(random: Random) -> list[dict[str, Any]]:
     """Records of a coordinator while members join, leave and return, and groups are deleted."""
     alive: dict[str, set[str]] = {"g": set(), "h:1": set()}
     epochs = dict.fromkeys(alive, 1)
-    result: set[str] = (
-        set()
-    )  # groups with a record of their own, which hold until it is a tombstone
+    # Groups with a record of their own, which hold until it is a tombstone.
+    result: set[str] = set()
     rows: list[dict[str, Any]] = []
     for _ in range(random.randint(1, 25)):
         group, member = random.choice(list(alive)), random.choice(["m", "n", "o"])
@@ -290,11 +255,8 @@ def story(random: Random) -> list[dict[str, Any]]:
             rows += leave(group, member, epochs[group])
             alive[group].remove(member)
         elif random.random() < 0.3:  # another subscription
-            rows.append(
-                record(
-                    MEMBER, group, member, subscribed_topic_names=random.choice([["orders"], []])
-                )
-            )
+            topics = random.choice([["orders"], []])
+            rows.append(record(MEMBER, group, member, subscribed_topic_names=topics))
         else:
             rows.append(assign(group, member, epochs[group], *some))
     return rows[: random.randint(1, len(rows))]  # may end in the middle of a write
@@ -328,12 +290,8 @@ def coordinator(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
             if kind == TARGET:
                 member["target"] = [] if row["tombstone"] else row["topic_partitions"]
             if kind == CURRENT:
-                result = (
-                    (-1, [])
-                    if row["tombstone"]
-                    else (row["member_epoch"], row["assigned_partitions"])
-                )
-                member["told"] = result
+                told = (row["member_epoch"], row["assigned_partitions"])
+                member["told"] = (-1, []) if row["tombstone"] else told
     for group, held in groups.items():
         held["topics"] = topics.get(group)
         held["members"] = sum(key[0] == group for key in members)
@@ -352,15 +310,9 @@ def ours(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
         }
         for row in members_arrow(table).to_pylist()
     }
-    names = {
-        "group_epoch": "group_epoch",
-        "assignment_epoch": "assignment_epoch",
-        "members": "members",
-    }
+    names = ("group_epoch", "assignment_epoch", "members")
     groups = {
-        row["group_id"]: {
-            name: row[column] for name, column in (names | {"topics": "initialized_topics"}).items()
-        }
+        row["group_id"]: {name: row[name] for name in names} | {"topics": row["initialized_topics"]}
         for row in groups_arrow(table).to_pylist()
     }
     return members, groups

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +16,11 @@ from sharelag.model import StateBatch, iso
 from sharelag.schemas import RECORDS
 from sharelag.wire import encode
 from tests.support.columns import with_column
+from tests.support.command import ask
 from tests.support.command import sharelag as command
 from tests.support.generations import raw_of, records
 from tests.support.older_records import keyed, row
+from tests.support.records import raw_file
 from tests.support.request_lines import (
     TOPIC,
     acknowledge,
@@ -59,10 +60,8 @@ def recorded(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def opened(folder: Path, rows: list[dict[str, Any]]) -> sharelag.Bench:
     """Records beside the log of requests of a folder."""
-    path = folder / "raw.parquet"
-    made = encode(pa.RecordBatch.from_pylist(rows, schema=RECORDS))
-    pq.write_table(pa.Table.from_batches([made]), path)
-    return sharelag.open(str(path), engine="local", requests=folder / LOG)
+    path = raw_file(folder, encode(pa.RecordBatch.from_pylist(rows, schema=RECORDS)))
+    return sharelag.open(path, engine="local", requests=folder / LOG)
 
 
 @pytest.mark.row("PSC-20", "RPC-13")
@@ -186,10 +185,8 @@ def test_where_one_hop_knows_no_count_lag_is_unknown(tmp_path: Path) -> None:
     assert [one["delivery_complete_count"] for one in shown(tmp_path, "state_calls")] == [None]
     assert [one["lag"] for one in shown(tmp_path, "offset_calls")] == [None]
     # The same of records without the count, as brokers before KIP-1226 wrote them.
-    found = raw_of(WALK.values(), 3)
-    pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
-    done = command("lag", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
-    assert json.loads(done.stdout)["lag"] is None
+    (row,) = ask("lag", "--raw", raw_file(tmp_path, raw_of(WALK.values(), 3)))
+    assert row["lag"] is None
 
 
 # ---- the walk, live ------------------------------------------------------------------------------
@@ -240,10 +237,9 @@ def up_to(step: int) -> list[str]:
 def seen(folder: Path, step: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The window that the state records show, and what members hold."""
     found = raw_of([write for at, write in WALK.items() if at <= step], 4)
-    pq.write_table(pa.Table.from_batches([found]), folder / "raw.parquet")
     log_of(folder, *up_to(step))
-    done = command("windows", "--raw", str(folder / "raw.parquet"), "-o", "json")
-    return json.loads(done.stdout), shown(folder / LOG, "held")
+    (window,) = ask("windows", "--raw", raw_file(folder, found))
+    return window, shown(folder / LOG, "held")
 
 
 @pytest.mark.row("RST-04", "RST-05", "RST-06", "WIN-02", "WIN-03", "WIN-21")
@@ -273,8 +269,9 @@ def test_a_partial_acknowledgement_leaves_fragments(tmp_path: Path) -> None:
     written = [BEGIN + timedelta(milliseconds=at) for step, at in WRITTEN.items() if step <= 8]
     pq.write_table(with_column(pq.read_table(raw), "timestamp", written), raw)
     moment = ("--as-of", "2026-11-23T00:00:08.600Z")
-    drawn = command("windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment)
-    assert drawn.returncode == 0, drawn.stderr
+    drawn = command(
+        "windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment, code=0
+    )
     assert "  4 runs over 11 offsets with a known state\n" in drawn.stdout
     state = next(line for line in drawn.stdout.splitlines() if "state  " in line)
     assert state.split() == ["state", "Q", "A", "A", "K", "Q"]

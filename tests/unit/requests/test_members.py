@@ -186,53 +186,36 @@ def test_a_lock_expires_unless_it_is_renewed(tmp_path: Path) -> None:
     assert renewed - expired == timedelta(milliseconds=2_999)
 
 
-#: What follows upon a fetch of offset 0 and more by a: later lines, and how each lock ended.
-LATER: dict[str, tuple[int, list[str], list[tuple[Any, ...]]]] = {
-    "a refused acknowledgement": (
-        0,
-        [acknowledge(1_500, "a", 1, [(0, 0, [1])], error=121)],
-        [("a", 0, 0, None)],
-    ),
-    "an acknowledgement by another": (
-        0,
-        [acknowledge(1_500, "b", 1, [(0, 0, [1])])],
-        [("a", 0, 0, None)],
-    ),
-    "a closed session": (
-        5,
-        [acknowledge(2_000, "a", -1, [(0, 2, [1])]), fetch(3_000, "b", 0)],
-        [("a", 0, 2, "accept"), ("a", 3, 5, "session closed")],
-    ),
-    "another leader, which knows of no lock": (
-        0,
-        [state_call("ReadShareGroupState", 2_000, leaderEpoch=1, answer={"stateBatches": []})],
-        [("a", 0, 0, "leader changed")],
-    ),
-    # The connection was lost, which no request tells: the leader gave offset 0 back.
-    "a state that is written": (
-        1,
-        [
-            state_call(
-                *("WriteShareGroupState", 2_000),
-                startOffset=0,
-                stateBatches=batches([(0, 0, 0, 1)]),
-            )
-        ],
-        [("a", 0, 0, "state written"), ("a", 1, 1, None)],
-    ),
-    "an acknowledgement in the same millisecond": (
-        0,
-        [fetch(1_000, "a", 1, [(1, 1, 1)], [(0, 0, [1])])],
-        [("a", 0, 0, "accept"), ("a", 1, 1, None)],
-    ),
-}
+#: What follows upon a fetch of offset 0 and more by a.
+REFUSED = acknowledge(1_500, "a", 1, [(0, 0, [1])], error=INVALID_RECORD_STATE)
+OF_ANOTHER = acknowledge(1_500, "b", 1, [(0, 0, [1])])
+CLOSED = acknowledge(2_000, "a", -1, [(0, 2, [1])])
+NEW_LEADER = state_call("ReadShareGroupState", 2_000, leaderEpoch=1, answer={"stateBatches": []})
+GIVEN_BACK: dict[str, Any] = {"startOffset": 0, "stateBatches": batches([(0, 0, 0, 1)])}
+WRITTEN = state_call("WriteShareGroupState", 2_000, **GIVEN_BACK)
+SAME_MILLISECOND = fetch(1_000, "a", 1, [(1, 1, 1)], [(0, 0, [1])])
+NEXT_HELD = ("a", 1, 1, None)
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_what_ends_a_lock(name: str, tmp_path: Path) -> None:
-    last, lines, expected = LATER[name]
+@pytest.mark.parametrize(
+    ("last", "lines", "ends"),
+    [
+        pytest.param(0, [REFUSED], [("a", 0, 0, None)], id="refused"),
+        pytest.param(0, [OF_ANOTHER], [("a", 0, 0, None)], id="by another"),
+        pytest.param(5, [CLOSED, fetch(3_000, "b", 0)],
+                     [("a", 0, 2, "accept"), ("a", 3, 5, "session closed")], id="session closed"),
+        # It knows of no lock.
+        pytest.param(0, [NEW_LEADER], [("a", 0, 0, "leader changed")], id="another leader"),
+        # The connection was lost, which no request tells: the leader gave offset 0 back.
+        pytest.param(1, [WRITTEN], [("a", 0, 0, "state written"), NEXT_HELD], id="written"),
+        pytest.param(0, [SAME_MILLISECOND], [("a", 0, 0, "accept"), NEXT_HELD], id="at once"),
+    ],
+)  # fmt: skip
+def test_what_ends_a_lock(
+    last: int, lines: list[str], ends: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
     log = log_of(tmp_path, fetch(1_000, "a", 0, [(0, last, 1)]), *lines)
-    assert rows(log.table("holds"), *HOLD) == expected
+    assert rows(log.table("holds"), *HOLD) == ends
 
 
 def test_a_moment_outside_the_log_is_an_error(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.metrics.columns import series
+from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import sharelag
 from tests.support.request_lines import (
     TOPIC,
@@ -39,12 +40,8 @@ def test_session_epochs_follow_each_other(tmp_path: Path) -> None:
     closed = acknowledge(4, "a", -1, [])
     assert found(tmp_path, *fine, closed, fetch(5, "a", 0)) == []
     gap = [fetch(0, "a", 0), fetch(1, "a", 1), fetch(2, "a", 3), fetch(2, "b", 9)]
-    assert found(tmp_path, *gap) == [
-        (
-            "session epoch gap",
-            "session epoch 3 follows 1: a request is missing or was sent twice",
-        )
-    ]
+    words = "session epoch 3 follows 1: a request is missing or was sent twice"
+    assert found(tmp_path, *gap) == [("session epoch gap", words)]
 
 
 @pytest.mark.row("SEC-05")
@@ -106,16 +103,9 @@ def test_a_group_that_was_deleted_begins_anew(tmp_path: Path) -> None:
 
 
 def test_two_groups_without_a_member_id_are_two_runs() -> None:
-    rows = pa.table(
-        {
-            "group_id": ["a", "a", "b"],
-            "member_id": pa.nulls(3, pa.string()),
-            "timestamp": [1, 2, 3],
-            "source": ["log"] * 3,
-            "position": [0, 1, 2],
-        }
-    )
-    _, first = series(rows, ("group_id", "member_id"))
+    columns: dict[str, Any] = {"group_id": ["a", "a", "b"], "member_id": pa.nulls(3, pa.string())}
+    columns |= {"timestamp": [1, 2, 3], "source": ["log"] * 3, "position": [0, 1, 2]}
+    _, first = series(pa.table(columns), ("group_id", "member_id"))
     assert first.tolist() == [True, False, True]
 
 
@@ -141,12 +131,8 @@ def test_a_state_that_was_deleted_in_part_is_found(tmp_path: Path) -> None:
     begun = [state_call("InitializeShareGroupState", n, n, stateEpoch=1) for n in (0, 1)]
     assert found(tmp_path, *begun) == []
     assert found(tmp_path, *begun, *deleted(0, 1)) == []
-    assert found(tmp_path, *begun, *deleted(0)) == [
-        (
-            "partial delete",
-            "the state of 1 of 2 partitions was deleted: the deletion goes on, or stopped halfway",
-        )
-    ]
+    words = "the state of 1 of 2 partitions was deleted: the deletion goes on, or stopped halfway"
+    assert found(tmp_path, *begun, *deleted(0)) == [("partial delete", words)]
 
 
 @pytest.mark.row("ADM-01")
@@ -184,19 +170,12 @@ def _history(
     *records: tuple[int, int, str], epochs: tuple[int, ...] = (), times: tuple[int, ...] = ()
 ) -> pa.Table:
     begin = datetime(2026, 11, 23, tzinfo=UTC)
+    place = {"group_id": "g", "topic_id": TOPIC, "record_topic": STATE_TOPIC, "record_partition": 0}
     made = [
-        {
-            "group_id": "g",
-            "topic_id": TOPIC,
-            "partition": partition,
-            "record_topic": "__share_group_state",
-            "record_partition": 0,
-            "record_offset": offset,
-            "record_timestamp": begin + timedelta(milliseconds=times[n] if times else offset),
-            "record_kind": kind,
-            "leader_epoch": epochs[n] if epochs else 0,
-            "state_epoch": 1,
-        }
+        place
+        | {"partition": partition, "record_offset": offset, "record_kind": kind, "state_epoch": 1}
+        | {"record_timestamp": begin + timedelta(milliseconds=times[n] if times else offset)}
+        | {"leader_epoch": epochs[n] if epochs else 0}
         for n, (partition, offset, kind) in enumerate(records)
     ]
     return pa.Table.from_pylist(made, schema=schemas.HISTORY)

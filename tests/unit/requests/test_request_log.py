@@ -23,7 +23,7 @@ from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
 from sharelag.workbench.requests import Requests
 from tests.support.cases import Cases, few_of
-from tests.support.command import sharelag
+from tests.support.command import refused, sharelag
 from tests.support.request_lines import (
     KEYS,
     TOPIC,
@@ -418,10 +418,9 @@ def test_all_of_a_packed_file_is_read_before_its_wrong_checksum(tmp_path: Path) 
 
 def test_a_packed_file_of_which_nothing_can_be_unpacked_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a b.log.gz").write_bytes(b"\x1f\x8b" + fetch(0, "m", 0).encode())
-    done = sharelag("requests", str(tmp_path))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"cannot unpack {tmp_path}/a b.log.gz: it is damaged: " in done.stderr
-    assert f"`gzip -dc '{tmp_path}/a b.log.gz'` unpacks of it" in done.stderr
+    said = refused("requests", str(tmp_path))
+    assert f"cannot unpack {tmp_path}/a b.log.gz: it is damaged: " in said
+    assert f"`gzip -dc '{tmp_path}/a b.log.gz'` unpacks of it" in said
 
 
 @pytest.mark.parametrize(

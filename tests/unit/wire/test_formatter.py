@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sharelag.tables.lines import json_text
@@ -27,7 +26,7 @@ from tests.support import generators
 from tests.support.command import sharelag
 from tests.support.formatted import formatted, formatted_rejects
 from tests.support.generations import raw_of
-from tests.support.records import raw, row
+from tests.support.records import raw, raw_file, row
 from tests.support.walk import WALK
 
 
@@ -77,8 +76,7 @@ def test_hostile_names_are_escaped_and_stay_whole(tmp_path: Any) -> None:
     made = [
         encode_record(SHARE_SNAPSHOT, row(5, [(5, 9, 0, 1)]) | {"group_id": one}) for one in names
     ]
-    pq.write_table(pa.Table.from_batches([raw(made)]), tmp_path / "raw.parquet")
-    lines = sharelag("decode", "--raw", str(tmp_path / "raw.parquet"), "-o", "json").stdout
+    lines = sharelag("decode", "--raw", raw_file(tmp_path, raw(made)), "-o", "json").stdout
     assert lines.replace("\n", "").isprintable()
     found = [json.loads(line)["key"]["data"]["groupId"] for line in lines.splitlines()]
     assert found == names

@@ -25,7 +25,7 @@ from tests.support.cases import few_of
 from tests.support.columns import with_column
 from tests.support.generations import raw_of, window
 from tests.support.older_records import control
-from tests.support.records import raw, row
+from tests.support.records import raw, raw_file, row
 from tests.support.walk import WALK
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
@@ -157,8 +157,7 @@ def test_a_damaged_snapshot_of_kafka_4_0_does_not_move_a_window(tmp_path: Path) 
     assert before is not None
     assert after is not None
     assert after["start_offset"] == before["start_offset"]
-    pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
-    health = open_workbench(tmp_path / "raw.parquet", engine="local").health().table.to_pylist()
+    health = open_workbench(raw_file(tmp_path, found), engine="local").health().table.to_pylist()
     assert [(row["rejects"], row["generations"]) for row in health] == [(1, ["G3"])]
 
 

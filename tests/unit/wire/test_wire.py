@@ -28,6 +28,7 @@ from sharelag.wire.fields import (
 )
 from tests.support import generators
 from tests.support.columns import with_column
+from tests.support.fields import assert_fields
 from tests.support.records import raw
 
 _KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [
@@ -197,13 +198,8 @@ def test_the_count_is_a_tagged_field() -> None:
 def test_key_bytes_are_type_group_topic_id_partition() -> None:
     key = bytes.fromhex("0000 0002") + b"G1" + bytes(range(16)) + bytes(4)
     row = decode_arrow(raw([(key, None)])).records.to_pylist()[0]
-    assert (row["record_type"], row["group_id"], row["partition"], row["tombstone"]) == (
-        0,
-        "G1",
-        0,
-        True,
-    )
-    assert row["topic_id"] == base64.urlsafe_b64encode(bytes(range(16))).decode()[:22]
+    assert_fields(row, record_type=0, group_id="G1", partition=0, tombstone=True)
+    assert_fields(row, topic_id=base64.urlsafe_b64encode(bytes(range(16))).decode()[:22])
 
 
 def test_states_that_nobody_knows_yet_survive() -> None:

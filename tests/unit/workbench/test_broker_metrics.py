@@ -12,7 +12,7 @@ import pytest
 import sharelag as package
 from sharelag.errors import InputError
 from sharelag.metrics.measured import COLUMNS
-from tests.support.command import rows_of, sharelag
+from tests.support.command import refused, rows_of, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 BEAN = "kafka.server:type=SharePartitionMetrics"
@@ -111,6 +111,6 @@ def test_the_figures_of_a_group_are_a_result() -> None:
 
 
 def test_what_does_not_go_together_is_wrong_usage() -> None:
-    done = sharelag("lag", "--capture", "demo", "--by", "group", "--broker-metrics", "m.txt")
-    assert done.returncode == 2
-    assert "--broker-metrics needs --by partition" in done.stderr
+    assert "--broker-metrics needs --by partition" in refused(
+        "lag", "--capture", "demo", "--by", "group", "--broker-metrics", "m.txt", code=2
+    )

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 import sharelag
@@ -44,7 +43,7 @@ from tests.support.charts import (
 )
 from tests.support.columns import with_column
 from tests.support.own_process import run_code
-from tests.support.records import KEY, raw, row
+from tests.support.records import KEY, raw, raw_file, row
 
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
 
@@ -129,12 +128,8 @@ def test_numbers_and_lists_read_well() -> None:
     ]  # fmt: skip
     counted = [text.counted(number, "delivery", "deliveries") for number in (1, 2)]
     assert counted == ["1 delivery", "2 deliveries"]
-    assert [percent(part, 1000) for part in (1, 500, 999, 1000)] == [
-        "under 1 %",
-        "50 %",
-        "over 99 %",
-        "100 %",
-    ]
+    shares = [percent(part, 1000) for part in (1, 500, 999, 1000)]
+    assert shares == ["under 1 %", "50 %", "over 99 %", "100 %"]
     assert text.list_names("abcde") == "a, b, c and 2 more"
 
 
@@ -292,8 +287,7 @@ def test_the_spread_of_keys_over_all_partitions_of_the_state_topic(tmp_path: Pat
     states = [encode_record(SHARE_SNAPSHOT, row(5, [], partition=key.partition)) for key in keys]
     at = [state_partition(key, 50) for key in keys]
     records = with_column(raw(states), "partition", at)
-    pq.write_table(pa.Table.from_batches([records]), tmp_path / "raw.parquet")
-    bench = sharelag.open(tmp_path / "raw.parquet", engine="local")
+    bench = sharelag.open(raw_file(tmp_path, records), engine="local")
     figure = bench.health().charts["keys"]("light")
     (bar,) = figure.data
     assert list(bar.x) == list(range(50))

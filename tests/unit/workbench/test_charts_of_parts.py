@@ -59,19 +59,10 @@ def run(first: int, last: int, state: int, count: int) -> dict[str, int]:
 
 WINDOW_TABLE = pa.Table.from_pylist(
     [
-        row_of(
-            schemas.WINDOWS,
-            effective_start_offset=10,
-            window_end_offset=30,
-            runs=[run(10, 12, 0, 2), run(20, 24, 2, 1), run(28, 29, 9, 1)],
-        ),
-        row_of(
-            schemas.WINDOWS,
-            partition=1,
-            effective_start_offset=5,
-            window_end_offset=6,
-            runs=[run(5, 5, 0, 2)],
-        ),
+        row_of(schemas.WINDOWS, effective_start_offset=10, window_end_offset=30)
+        | {"runs": [run(10, 12, 0, 2), run(20, 24, 2, 1), run(28, 29, 9, 1)]},
+        row_of(schemas.WINDOWS, partition=1, effective_start_offset=5, window_end_offset=6)
+        | {"runs": [run(5, 5, 0, 2)]},
         row_of(schemas.WINDOWS, partition=2),
     ],
     schema=schemas.WINDOWS,
@@ -218,26 +209,16 @@ def test_members_stand_beside_their_share_partitions() -> None:
     made = charts.assigned_records(people, lag)
     result = [(r["member_id"], r["topic"], r["partition"], r["lag"]) for r in made.to_pylist()]
     assert result == [
-        ("a", "t", 0, 5),
-        ("a", "t", 1, None),
-        ("b", "t", 0, 5),
-        (None, "t", 2, 7),
+        *(("a", "t", 0, 5), ("a", "t", 1, None), ("b", "t", 0, 5), (None, "t", 2, 7)),
         ("idle", None, None, None),
     ]
     figure = charts.assigned_figure(made)
     heat, unknown = figure.data
-    assert list(figure.layout.yaxis.ticktext) == [
-        "no member",
-        "client-a a",
-        "client-b b",
-        "client-idle idle",
-    ]
+    named = ["no member", "client-a a", "client-b b", "client-idle idle"]
+    assert list(figure.layout.yaxis.ticktext) == named
     assert list(figure.layout.xaxis.ticktext) == ["t-2", "t-0", "t-1"]
-    assert [list(line) for line in heat.z] == [
-        [7, None, None],
-        [None, 5, None],
-        [None, 5, None],
-        [None, None, None],
+    assert list(map(list, heat.z)) == [
+        *([7, None, None], [None, 5, None], [None, 5, None], [None, None, None])
     ]
     assert (list(unknown.x), unknown.marker.pattern.shape) == ([2], "\\")
     assert figure.layout.meta["title"] == "g: 1 share partition with lag and no member"

@@ -55,14 +55,8 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     assert figure.layout.meta["title"] == (
         "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
     )
-    assert (
-        figure.data[0]
-        .hovertext[4]
-        .endswith(
-            "lag not known: no record was fetched yet, so the start offset is unknown"
-            "<br>age not known"
-        )
-    )
+    why = "no record was fetched yet, so the start offset is unknown"
+    assert figure.data[0].hovertext[4].endswith(f"lag not known: {why}<br>age not known")
 
 
 def test_lines_step_between_known_ends_and_are_shaded_where_nothing_is_known() -> None:
@@ -269,20 +263,12 @@ def test_the_title_agrees_with_the_forecast(story: str) -> None:
 
 
 def test_a_count_that_fell_is_not_a_rate() -> None:
-    rows = [
-        moment_row(0, 50, 100),
-        moment_row(10, 80, 150),
-        moment_row(20, 10, 160),
-        moment_row(30, 20, 160),
-    ]
-    made = charts.rates_over_time_records(
-        pa.Table.from_pylist(rows, schema=schemas.TIMELINE)
-    ).to_pylist()
-    assert [(row["arrival_rate"], row["completion_rate"]) for row in made] == [
-        (5, 3),
-        (1, None),
-        (0, 1),
-    ]
+    offsets = ((0, 50, 100), (10, 80, 150), (20, 10, 160), (30, 20, 160))
+    rows = [moment_row(*one) for one in offsets]
+    table = pa.Table.from_pylist(rows, schema=schemas.TIMELINE)
+    made = charts.rates_over_time_records(table).to_pylist()
+    rates = [(row["arrival_rate"], row["completion_rate"]) for row in made]
+    assert rates == [(5, 3), (1, None), (0, 1)]
 
 
 def progress_row(partition: int, drain: str, **more: Any) -> dict[str, Any]:
@@ -292,21 +278,12 @@ def progress_row(partition: int, drain: str, **more: Any) -> dict[str, Any]:
 PROGRESS = pa.Table.from_pylist(
     [
         progress_row(0, DRAINED, arrival_rate=1.0, completion_rate=1.0),
-        progress_row(
-            1,
-            DRAINS,
-            drain_ms=60_000,
-            drain_low_ms=30_000,
-            drain_high_ms=180_000,
-            arrival_rate=1.0,
-            completion_rate=3.0,
-        ),
-        progress_row(
-            2, DRAINS, drain_ms=120_000, drain_low_ms=60_000, arrival_rate=2.0, completion_rate=2.5
-        ),
-        progress_row(
-            3, UNCERTAIN, drain_low_ms=90_000, arrival_rate=4.0, completion_rate=2.0, breaks=1
-        ),
+        progress_row(1, DRAINS, arrival_rate=1.0, completion_rate=3.0)
+        | {"drain_ms": 60_000, "drain_low_ms": 30_000, "drain_high_ms": 180_000},
+        progress_row(2, DRAINS, arrival_rate=2.0, completion_rate=2.5)
+        | {"drain_ms": 120_000, "drain_low_ms": 60_000},
+        progress_row(3, UNCERTAIN, arrival_rate=4.0, completion_rate=2.0)
+        | {"drain_low_ms": 90_000, "breaks": 1},
         progress_row(4, STALLED, arrival_rate=4.0, completion_rate=0.0),
         progress_row(5, UNKNOWN),
     ],
@@ -400,25 +377,13 @@ def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
 def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -> None:
     figure = charts.cause_figure(charts.cause_records(CAUSES, NOW))
     bar, mark = figure.data
-    assert (bar.name, list(bar.base), list(bar.x), list(bar.y)) == (
-        "critical",
-        ["2026-11-21 03:00:00.000"],
-        [600_000],
-        [0],
-    )
-    assert (mark.name, mark.marker.symbol, list(mark.x)) == (
-        "note",
-        "diamond-open",
-        ["2026-11-21 03:10:00.000"],
-    )
-    assert list(figure.layout.yaxis.ticktext) == [
-        "no members, g: orders:0,1",
-        "not started, h: A-topic:3",
-    ]
-    assert [note.text for note in figure.layout.annotations] == [
-        "holds 1,234 offsets",
-        "holds ? offsets",
-    ]
+    assert (bar.name, mark.name, mark.marker.symbol) == ("critical", "note", "diamond-open")
+    assert (list(bar.base), list(bar.x)) == (["2026-11-21 03:00:00.000"], [600_000])
+    assert (list(bar.y), list(mark.x)) == ([0], ["2026-11-21 03:10:00.000"])
+    named = ["no members, g: orders:0,1", "not started, h: A-topic:3"]
+    assert list(figure.layout.yaxis.ticktext) == named
+    held = [note.text for note in figure.layout.annotations]
+    assert held == ["holds 1,234 offsets", "holds ? offsets"]
     assert figure.layout.meta["title"] == "g: the group has no members, and 1 other cause"
     assert figure.layout.meta["facts"][1] == (
         "Not known: the beginning of 1 cause, an open mark at the moment of judging; how much 1 cause holds."

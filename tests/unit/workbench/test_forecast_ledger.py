@@ -171,8 +171,8 @@ def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Pat
     rules.write_text("version: 1\nrules:\n- {name: lag, measure: lag, warn: 1}\n")
     place = ("--capture", "demo", "--engine", "local", "--rules", str(rules))
     for at in ("2026-11-23T12:20:00Z", "2026-11-23T12:26:00Z"):
-        done = sharelag_command("check", *place, "--as-of", at, "--ledger", str(tmp_path / "told"))
-        assert done.returncode == 1
+        ledger = ("--as-of", at, "--ledger", str(tmp_path / "told"))
+        done = sharelag_command("check", *place, *ledger, code=1)
         assert "no forecast of age with an interval was scored yet" in done.stderr
     kept = read_ledger(str(tmp_path / "told"))
     assert len(set(kept.column("as_of").to_pylist())) == 2
@@ -181,8 +181,7 @@ def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Pat
     assert "forecast" not in silent.stderr
     # A table that is no ledger takes nothing from what was judged.
     write_deltalake(str(tmp_path / "other"), schemas.OFFSETS.empty_table().select(["topic"]))
-    failed = sharelag_command("check", *place, "--ledger", str(tmp_path / "other"))
-    assert failed.returncode == 1
+    failed = sharelag_command("check", *place, "--ledger", str(tmp_path / "other"), code=1)
     assert "no forecast was kept: " in failed.stderr
     assert "is not a ledger of forecasts" in failed.stderr
 

@@ -28,8 +28,7 @@ def test_a_command_of_each_cause_answers(cause: str) -> None:
     assert name == "sharelag"
     if words[0] == "simulate":  # as much as shows that it begins
         words += ["--duration", "1s", "--seeds", "2"]
-    answer = run(*words)
-    assert answer.returncode == 0, answer.stderr
+    answer = run(*words, code=0)
     assert answer.stdout + answer.stderr
 
 

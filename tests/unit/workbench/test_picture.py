@@ -11,22 +11,16 @@ import pytest
 from sharelag.cli.windows import _paint
 from sharelag.inputs.recorded import folder_of
 from sharelag.workbench.picture import pictures
-from tests.support.command import sharelag
+from tests.support.command import refused, sharelag
 
 CHAPTERS = str(folder_of("chapters"))
 
 
 def row(start: int | None, end: int | None, *runs: list[int], group: str = "g") -> dict[str, Any]:
     """Return what a picture needs of a window."""
-    return {
-        "group_id": group,
-        "topic": "t",
-        "topic_id": "",
-        "partition": 0,
-        "effective_start_offset": start,
-        "window_end_offset": end,
-        "runs": list(runs),
-    }
+    place = {"group_id": group, "topic": "t", "topic_id": "", "partition": 0}
+    offsets = {"effective_start_offset": start, "window_end_offset": end}
+    return place | offsets | {"runs": list(runs)}
 
 
 def test_offsets_states_and_counts_stand_below_each_other() -> None:
@@ -112,8 +106,7 @@ def test_states_alone_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_draws_what_its_json_says() -> None:
-    shown = sharelag("windows", "--capture", CHAPTERS, "--picture")
-    assert shown.returncode == 0, shown.stderr
+    shown = sharelag("windows", "--capture", CHAPTERS, "--picture", code=0)
     assert "\x1b" not in shown.stdout  # not a terminal
     drawn = shown.stdout.split("states:")[0].split("\n\n")
     printed = sharelag("windows", "--capture", CHAPTERS, "-o", "json").stdout.splitlines()
@@ -128,6 +121,6 @@ def test_the_command_draws_what_its_json_says() -> None:
 
 @pytest.mark.parametrize("other", [("-o", "json"), ("--since", "1h")])
 def test_options_that_a_picture_would_ignore_are_refused(other: tuple[str, str]) -> None:
-    refused = sharelag("windows", "--capture", CHAPTERS, "--picture", *other)
-    assert refused.returncode == 2
-    assert "leave out --since and -o" in refused.stderr
+    assert "leave out --since and -o" in refused(
+        "windows", "--capture", CHAPTERS, "--picture", *other, code=2
+    )

@@ -15,12 +15,8 @@ from sharelag.metrics.rights import NO, UNKNOWN, YES
 from sharelag.workbench import rights
 
 ALICE = {"principal": "User:alice", "acl_host": "*", "permission": "ALLOW"}
-READS = ALICE | {
-    "operation": "READ",
-    "resource_type": "TOPIC",
-    "pattern_type": "LITERAL",
-    "resource": "orders",
-}
+ORDERS = {"resource_type": "TOPIC", "pattern_type": "LITERAL", "resource": "orders"}
+READS = ALICE | ORDERS | {"operation": "READ"}
 
 
 def judged(

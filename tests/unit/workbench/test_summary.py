@@ -41,12 +41,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
 def comparison(**values: Mapping[str, Any]) -> Comparison:
     """Of variants by name, for each measure one value a seed; the first is the baseline."""
     rows = [
-        {
-            "variant": variant,
-            "error": None,
-            "seed": seed,
-            **{name: column[seed] for name, column in columns.items()},
-        }
+        {"variant": variant, "error": None, "seed": seed}
+        | {name: column[seed] for name, column in columns.items()}
         for variant, columns in values.items()
         for seed in range(len(next(iter(columns.values()))))
     ]

@@ -36,17 +36,8 @@ from tests.support.written_input import Write, WrittenInput
 DEMO = folder_of("chapters")
 SECRET = "correct-horse-battery"
 QUESTIONS = (
-    "lag",
-    "windows",
-    "history",
-    "timeline",
-    "explain",
-    "progress",
-    "imbalance",
-    "members",
-    "health",
-    "reconcile",
-    "settings",
+    *("lag", "windows", "history", "timeline", "explain", "progress", "imbalance", "members"),
+    *("health", "reconcile", "settings"),
 )
 
 
@@ -320,15 +311,8 @@ def test_offsets_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
     result, found = demo.lag(), json.loads((DEMO / "capture.json").read_text("utf-8"))
     text = repr(result)
     row = max((one for one in result.table.to_pylist() if one["lag"]), key=lambda one: one["lag"])
-    places = [
-        row["group_id"],
-        row["topic"],
-        row["partition"],
-        row["leader_epoch"],
-        row["start_offset"],
-        row["lag"],
-    ]
-    assert re.search(" +".join(map(str, places)) + " ", text)
+    names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
+    assert re.search(" +".join(str(row[name]) for name in names) + " ", text)
     assert "not known: the lag in 5 of 32 share partitions (no record was fetched yet" in text
     assert text.endswith(
         f"capture of {found['cluster_id']} at {found['as_of'][:19]}Z, local engine"
