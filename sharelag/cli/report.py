@@ -65,7 +65,6 @@ _HOW = [
     ),
 ]
 _WHAT = [_PARAMETER, _FILE, _OUT, *option.INPUT, *option.CHOICE_AT_A_TIME]
-_ENGINE = option.engine("auto")
 _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
@@ -100,7 +99,7 @@ def report() -> None:
 
 @report.command("make", hidden=True, cls=_Make)
 @click.argument("name")
-@with_options(_WHAT, _ENGINE, option.VERBOSE, _HOW)
+@with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def make(
     name: str,
     pairs: tuple[tuple[str, str], ...],
@@ -199,7 +198,7 @@ def index_(out: Path) -> None:
     help="Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
     "and systemd, else UTC]",
 )
-@with_options(_WHAT, _ENGINE, option.VERBOSE, _HOW)
+@with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def schedule_(
     name: str,
     cron: str,

@@ -160,19 +160,11 @@ def gather(
     as_of: Moment = None,
     choice: Choice | None = None,
     over: timedelta = OVER,
+    brief: bool = False,
 ) -> Evidence:
-    """Everything that is known of some share groups; parameters as for `read`."""
-    with reading(source, engine, as_of, choice, over) as begun:
-        return begun.evidence
+    """Return everything that is known of some share groups, or with ``brief`` their lag alone.
 
-
-def lag_alone(
-    source: Input,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    over: timedelta = OVER,
-) -> Evidence:
-    """Return the lag of some share groups, and nothing else; parameters as for `gather`."""
-    with reading(source, engine, as_of, choice, over, history=False) as begun:
-        return begun.lag_evidence
+    Other parameters as for `read`.
+    """
+    with reading(source, engine, as_of, choice, over, history=not brief) as begun:
+        return begun.lag_evidence if brief else begun.evidence

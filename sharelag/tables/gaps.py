@@ -160,9 +160,9 @@ def of_hidden(lag: pa.Table) -> tuple[str, ...]:
     return (f"lag and ends where {which} hidden (DESCRIBE is missing) or deleted: {shows}",)
 
 
-def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
+def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
     """Say in how many rows a column is null."""
-    return of_rows(table.column(name).null_count, len(table), what, why)
+    return of_rows(table.column(name).null_count, len(table), what)
 
 
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:

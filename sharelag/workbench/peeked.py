@@ -25,7 +25,6 @@ from sharelag.workbench import json_text
 #: takes what was read from JSON and returns what may be shown.
 Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
 
-FORMS = ("auto", "text", "json", "hex")
 _NO_FIELDS = "(hidden: it has no fields of JSON, so none can be masked)"
 _NONE_MASKED = "(hidden: it has none of the fields to mask)"
 #: Bytes in a line of hexadecimal digits.

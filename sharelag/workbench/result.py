@@ -27,11 +27,6 @@ SIMULATED = "what-if"
 Draw = Callable[[Any], Any]
 
 
-def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any) -> Draw:
-    """Return a function that draws the chart in a theme."""
-    return lambda theme: figure(records(*about), theme)
-
-
 def chart(name: str, *about: Any, **looks: Any) -> Draw:
     """Return a function that draws a chart of `sharelag.charts` in a theme.
 

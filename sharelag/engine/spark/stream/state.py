@@ -18,17 +18,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.engine.spark import packing
 from sharelag.errors import InputError
 from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.state import replay_arrow
 from sharelag.tables.arrow import keys, one_batch
+from sharelag.wire.fields import STATE_TOPIC
 
 #: `sharelag.schemas.WINDOWS`, and whether there is no state of the share partition any more.
 WINDOWS = schemas.WINDOWS.append(pa.field("deleted", pa.bool_()))
-#: What replay reads of a record; the rest stays where it is.
-REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
+#: What replay reads of a record.
+REPLAYED = packing.REPLAYED[STATE_TOPIC]
 #: So many records of a state partition wait for others that may come before them.
 WAITING = 4096
 
