@@ -172,16 +172,13 @@ def metrics(
     address is http://HOST:PORT/metrics. 1=FILE_OR_URL names broker 1 as its origin: two
     readings of one broker give rates. --broker-metrics of lag, progress and explain reads the same.
     """
-    from sharelag.inputs.measured import read_metrics
-    from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
-
     start_local()
-    table = read_metrics(places, timeout.total_seconds())
-    shown = table if everything else about_share_groups(table)
-    if group:
-        shown = shown.filter([name in group for name in shown.column("group_id").to_pylist()])
-    print_rows(shown, output, views.BROKER_METRICS.columns)
-    tell(*acknowledgement_words(table), *letter_words(table, group or None))
-    if shown.num_rows == 0:
+    from sharelag.workbench.broker_metrics import BrokerMetrics, metrics_answer
+
+    read = BrokerMetrics(places, timeout.total_seconds())
+    found = metrics_answer(read, group or None, everything)
+    print_rows(found.table, output, found.columns)
+    tell(*found.notes)
+    if not len(found):
         what = "figures of these groups" if group else "figures about share groups"
-        tell(f"{len(table):,} figures, but no {what}; --all shows all")
+        tell(f"{len(read.table):,} figures, but no {what}; --all shows all")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The engine of what no cluster did.
 SIMULATED = "what-if"
+#: What a result and its presentation have alike.
+_ALIKE = [one.name for one in fields(Presentation) if one.name not in ("when", "source", "charts")]
 #: Makes a figure in a theme.
 Draw = Callable[[Any], Any]
 
@@ -141,6 +143,12 @@ class Result:
             **more,
         )
 
+    @classmethod
+    def of(cls, shown: Presentation) -> Result:
+        """Return a result of what is shown of a simulation, or of anything else of no cluster."""
+        alike = {name: getattr(shown, name) for name in _ALIKE}
+        return cls(as_of=None, source=shown.source, engine=SIMULATED, **alike)
+
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows of ``table`` as pandas holds them."""
         frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
@@ -254,20 +262,10 @@ class Result:
         """Return what people are shown of it."""
         simulated = self.engine == SIMULATED
         return Presentation(
-            title=self.title,
             when="simulated" if simulated else f"as of {moment(self.as_of)}",
-            table=self.table,
-            columns=self.columns,
             source=self.source if simulated else f"{self.source}, {self.engine} engine",
-            unknown=self.unknown,
-            notes=self.notes,
-            order=self.order,
-            summaries=self.summaries,
-            means=self.means,
             charts=tuple(self.charts),
-            best=self.best,
-            spans=self.spans,
-            more=self.more,
+            **{name: getattr(self, name) for name in _ALIKE},
         )
 
     def to_html(self, most: int = render.MOST) -> str:

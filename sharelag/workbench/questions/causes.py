@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from sharelag.durations import duration
 from sharelag.metrics import explain as ranking
 from sharelag.metrics.measured import add_measured
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import as_table, rows_by_group
+from sharelag.tables.arrow import as_table, rows_by_group, sum_known
 from sharelag.workbench.ask import question
 from sharelag.workbench.explained import summarize_groups
 from sharelag.workbench.judged import headline, judge_groups, worst_cause
@@ -33,8 +33,8 @@ def overview(t: Tables) -> Result:
     rows = [
         group
         | {
-            "arrival_rate": _sum_of(progress[group["group_id"]], "arrival_rate"),
-            "completion_rate": _sum_of(progress[group["group_id"]], "completion_rate"),
+            "arrival_rate": sum_known(progress[group["group_id"]], "arrival_rate"),
+            "completion_rate": sum_known(progress[group["group_id"]], "completion_rate"),
             "gone": group["drain"],
             "members": members.get(group["group_id"]),
             "cause": worst_cause(group),
@@ -49,12 +49,6 @@ def overview(t: Tables) -> Result:
     unknown = gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE])
     notes = _graded(t)
     return base.answer(headline(groups, []), table, views.OVERVIEW, notes=notes, unknown=unknown)
-
-
-def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
-    """Return a sum, and None where one of its parts is unknown."""
-    values = [row[name] for row in rows]
-    return None if None in values or not values else float(sum(values))
 
 
 def _graded(t: Tables) -> tuple[str, ...]:
