@@ -251,13 +251,6 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
     note(one for one in evidence.unknown(past, generation) if one not in lacks)
 
 
-def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:
-    """Print where defaults are assumed, of `sharelag.schemas.SETTINGS`."""
-    from sharelag.tables.gaps import of_settings
-
-    note(of_settings(settings, groups))
-
-
 @contextmanager
 def reading_of(
     engine: str, over: timedelta, options: dict[str, Any], is_spared: bool = True
@@ -271,7 +264,7 @@ def reading_of(
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         engine = start(engine, source) if is_spared else engine
-        with engines.reading(read, engine, moment, choice, over) as begun:
+        with engines.read(read, engine, moment, choice, over) as begun:
             groups = groups_in(begun.evidence.lag)
             require_rows(choice, moment, groups, source, begun.counted.rejected)
             yield begun, source

@@ -82,7 +82,9 @@ class Tables(ABC):
         records, ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
         input, and ``brokers`` from both.
         """
-        return self.once(("table", name), self._of_input.get(name) or (lambda: self._sorted(name)))
+        return self.once(
+            ("table", name), self._of_input.get(name) or (lambda: self._compute_sorted(name))
+        )
 
     @property
     @abstractmethod
@@ -205,7 +207,7 @@ class Tables(ABC):
             **{"lag": schemas.LAG.empty_table(), **tables},
         )
 
-    def _sorted(self, name: str) -> pa.Table:
+    def _compute_sorted(self, name: str) -> pa.Table:
         # What these are made of is in this process already, whatever the engine.
         alike = {"lag": self._lag, "progress": self._progress}
         rows = alike[name]() if name in alike else self._compute(name)

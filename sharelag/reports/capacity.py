@@ -106,7 +106,7 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     known = [row for row in rows if row["falls_behind"] is not None]
     behind = [row for row in known if row["falls_behind"] == _CLEARLY]
     empty = [row["group_id"] for row in rows if row["members"] == 0 and row["lag"]]
-    sentences = [_kept_up(known, behind)]
+    sentences = [_say_who_kept_up(known, behind)]
     if known and (others := len(rows) - len(known)):
         sentences.append(f"The rates of {others} more are unknown.")
     if empty:
@@ -118,7 +118,7 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     return " ".join(sentences)
 
 
-def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
+def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
     if not known:
         return "The rates at which records arrive and are finished are unknown for every group."
     unclear = any(row["falls_behind"] == _MAYBE for row in known)

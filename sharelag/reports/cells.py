@@ -128,7 +128,7 @@ def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
     )
     chosen = [(row["group_id"], row["topic_id"], row["partition"]) for row in order[:most]]
     return load_view("WindowStrip").of(
-        _shown(incident.windows_at(case, chosen), chosen),
+        _sort_moments(incident.windows_at(case, chosen), chosen),
         ends=lag,
         title="Windows, offset by offset",
         limit=_common_limit(case, [group for group, _, _ in chosen]),
@@ -218,7 +218,7 @@ def signs(case: Case) -> Block:
 
 def moved(case: Case) -> Block:
     """Show the share partitions then and now."""
-    rows = plain_rows(case.bench.diff(case.evidence.as_of - case.known_span).table)
+    rows = plain_rows(case.bench.diff(case.begin).table)
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
@@ -338,7 +338,7 @@ def _in_both_themes(figure: Callable[..., Any], records: Any, **looks: Any) -> C
     return Chart(figure(records, "light", **looks), figure(records, "dark", **looks))
 
 
-def _shown(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
+def _sort_moments(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
     """Sort moments by the lag of their share partition: the strip begins with the first."""
     names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}

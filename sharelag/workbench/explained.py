@@ -179,14 +179,14 @@ def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool) -> str:
     commands.
     """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
-    parts = [_shown(name, evidence[name]) for name in whole]
-    ones = [_shown(name, evidence[name]) for name in evidence if name not in whole]
+    parts = [_say_evidence(name, evidence[name]) for name in whole]
+    ones = [_say_evidence(name, evidence[name]) for name in evidence if name not in whole]
     if ones:
         ones[0] = f"in the partition with the most: {ones[0]}"
     return ", ".join([*parts, *ones])
 
 
-def _shown(name: str, value: str) -> str:
+def _say_evidence(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
     is_count = value.isdecimal() and "offset" not in name

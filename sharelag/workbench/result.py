@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: The engine of what no cluster did.
 SIMULATED = "what-if"
-#: What a result and its presentation have alike.
-_ALIKE = [one.name for one in fields(Presentation) if one.name not in ("when", "source", "charts")]
+#: Fields of a result that its presentation has, too.
+_SHARED = [one.name for one in fields(Presentation) if one.name not in ("when", "source", "charts")]
 #: Makes a figure in a theme.
 Draw = Callable[[Any], Any]
 
@@ -146,8 +146,8 @@ class Result:
     @classmethod
     def of(cls, shown: Presentation) -> Result:
         """Return a result of what is shown of a simulation, or of anything else of no cluster."""
-        alike = {name: getattr(shown, name) for name in _ALIKE}
-        return cls(as_of=None, source=shown.source, engine=SIMULATED, **alike)
+        shared = {name: getattr(shown, name) for name in _SHARED}
+        return cls(as_of=None, source=shown.source, engine=SIMULATED, **shared)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows of ``table`` as pandas holds them."""
@@ -265,7 +265,7 @@ class Result:
             when="simulated" if simulated else f"as of {moment(self.as_of)}",
             source=self.source if simulated else f"{self.source}, {self.engine} engine",
             charts=tuple(self.charts),
-            **{name: getattr(self, name) for name in _ALIKE},
+            **{name: getattr(self, name) for name in _SHARED},
         )
 
     def to_html(self, most: int = render.MOST) -> str:

@@ -247,7 +247,7 @@ def write_textfile(gathered: Gathered, file: Path) -> None:
 
 def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
     facts = CauseInputs.of(evidence)
-    chosen = _named_uniquely(evidence)
+    chosen = _find_unique_names(evidence)
     labels = [
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
@@ -325,7 +325,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     yield from (succeeded, took, attempts, errors)
 
 
-def _named_uniquely(evidence: Evidence) -> Bools:
+def _find_unique_names(evidence: Evidence) -> Bools:
     """Select the share partitions whose topic name is known and that have one state only."""
     key = keys(evidence.lag, SHARE_PARTITION)
     codes = key.dictionary_encode().indices.to_numpy()

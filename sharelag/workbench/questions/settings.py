@@ -17,7 +17,7 @@ from sharelag.model.versions import given_or_told
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import question
-from sharelag.workbench.questions.planned import address_of
+from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:

@@ -166,7 +166,7 @@ class _Step:
         self.last = self._last(records)
         touched, waits = self._have(records & self.fresh), self._have(records)
         windows, of_key = self._windows(kept & waits[self.key])
-        changed = self._changed(windows, of_key, touched)
+        changed = self._find_changes(windows, of_key, touched)
         return self._next(windows, of_key, waits, kept), changed
 
     def _windows(self, replayed: NDArray[np.bool_]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
@@ -189,7 +189,7 @@ class _Step:
             windows = windows.set_column(place, windows.schema.field(place), pa.array(values))
         return windows, of_key
 
-    def _changed(
+    def _find_changes(
         self, windows: pa.RecordBatch, of_key: NDArray[np.int64], touched: NDArray[np.bool_]
     ) -> pa.RecordBatch:
         alive = windows.take(pa.array(of_key[touched & (of_key >= 0)]))
