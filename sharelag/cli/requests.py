@@ -69,6 +69,9 @@ def requests(
     LOG is what Kafka's logger kafka.request.logger writes at level DEBUG, or a folder of such
     files; of a cluster with several brokers, a folder with the logs of all.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     from sharelag.inputs.files.request_log import RequestLog
     from sharelag.replay.moment import parse_time
     from sharelag.workbench.requests import Requests
@@ -79,18 +82,15 @@ def requests(
     start_local()
     read = Requests(RequestLog(log, zone))
     when: datetime | None = None if as_of is None else parse_time(as_of)
-    if show == "findings":
-        history = None
-        if capture is not None:
-            from sharelag.engine.local import QuickReading
-            from sharelag.inputs.open import open_named
+    history = None
+    if capture is not None:
+        from sharelag.engine.local import QuickReading
+        from sharelag.inputs.open import open_named
 
-            history = QuickReading(open_named(capture=capture)).history().table
-        table = read.findings(history)
-        if group:
-            table = table.filter([one in group for one in table.column("group_id").to_pylist()])
-    else:
-        table = read.only(show, frozenset(group), when)
+        history = QuickReading(open_named(capture=capture)).history().table
+    table = read.table(show, when, history)
+    if group and "group_id" in table.column_names:
+        table = table.filter(pc.is_in(table.column("group_id"), pa.array(group)))
     view = views.REQUESTS.get(show)
     lacks = () if show == "rejects" else read.lacks
     if output == "human" and not table.num_rows and not lacks:
@@ -139,6 +139,8 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     print.delivery, of kafka-verifiable-share-consumer.sh, or of your own acknowledgement callback;
     or a folder of such files. Keys, headers and values are not kept.
     """
+    import pyarrow.compute as pc
+
     from sharelag.inputs.files.consumed import ConsumedLog
     from sharelag.tables.lines import each_row
 
@@ -148,7 +150,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     read = ConsumedLog(log, separator)
     table = read.tables[show]
     if failed:
-        table = table.filter([not one for one in table.column("succeeded").to_pylist()])
+        table = table.filter(pc.invert(table.column("succeeded").fill_null(False)))
     lacks = () if show == "rejects" else read.lacks(show)
     write_lacking(each_row(table), output, views.CONSUMED[show].columns, lacks)
     tell(read.summary())

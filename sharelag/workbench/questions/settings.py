@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -47,17 +46,15 @@ def settings(
     said = [f"Checked as Kafka {judged}."]
     if version is None:
         said += [f"{one}." for one in differing(values, judged.version)]
-    return replace(
-        t.bench.base(t.read),
-        title=f"Settings of {counted(len(groups), 'share group')} and their brokers",
-        table=table,
+    return t.bench.base(t.read).answer(
+        f"Settings of {counted(len(groups), 'share group')} and their brokers",
+        table,
+        views.SETTINGS,
+        "problem",
         notes=(
             *(said if values or version is not None else ()),
             *(f"Kafka's command: {command}" for command in commands),
         ),
-        columns=views.SETTINGS.columns,
-        order="problem",
-        means=views.SETTINGS.means,
         unknown=gaps.of_settings(known, groups),
     )
 
