@@ -124,18 +124,11 @@ def row_figure(
 ) -> Any:
     """Return a figure of one labelled row per thing, the first on top.
 
-    Labels are unescaped; rows are numbered, as two shortened names may look the same. ``rows`` is
-    the title of their axis. Of the layout, ``least`` are the pixels that the rows have at least,
-    and ``lines`` the bars side by side in a row; ``yaxis`` adds to that of the rows.
+    Labels are as for `label_axis`, and ``rows`` is the title of their axis. Of the layout,
+    ``least`` are the pixels that the rows have at least, and ``lines`` the bars side by side in a
+    row; ``yaxis`` adds to that of the rows.
     """
-    down = {
-        "tickvals": list(range(len(labels))),
-        "ticktext": [text.escape(label) for label in labels],
-        "range": [len(labels) - 0.5, -0.5],
-        "title": {"text": rows},
-        "showgrid": False,
-        "zeroline": False,
-    }
+    down = label_axis(labels, rows) | {"range": [len(labels) - 0.5, -0.5]}
     lines, least = layout.pop("lines", 1), layout.pop("least", 2 * _ROW)
     height = max(len(labels) * lines * _ROW, least) + 20
     down |= layout.pop("yaxis", {})
@@ -149,6 +142,21 @@ def empty(why: str, story: Story, theme: Theme) -> Any:
     hidden = {"visible": False}
     story = replace(story, unknown=story.unknown or "Nothing is drawn.")
     return figure([], story, theme, 80, False, annotations=[words], xaxis=hidden, yaxis=hidden)
+
+
+def label_axis(labels: Sequence[str], title: str) -> dict[str, Any]:
+    """Return an axis of labels, which are unescaped, each at its number from 0 on.
+
+    Two shortened names may look the same.
+    """
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": [text.escape(label) for label in labels],
+        "range": [-0.5, len(labels) - 0.5],
+        "title": {"text": title},
+        "showgrid": False,
+        "zeroline": False,
+    }
 
 
 def axis(title: str, **look: Any) -> dict[str, Any]:

@@ -10,7 +10,17 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import COLOUR_BAR, Figure, Story, axis, bar, empty, heat_map, row_figure
+from sharelag.charts.figure import (
+    COLOUR_BAR,
+    Figure,
+    Story,
+    axis,
+    bar,
+    empty,
+    heat_map,
+    label_axis,
+    row_figure,
+)
 from sharelag.charts.palette import KINDS, Kind, Theme, marker
 from sharelag.errors import InputError
 from sharelag.metrics.load_per_item import explode_partitions
@@ -140,14 +150,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         facts=rows.left_out(others, "share partition", "with less lag")
         + rows.left_out(len(people) - len(row_of), "member", "with fewer share partitions"),
     )
-    across = {
-        "tickvals": list(range(len(columns))),
-        "ticktext": [text.escape(label) for label in columns],
-        "range": [-0.5, len(columns) - 0.5],
-        "title": {"text": "share partition"},
-        "showgrid": False,
-        "zeroline": False,
-    }
+    across = label_axis(columns, "share partition")
     return row_figure(
         traces,
         story,

@@ -19,6 +19,7 @@ from sharelag.charts.figure import (
     figure,
     hovers,
     interval,
+    label_axis,
     plotly,
     row_figure,
 )
@@ -411,16 +412,8 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     boxes = [
         _cell(across, down, row, theme) for row, (across, down) in zip(rows, places, strict=True)
     ]
-    across = {
-        "tickvals": list(range(len(members))),
-        "ticktext": [text.number(count) for count in members],
-        "title": {"text": "members"},
-        "range": [-0.5, len(members) - 0.5],
-        "showgrid": False,
-        "zeroline": False,
-        "showline": False,
-        "ticks": "",
-    }
+    bare = {"showline": False, "ticks": ""}
+    across = label_axis([text.number(count) for count in members], "members") | bare
     story = Story(
         _clearing_title(rows),
         None,
@@ -437,7 +430,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
         legend=False,
         lines=_CELL_LINES,
         shapes=boxes,
-        yaxis={"showline": False, "ticks": ""},
+        yaxis=bare,
     )
 
 

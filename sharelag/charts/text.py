@@ -17,6 +17,7 @@ from typing import Any
 from sharelag.durations import duration
 from sharelag.tables import words
 from sharelag.tables.words import NO_MOMENT, NOT_KNOWN, THOUSANDS
+from sharelag.tables.words import counted as counted
 
 _NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"
@@ -76,11 +77,6 @@ def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None 
 def number(value: float | None) -> str:
     """Return a number with its thousands apart, of three digits if small and broken."""
     return NOT_KNOWN if value is None or value != value else words.number(value, THOUSANDS)
-
-
-def counted(value: float, word: str, plural: str = "") -> str:
-    """Return ``3 records``, ``1 record``."""
-    return f"{number(value)} {word if value == 1 else plural or word + 's'}"
 
 
 def change(by: float, milliseconds: float) -> str:

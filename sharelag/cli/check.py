@@ -64,13 +64,13 @@ class _Check(Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            raise _unknown(requested, error) from None
+            raise _report_wrong_usage(requested, error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            raise _unknown(ctx, error) from None
+            raise _report_wrong_usage(ctx, error) from None
         except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:  # whatever it was, the outcome of the check is not known
@@ -84,7 +84,7 @@ class _WrongUsage(click.UsageError):
     exit_code = _UNKNOWN
 
 
-def _unknown(ctx: click.Context, error: click.ClickException) -> click.ClickException:
+def _report_wrong_usage(ctx: click.Context, error: click.ClickException) -> click.ClickException:
     _tell(ctx, error.format_message())
     return _WrongUsage(error.format_message(), getattr(error, "ctx", None))
 
@@ -131,7 +131,7 @@ def check(
     group. How long a condition has lasted is read from the records, so no state is kept between
     runs.
     """
-    from sharelag.engine.engines import reading
+    from sharelag.engine import engines
     from sharelag.monitoring.checks.judge import CODES, check_reading
     from sharelag.monitoring.checks.rules import read_rules
 
@@ -140,7 +140,7 @@ def check(
     told: tuple[str, ...] = ()
     with (
         reading_bar(source) as read,
-        reading(read, start(engine, source), moment, choice, over) as begun,
+        engines.read(read, start(engine, source), moment, choice, over) as begun,
     ):
         found = check_reading(begun, rules)
         if ledger is not None:

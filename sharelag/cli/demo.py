@@ -44,7 +44,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
 )
-@with_options(option.engine("auto"), VERBOSE)
+@with_options(option.ENGINE, VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show how the share groups of a recorded cluster are, and why, the worst first.
 

@@ -146,8 +146,7 @@ def serve(
 
     def gather() -> Any:
         # An input remembers what it has read, so each time is another one.
-        gathered = engines.lag_alone if brief else engines.gather
-        return gathered(source_of(options), engine, moment, choice, over)
+        return engines.gather(source_of(options), engine, moment, choice, over, brief)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

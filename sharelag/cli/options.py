@@ -176,20 +176,15 @@ def output(*formats: str) -> Any:
     )
 
 
-def engine(default: str, about: str = "") -> Any:
-    """Return the option ``--engine``, with what else to know of it."""
-    return click.option(
-        "--engine",
-        type=click.Choice(["auto", "local", "spark"]),
-        default=default,
-        show_default=True,
-        help="local: in this process, without a JVM; spark: on Spark; auto: local below "
-        f"5,000,000 records.{about}",
-    )
-
-
 OUTPUT = output("human", "json", "yaml", "csv")
-ENGINE = engine("auto")
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="local: in this process, without a JVM; spark: on Spark; auto: local below 5,000,000 "
+    "records.",
+)
 VERBOSE = click.option(
     "-v",
     "--verbose",

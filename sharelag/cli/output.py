@@ -251,25 +251,23 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
     note(one for one in evidence.unknown(past, generation) if one not in lacks)
 
 
-def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:
-    """Print where defaults are assumed, of `sharelag.schemas.SETTINGS`."""
-    from sharelag.tables.gaps import of_settings
-
-    note(of_settings(settings, groups))
-
-
 @contextmanager
-def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Open a reading of what was chosen; gives it with its input."""
+def reading_of(
+    engine: str, over: timedelta, options: dict[str, Any], is_spared: bool = True
+) -> Iterator[tuple[Any, Any]]:
+    """Open a reading of what was chosen; gives it with its input.
+
+    ``is_spared`` says whether a local engine is spared what it does not need; see `start`.
+    """
     from sharelag.engine import engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with (
-        reading_bar(source) as read,
-        engines.reading(read, start(engine, source), moment, choice, over) as begun,
-    ):
-        require_rows(choice, moment, groups_in(begun.evidence.lag), source, begun.counted.rejected)
-        yield begun, source
+    with reading_bar(source) as read:
+        engine = start(engine, source) if is_spared else engine
+        with engines.read(read, engine, moment, choice, over) as begun:
+            groups = groups_in(begun.evidence.lag)
+            require_rows(choice, moment, groups, source, begun.counted.rejected)
+            yield begun, source
 
 
 def one_line(error: Exception) -> str:

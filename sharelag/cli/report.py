@@ -65,7 +65,6 @@ _HOW = [
     ),
 ]
 _WHAT = [_PARAMETER, _FILE, _OUT, *option.INPUT, *option.CHOICE_AT_A_TIME]
-_ENGINE = option.engine("auto")
 _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
@@ -100,18 +99,15 @@ def report() -> None:
 
 @report.command("make", hidden=True, cls=_Make)
 @click.argument("name")
-@with_options(_WHAT, _ENGINE, option.VERBOSE, _HOW)
+@with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def make(
     name: str,
-    pairs: tuple[tuple[str, str], ...],
-    file: Path | None,
     out: Path,
     overlap: str,
     keep: int | None,
     keep_days: float | None,
     cell_timeout: timedelta,
     figures: bool,
-    engine: str,
     **options: Any,
 ) -> int:
     """Make a report."""
@@ -122,9 +118,9 @@ def make(
     from sharelag.reports import report as run
     from sharelag.reports.execute import execute
 
-    parameters = _valid_parameters(name, file, pairs, options, engine)
+    parameters = _valid_parameters(name, options)
     if "engine" in notebooks.read_parameters(notebooks.notebook(name)):
-        parameters.setdefault("engine", engine)
+        parameters.setdefault("engine", options["engine"])
     made = run(
         name,
         parameters,
@@ -199,16 +195,13 @@ def index_(out: Path) -> None:
     help="Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
     "and systemd, else UTC]",
 )
-@with_options(_WHAT, _ENGINE, option.VERBOSE, _HOW)
+@with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def schedule_(
     name: str,
     cron: str,
     kind: str,
-    pairs: tuple[tuple[str, str], ...],
-    file: Path | None,
     zone: str | None,
     out: Path,
-    engine: str,
     **options: Any,
 ) -> None:
     """Print the definition of a regular report NAME for an existing scheduler.
@@ -216,6 +209,7 @@ def schedule_(
     Put client settings in a file (--command-config): many people can read a definition.
     """
     from sharelag.reports import notebooks
+    from sharelag.reports.inputs import PLACES
     from sharelag.reports.schedules import note, schedule
 
     if options["command_property"]:
@@ -223,11 +217,11 @@ def schedule_(
             "--command-property would be visible in the definition: use --command-config FILE."
         )
     path = notebooks.notebook(name)
-    parameters = notebooks.check_parameters(path, _parameters(path, file, pairs, options, engine))
+    parameters = notebooks.check_parameters(path, _parameters(path, options))
     notebooks.require_units(path, parameters)
     # A scheduler does not have the environment of this shell, which may name a cluster.
-    inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
-    if inputs & set(notebooks.read_parameters(path)) and not inputs & set(parameters):
+    declared = notebooks.read_parameters(path)
+    if any(name in declared for name in PLACES) and not any(name in parameters for name in PLACES):
         raise click.UsageError(
             "name an input, such as --bootstrap-server: a scheduler does not see this environment."
         )
@@ -237,25 +231,19 @@ def schedule_(
         tell(words)
 
 
-def _valid_parameters(
-    name: str,
-    file: Path | None,
-    pairs: tuple[tuple[str, str], ...],
-    options: dict[str, Any],
-    engine: str,
-) -> dict[str, Any]:
+def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters, checked with the input before a kernel and Spark start for nothing."""
     from sharelag.errors import ShareLagError
     from sharelag.reports import inputs, notebooks
 
     try:
         path = notebooks.notebook(name)
-        parameters = _parameters(path, file, pairs, options, engine)
+        parameters = _parameters(path, options)
         given = notebooks.check_parameters(path, parameters)
         notebooks.require_units(path, parameters)
         declared = notebooks.read_parameters(path)
         known = {name: value for name, value in declared.items() if value is not ...} | given
-        if set(known) >= inputs.PLACES:
+        if set(known) >= set(inputs.PLACES):
             inputs.require_valid(known, properties_of(options), flag)
     except ShareLagError as error:
         raise click.UsageError(f"{error}.") from None
@@ -284,21 +272,16 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _parameters(
-    path: Path,
-    file: Path | None,
-    pairs: tuple[tuple[str, str], ...],
-    options: dict[str, Any],
-    engine: str,
-) -> dict[str, Any]:
+def _parameters(path: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a notebook, with absolute paths."""
     from sharelag.reports.notebooks import texts
     from sharelag.reports.schedules import absolute
 
-    return absolute(_given(file, pairs, texts(path)) | _of_options(options, engine))
+    given = _read_given(options["file"], options["pairs"], texts(path))
+    return absolute(given | _of_options(options))
 
 
-def _given(
+def _read_given(
     file: Path | None, pairs: tuple[tuple[str, str], ...], texts: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the parameters of the file and of the command line, whose values are read as YAML.
@@ -330,24 +313,16 @@ def _given(
     }
 
 
-def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
+def _of_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the input options as parameters."""
-    names = (
-        "bootstrap_server",
-        "command_config",
-        "capture",
-        "raw",
-        "segments",
-        "group",
-        "topic",
-        "as_of",
-    )
+    from sharelag.reports.inputs import PLACES
+
     given = {
         name: str(options[name]) if isinstance(options[name], Path) else options[name]
-        for name in names
+        for name in (*PLACES, "group", "topic", "as_of")
         if options[name]
     }
     if options["generation"] is not None:  # 0 is one
         given["generation"] = options["generation"]
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
-    return given | ({"engine": engine} if engine != "auto" else {})
+    return given | ({"engine": options["engine"]} if options["engine"] != "auto" else {})

@@ -69,6 +69,9 @@ def requests(
     LOG is what Kafka's logger kafka.request.logger writes at level DEBUG, or a folder of such
     files; of a cluster with several brokers, a folder with the logs of all.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     from sharelag.inputs.files.request_log import RequestLog
     from sharelag.replay.moment import parse_time
     from sharelag.workbench.requests import Requests
@@ -79,18 +82,15 @@ def requests(
     start_local()
     read = Requests(RequestLog(log, zone))
     when: datetime | None = None if as_of is None else parse_time(as_of)
-    if show == "findings":
-        history = None
-        if capture is not None:
-            from sharelag.engine.local import QuickReading
-            from sharelag.inputs.open import open_named
+    history = None
+    if capture is not None:
+        from sharelag.engine.local import QuickReading
+        from sharelag.inputs.open import open_named
 
-            history = QuickReading(open_named(capture=capture)).history().table
-        table = read.findings(history)
-        if group:
-            table = table.filter([one in group for one in table.column("group_id").to_pylist()])
-    else:
-        table = read.only(show, frozenset(group), when)
+        history = QuickReading(open_named(capture=capture)).history().table
+    table = read.table(show, when, history)
+    if group and "group_id" in table.column_names:
+        table = table.filter(pc.is_in(table.column("group_id"), pa.array(group)))
     view = views.REQUESTS.get(show)
     lacks = () if show == "rejects" else read.lacks
     if output == "human" and not table.num_rows and not lacks:
@@ -139,6 +139,8 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     print.delivery, of kafka-verifiable-share-consumer.sh, or of your own acknowledgement callback;
     or a folder of such files. Keys, headers and values are not kept.
     """
+    import pyarrow.compute as pc
+
     from sharelag.inputs.files.consumed import ConsumedLog
     from sharelag.tables.lines import each_row
 
@@ -148,7 +150,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     read = ConsumedLog(log, separator)
     table = read.tables[show]
     if failed:
-        table = table.filter([not one for one in table.column("succeeded").to_pylist()])
+        table = table.filter(pc.invert(table.column("succeeded").fill_null(False)))
     lacks = () if show == "rejects" else read.lacks(show)
     write_lacking(each_row(table), output, views.CONSUMED[show].columns, lacks)
     tell(read.summary())
@@ -172,16 +174,13 @@ def metrics(
     address is http://HOST:PORT/metrics. 1=FILE_OR_URL names broker 1 as its origin: two
     readings of one broker give rates. --broker-metrics of lag, progress and explain reads the same.
     """
-    from sharelag.inputs.measured import read_metrics
-    from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
-
     start_local()
-    table = read_metrics(places, timeout.total_seconds())
-    shown = table if everything else about_share_groups(table)
-    if group:
-        shown = shown.filter([name in group for name in shown.column("group_id").to_pylist()])
-    print_rows(shown, output, views.BROKER_METRICS.columns)
-    tell(*acknowledgement_words(table), *letter_words(table, group or None))
-    if shown.num_rows == 0:
+    from sharelag.workbench.broker_metrics import BrokerMetrics, metrics_answer
+
+    read = BrokerMetrics(places, timeout.total_seconds())
+    found = metrics_answer(read, group or None, everything)
+    print_rows(found.table, output, found.columns)
+    tell(*found.notes)
+    if not len(found):
         what = "figures of these groups" if group else "figures about share groups"
-        tell(f"{len(table):,} figures, but no {what}; --all shows all")
+        tell(f"{len(read.table):,} figures, but no {what}; --all shows all")

@@ -13,8 +13,8 @@ from sharelag.cli.ask import open_bench
 from sharelag.cli.options import choice_of, command, names_cluster, source_of
 from sharelag.cli.output import (
     groups_in,
+    note,
     note_records,
-    note_settings,
     plain,
     print_rows,
     start,
@@ -28,6 +28,7 @@ from sharelag.model.settings.catalogue import FIRST, PROPOSED
 from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import NEWEST, Basis, basis
 from sharelag.tables import views
+from sharelag.tables.gaps import of_settings
 
 if TYPE_CHECKING:
     from sharelag.workbench.result import Result
@@ -132,14 +133,14 @@ def _in_force(
     from sharelag.model.versions import given_or_told
 
     source = source_of(options)
-    known, groups, read = _known(source, engine, options, queues_of(given))
+    known, groups, read = _read_settings(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
     version, whose = given_or_told(kafka_version, source.kafka_version if given else None)
     judged = choose_basis(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)
     _print(answer, output, problems)
-    note_settings(known, sorted(groups))
+    note(of_settings(known, sorted(groups)))
     summarize(answer, source, None, "setting")
     note_records(answer, answer.lacks)
     if given or kafka_version is not None:
@@ -163,15 +164,14 @@ def _note_commands(
 ) -> None:
     """Print Kafka's commands that set what was checked, if Kafka accepts all of it."""
     from sharelag.metrics.settings import setting_commands
+    from sharelag.workbench.next_steps import address_of
 
-    config = getattr(source, "config", None)
-    address = (config.bootstrap_servers, config.command_config) if config else (None, None)
-    for line in setting_commands(found, given, groups, profile, *address):
+    for line in setting_commands(found, given, groups, profile, *address_of(source)):
         whose = "as KIP-932 proposed" if profile == PROPOSED else "Kafka's command"
         tell(f"{whose}: {line}")
 
 
-def _known(
+def _read_settings(
     source: Any, engine: str, options: dict[str, Any], topics: list[str] | None = None
 ) -> tuple[Any, frozenset[str], Result]:
     """Return settings, the groups that they are of, and the answer which tells these groups."""
@@ -194,13 +194,13 @@ def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> i
     from sharelag.metrics.settings import settings_drift
 
     earlier, source = open_named(capture=before), source_of(options)
-    then, old, before_it = _known(earlier, engine, options)
-    now, new, read = _known(source, engine, options)
+    then, old, before_it = _read_settings(earlier, engine, options)
+    now, new, read = _read_settings(source, engine, options)
     found = settings_drift(then, now, old | new)
     answer = replace(read, table=found, lacks=(*before_it.lacks, *read.lacks))
     write_lacking(found, output, views.SETTINGS_DRIFT.columns, answer.lacks)
     for settings in (then, now):
-        note_settings(settings)
+        note(of_settings(settings))
     summarize(answer, source, None, "changed setting")
     note_records(answer, answer.lacks)
     return note_partial(None, output, answer.lacks) or 0
@@ -227,7 +227,7 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
             )
         (group,) = groups
         settings = source_of(options).settings([group], [])
-        note_settings(settings)
+        note(of_settings(settings))
         found = lint_rows(properties, settings, group)
     print_rows(found, output, views.LINT.columns)
     if not found.num_rows:

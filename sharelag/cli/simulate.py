@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import log2
@@ -197,13 +197,20 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
     from sharelag.whatif.grid import grid, run_all
 
     with simulation_bar() as progress:
-        if options["sweep"]:
-            from sharelag.engine.spark.sweep import sweep
-
-            out, optimal = options["sweep"], options["optimal"]
-            return sweep(tried, seeds_of(options), out=out, optimal=optimal, progress=progress)
+        if sweep := _sweep(options):
+            optimal = options["optimal"]
+            return sweep(tried, seeds_of(options), optimal=optimal, progress=progress)
         plan = grid(tried, seeds_of(options, len(tried)), optimal=options["optimal"])
         return run_all(plan, progress)
+
+
+def _sweep(options: dict[str, Any]) -> Callable[..., pa.Table] | None:
+    """Return what simulates on Spark and keeps the runs, if a folder for them was named."""
+    if not options["sweep"]:
+        return None
+    from sharelag.engine.spark.sweep import sweep
+
+    return partial(sweep, out=options["sweep"])
 
 
 def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -291,18 +298,16 @@ def _tune(
     from sharelag.metrics.settings import choose_basis
     from sharelag.model.versions import told
     from sharelag.whatif.tune import tune
+    from sharelag.workbench.next_steps import address_of
 
     (scenario,) = tried.values()
     known: dict[str, Any] = {"settings": settings}
     if settings is not None:
         source = source_of(options)
         known["kafka_version"] = choose_basis(settings, told(source.kafka_version)).version
-        if (config := getattr(source, "config", None)) is not None:
-            known |= {"server": config.bootstrap_servers, "command_config": config.command_config}
-    if options["sweep"]:
-        from sharelag.engine.spark.sweep import sweep
-
-        known["runs"] = partial(sweep, out=options["sweep"])
+        known["server"], known["command_config"] = address_of(source)
+    if sweep := _sweep(options):
+        known["runs"] = sweep
     with simulation_bar() as progress:
         found = tune(
             scenario,
@@ -346,10 +351,8 @@ def _rank(output: str, options: dict[str, Any]) -> int:
 
     chosen: dict[str, Any] = {"baseline": options["baseline"]} if options["baseline"] else {}
     with simulation_bar() as progress:
-        if options["sweep"]:
-            from sharelag.engine.spark.sweep import sweep
-
-            chosen["runs"] = partial(sweep, out=options["sweep"], progress=progress)
+        if sweep := _sweep(options):
+            chosen["runs"] = partial(sweep, progress=progress)
         found = rank_assignors(
             options["assignor"],
             count=options["suite"],

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import Duration, choice_of, duration, moment_of, repeat, source_of
-from sharelag.cli.output import groups_in, read_by, require_rows, start
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.options import Duration, duration, repeat, source_of
+from sharelag.cli.output import read_by, reading_of, require_rows
 from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
@@ -380,14 +379,10 @@ def _from_file(name: str) -> Scenario:
 
 def evidence_of(options: dict[str, Any]) -> Evidence:
     """Gather the evidence of the groups that were named."""
-    from sharelag.engine import engines
-
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with reading_bar(source) as read:
-        # A sweep starts Spark after this, which does not do without what `start` hides.
-        chosen = options["engine"] if options["sweep"] else start(options["engine"], source)
-        evidence = engines.gather(read, chosen, moment, choice, options["over"])
-    require_rows(choice, moment, groups_in(evidence.lag), source, evidence.rejected)
+    # A sweep starts Spark after this, which does not do without what others are spared.
+    is_spared = not options["sweep"]
+    with reading_of(options["engine"], options["over"], options, is_spared) as (begun, _):
+        evidence: Evidence = begun.evidence
     return evidence
 
 

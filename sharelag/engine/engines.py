@@ -7,8 +7,6 @@ counts the records first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -59,10 +57,10 @@ def read(
     over: timedelta = OVER,
     **quick: Any,
 ) -> Reading:
-    """Begin a reading of an input; nothing is read before its first question.
+    """Begin a reading of an input, to be closed or used in a ``with`` block.
 
-    ``quick`` is what the local engine should keep while it reads; see
-    `sharelag.engine.local.QuickReading`.
+    Nothing is read before its first question. ``quick`` is what the local engine should keep while
+    it reads; see `sharelag.engine.local.QuickReading`.
     """
     if choose(engine, source) == "spark":
         from sharelag.engine.spark.reading import SparkReading
@@ -77,7 +75,7 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
     """Return all share groups with state now, for messages; none of an input that needs Spark."""
     if choose("auto", source) == "spark":
         return []
-    with reading(source, "local", None, Choice(generation=generation), history=False) as begun:
+    with read(source, "local", None, Choice(generation=generation), history=False) as begun:
         return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
 
 
@@ -115,23 +113,6 @@ def other_groups(source: Input) -> dict[str, str]:
         return {}
 
 
-@contextmanager
-def reading(
-    source: Input,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    over: timedelta = OVER,
-    **quick: Any,
-) -> Iterator[Reading]:
-    """Begin a reading, and close it at the end of a ``with`` block."""
-    begun = read(source, engine, as_of, choice, over, **quick)
-    try:
-        yield begun
-    finally:
-        begun.close()
-
-
 def rejects_of(begun: Reading) -> tuple[str, ...]:
     """Say that records could not be decoded, where they are so many that any answer is partial."""
     counted = begun.counted
@@ -160,19 +141,11 @@ def gather(
     as_of: Moment = None,
     choice: Choice | None = None,
     over: timedelta = OVER,
+    brief: bool = False,
 ) -> Evidence:
-    """Everything that is known of some share groups; parameters as for `read`."""
-    with reading(source, engine, as_of, choice, over) as begun:
-        return begun.evidence
+    """Return everything that is known of some share groups, or with ``brief`` their lag alone.
 
-
-def lag_alone(
-    source: Input,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    over: timedelta = OVER,
-) -> Evidence:
-    """Return the lag of some share groups, and nothing else; parameters as for `gather`."""
-    with reading(source, engine, as_of, choice, over, history=False) as begun:
-        return begun.lag_evidence
+    Other parameters as for `read`.
+    """
+    with read(source, engine, as_of, choice, over, history=not brief) as begun:
+        return begun.lag_evidence if brief else begun.evidence

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -165,6 +165,12 @@ class Reading(Tables):
     def close(self) -> None:
         """Release what is cached outside this process."""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
         """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""
         groups = self.table("groups")
@@ -175,17 +181,9 @@ class Reading(Tables):
 
     def _gather(self) -> Evidence:
         self.read_ahead()
-        names = (
-            "windows",
-            "lag",
-            "observed",
-            "past_offsets",
-            "logs",
-            "brokers",
-            "members",
-            "groups",
-            "settings",
+        whole = self._evidence(
+            *("windows", "lag", "observed", "past_offsets", "logs", "brokers", "members", "groups"),
+            *("settings", "times", "committed_times", "progress", "gaps"),
         )
-        whole = self._evidence(*names, "times", "committed_times", "progress", "gaps")
         counted = self.counted
         return replace(whole, rejected=counted.rejected, repeated=counted.repeated)

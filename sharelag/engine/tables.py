@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -81,9 +82,8 @@ class Tables(ABC):
         records, ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
         input, and ``brokers`` from both.
         """
-        requested = getattr(self, f"_ask_{name}", None)
         return self.once(
-            ("table", name), (lambda: self._sorted(name)) if requested is None else requested
+            ("table", name), self._of_input.get(name) or (lambda: self._compute_sorted(name))
         )
 
     @property
@@ -134,26 +134,25 @@ class Tables(ABC):
 
     # ---- what the input answers ------------------------------------------------------------------
 
-    def _ask_offsets(self) -> pa.Table:
-        # Read the state before the end offsets: in the other order lag could be negative.
-        ids = self.topic_ids
-        return self.source.offsets(ids, self.as_of)
+    @property
+    def _of_input(self) -> dict[str, Callable[[], pa.Table]]:
+        """What asks the input for each of the tables that it tells."""
+        source = self.source
+        return {
+            # The state is read before the end offsets: in the other order lag could be negative.
+            "offsets": lambda: source.offsets(self.topic_ids, self.as_of),
+            "past_offsets": lambda: source.past_offsets(self.topic_ids, self._moments()),
+            "logs": lambda: source.logs(self.topic_ids),
+            "leaders": lambda: source.leaders(self.topic_ids, self.as_of),
+            "nodes": lambda: source.nodes(self.as_of),
+            "brokers": lambda: self._brokers(self.table("leaders"), self.table("nodes")),
+            "settings": self._settings,
+            "times": lambda: self._times(False),
+            "committed_times": lambda: self._times(True),
+        }
 
-    def _ask_past_offsets(self) -> pa.Table:
-        moments = [self.now - self.span + n * self.span / _PARTS for n in range(_PARTS + 1)]
-        return self.source.past_offsets(self.topic_ids, moments)
-
-    def _ask_logs(self) -> pa.Table:
-        return self.source.logs(self.topic_ids)
-
-    def _ask_leaders(self) -> pa.Table:
-        return self.source.leaders(self.topic_ids, self.as_of)
-
-    def _ask_nodes(self) -> pa.Table:
-        return self.source.nodes(self.as_of)
-
-    def _ask_brokers(self) -> pa.Table:
-        return self._brokers(self.table("leaders"), self.table("nodes"))
+    def _moments(self) -> list[datetime]:
+        return [self.now - self.span + n * self.span / _PARTS for n in range(_PARTS + 1)]
 
     def latest_brokers(self) -> pa.Table:
         """Return ``brokers`` as metadata tells them: at the end of the input, not at the moment."""
@@ -165,16 +164,10 @@ class Tables(ABC):
         partitions = self.source.partitions(STATE_TOPIC)
         return brokers(self.table("lag"), self.table("offsets"), leaders, nodes, partitions)
 
-    def _ask_settings(self) -> pa.Table:
+    def _settings(self) -> pa.Table:
         lag = self.table("lag")
         names = sorted(set(lag.column("group_id").to_pylist()))
         return self.source.settings(names, sorted(set(lag.column("topic").drop_null().to_pylist())))
-
-    def _ask_times(self) -> pa.Table:
-        return self._times(False)
-
-    def _ask_committed_times(self) -> pa.Table:
-        return self._times(True)
 
     def _times(self, is_committed: bool) -> pa.Table:
         from sharelag.metrics.progress import request_times
@@ -214,7 +207,7 @@ class Tables(ABC):
             **{"lag": schemas.LAG.empty_table(), **tables},
         )
 
-    def _sorted(self, name: str) -> pa.Table:
+    def _compute_sorted(self, name: str) -> pa.Table:
         # What these are made of is in this process already, whatever the engine.
         alike = {"lag": self._lag, "progress": self._progress}
         rows = alike[name]() if name in alike else self._compute(name)

@@ -14,6 +14,7 @@ import jinja2
 
 from sharelag.durations import duration
 from sharelag.metrics.causes import OF_GROUP
+from sharelag.tables import words
 from sharelag.tables.level import LEVELS, rank
 from sharelag.tables.lines import cell, lines
 from sharelag.tables.words import MISSING, THOUSANDS, is_number, shell_word, terminal
@@ -99,18 +100,10 @@ def _of_any_group(one: Mapping[str, Any]) -> str | None:
 
 
 def ranges(partitions: str) -> str:
-    """Write partitions such as ``0,1,2,5`` as ``0-2, 5``; anything but numbers stays as it is."""
-    runs: list[list[str]] = []
-    for one in partitions.split(","):
-        last = runs[-1][-1] if runs else ""
-        if last.isdecimal() and one.isdecimal() and int(one) == int(last) + 1:
-            runs[-1].append(one)
-        else:
-            runs.append([one])
-    return ", ".join(
-        run[0] if len(run) == 1 else f"{run[0]}{'-' if len(run) > 2 else ', '}{run[-1]}"
-        for run in runs
-    )
+    """Write partitions such as ``0,1,2,5`` as ``0-2, 5``; dots after many of them stay."""
+    numbers = partitions.removesuffix(",...")
+    dots = ", ..." if numbers != partitions else ""
+    return words.ranges(map(int, numbers.split(","))) + dots
 
 
 @dataclass(frozen=True)

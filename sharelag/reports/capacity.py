@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +16,7 @@ from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.metrics.skew import verdict_words
 from sharelag.reports.inputs import Case
+from sharelag.tables.arrow import rows_by_group, sum_known
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
 from sharelag.whatif.clearing import ASSIGNORS, Clearing, what_clears
@@ -75,14 +75,12 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
     skew = {row["group_id"]: row for row in case.bench.skew().to_pylist()}
-    progress = defaultdict(list)
-    for one in evidence.progress.to_pylist():
-        progress[one["group_id"]].append(one)
+    progress = rows_by_group(evidence.progress)
     rows = []
     for row in rollup_arrow(evidence.lag, "group").to_pylist():
         group, mine = row["group_id"], progress[row["group_id"]]
-        completion, count = _sum([one["completion_rate"] for one in mine]), members.get(group)
-        arrival = _sum([one["arrival_rate"] for one in mine])
+        completion, count = sum_known(mine, "completion_rate"), members.get(group)
+        arrival = sum_known(mine, "arrival_rate")
         rows.append(
             {
                 "group_id": group,
@@ -108,7 +106,7 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     known = [row for row in rows if row["falls_behind"] is not None]
     behind = [row for row in known if row["falls_behind"] == _CLEARLY]
     empty = [row["group_id"] for row in rows if row["members"] == 0 and row["lag"]]
-    sentences = [_kept_up(known, behind)]
+    sentences = [_say_who_kept_up(known, behind)]
     if known and (others := len(rows) - len(known)):
         sentences.append(f"The rates of {others} more are unknown.")
     if empty:
@@ -120,7 +118,7 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     return " ".join(sentences)
 
 
-def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
+def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
     if not known:
         return "The rates at which records arrive and are finished are unknown for every group."
     unclear = any(row["falls_behind"] == _MAYBE for row in known)
@@ -143,11 +141,6 @@ def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
         )
         return f"{who} clearly {'fell' if len(known) > 1 else 'fallen'} behind."
     return f"{f'All {len(known)} share groups' if len(known) > 1 else 'The share group'} kept up."
-
-
-def _sum(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if values and len(known) == len(values) else None
 
 
 def _falls_behind(

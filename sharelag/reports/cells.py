@@ -33,6 +33,7 @@ from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, sentence, terminal
 from sharelag.workbench.one_group import delivery_limit, of_group
 from sharelag.workbench.questions.forecasts import keep_forecasts
+from sharelag.workbench.result import chart
 from sharelag.workbench.views import load_view
 
 #: How many share partitions are shown offset by offset: those with the largest lag.
@@ -92,19 +93,17 @@ def progress(case: Case) -> Block:
 
 def lag_over_time(case: Case) -> Chart:
     """Chart the share partitions with the largest lag over time."""
-    return _chart(
-        charts.lag_over_time_figure, charts.lag_over_time_records(incident.timeline(case))
-    )
+    return _chart("lag_over_time", incident.timeline(case))
 
 
 def parts(case: Case) -> Chart:
     """Chart what the lag consists of."""
-    return _chart(charts.decomposition_figure, charts.decomposition_records(case.evidence.lag))
+    return _chart("decomposition", case.evidence.lag)
 
 
 def drain(case: Case) -> Chart | Block:
     """Chart when each share partition will have caught up; sentences where no time is known."""
-    drawn = _chart(charts.drain_figure, charts.drain_records(case.evidence.progress))
+    drawn = _chart("drain", case.evidence.progress)
     if drawn.light.data:
         return drawn
     meta = drawn.light.layout.meta
@@ -129,7 +128,7 @@ def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
     )
     chosen = [(row["group_id"], row["topic_id"], row["partition"]) for row in order[:most]]
     return load_view("WindowStrip").of(
-        _shown(incident.windows_at(case, chosen), chosen),
+        _sort_moments(incident.windows_at(case, chosen), chosen),
         ends=lag,
         title="Windows, offset by offset",
         limit=_common_limit(case, [group for group, _, _ in chosen]),
@@ -138,39 +137,37 @@ def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
 
 def rates(case: Case) -> Chart:
     """Chart how fast records arrive and are finished, by share partition."""
-    return _chart(charts.rates_figure, charts.rates_records(case.evidence.progress))
+    return _chart("rates", case.evidence.progress)
 
 
 def rates_over_time(case: Case) -> Chart:
     """Chart how fast records arrived and were finished over time."""
-    return _chart(
-        charts.rates_over_time_figure, charts.rates_over_time_records(incident.timeline(case))
-    )
+    return _chart("rates_over_time", incident.timeline(case))
 
 
 def cause_spans(case: Case) -> Chart:
     """Chart since when each cause holds."""
     at = case.evidence.as_of
-    return _chart(charts.cause_figure, charts.cause_records(explain(case.evidence), at), as_of=at)
+    return _chart("cause", explain(case.evidence), at, as_of=at)
 
 
 def window_heat(case: Case) -> Chart:
     """Chart the width of each window over time."""
-    return _chart(charts.window_heat_figure, incident.window_heat(case, incident.signs(case)))
+    return _in_both_themes(
+        charts.window_heat_figure, incident.window_heat(case, incident.signs(case))
+    )
 
 
 def spans(case: Case) -> Chart:
     """Chart how full the windows are."""
-    records = charts.window_span_records(case.evidence.lag, case.evidence.settings)
-    return _chart(charts.window_span_figure, records)
+    return _chart("window_span", case.evidence.lag, case.evidence.settings)
 
 
 def deliveries(case: Case) -> Chart:
     """Chart how often offsets were delivered."""
-    windows = case.evidence.windows
-    records = charts.delivery_count_records(windows, case.evidence.as_of)
-    groups = records.column("group_id").to_pylist()
-    return _chart(charts.delivery_count_figure, records, limit=_common_limit(case, groups))
+    records = charts.delivery_count_records(case.evidence.windows, case.evidence.as_of)
+    limit = _common_limit(case, records.column("group_id").to_pylist())
+    return _in_both_themes(charts.delivery_count_figure, records, limit=limit)
 
 
 def _common_limit(case: Case, groups: Sequence[str]) -> int | None:
@@ -181,7 +178,7 @@ def _common_limit(case: Case, groups: Sequence[str]) -> int | None:
 
 def lorenz(case: Case) -> Chart:
     """Chart how unevenly the lag is spread."""
-    return _chart(charts.lorenz_figure, charts.lorenz_records(case.evidence.lag))
+    return _chart("lorenz", case.evidence.lag)
 
 
 def assignments(case: Case) -> Chart | Block:
@@ -198,7 +195,7 @@ def assignments(case: Case) -> Chart | Block:
         return block("sentence", words, words=words)
     # The chart shows one group.
     of = of_group(case.evidence, max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
-    return _chart(charts.assigned_figure, charts.assigned_records(of.members, of.lag))
+    return _chart("assigned", of.members, of.lag)
 
 
 def signs(case: Case) -> Block:
@@ -221,7 +218,7 @@ def signs(case: Case) -> Block:
 
 def moved(case: Case) -> Block:
     """Show the share partitions then and now."""
-    rows = plain_rows(case.bench.diff(case.evidence.as_of - case.known_span).table)
+    rows = plain_rows(case.bench.diff(case.begin).table)
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
@@ -301,7 +298,7 @@ def compared(made: Proposal) -> Block:
 
 def clearing(made: Proposal) -> Chart:
     """Show which assignor with how many members clears the lag."""
-    return _chart(charts.clearing_figure, made.clearing.cells)
+    return _in_both_themes(charts.clearing_figure, made.clearing.cells)
 
 
 def otherwise_table(tried: Tried) -> Block:
@@ -324,7 +321,7 @@ def otherwise_chart(tried: Tried) -> Chart | None:
     """Chart what happened, the same simulated and what would have been otherwise."""
     if isinstance(tried, str):
         return None
-    return _chart(charts.otherwise_figure, tried)
+    return _in_both_themes(charts.otherwise_figure, tried)
 
 
 def assumptions(made: Proposal) -> Block:
@@ -332,11 +329,16 @@ def assumptions(made: Proposal) -> Block:
     return block("unknown", "\n".join(made.assumed), sentences=made.assumed)
 
 
-def _chart(figure: Callable[..., Any], records: Any, **more: Any) -> Chart:
-    return Chart(figure(records, "light", **more), figure(records, "dark", **more))
+def _chart(name: str, *about: Any, **looks: Any) -> Chart:
+    draw = chart(name, *about, **looks)
+    return Chart(draw("light"), draw("dark"))
 
 
-def _shown(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
+def _in_both_themes(figure: Callable[..., Any], records: Any, **looks: Any) -> Chart:
+    return Chart(figure(records, "light", **looks), figure(records, "dark", **looks))
+
+
+def _sort_moments(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
     """Sort moments by the lag of their share partition: the strip begins with the first."""
     names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}

@@ -36,7 +36,9 @@ def cron_for_all(cron: str) -> str:
     What is not valid, never matches, or is read in different ways by schedulers is an `InputError`.
     """
     fields = cron.split()
-    if len(fields) == _EVERY_FIELD and any(_EXTENSION.search(field) for field in _unnamed(fields)):
+    if len(fields) == _EVERY_FIELD and any(
+        _EXTENSION.search(field) for field in _remove_names(fields)
+    ):
         raise InputError(
             f"{cron!r} uses L, W, # or ?, which some schedulers do not support or read "
             "differently: write the days as numbers"
@@ -58,7 +60,7 @@ def cron_for_all(cron: str) -> str:
             "by 'and' and some by 'or': write the days as numbers"
         )
     plain = " ".join(
-        field if _is_plain(field, place) else _listed(expanded[place])
+        field if _is_plain(field, place) else _list_values(expanded[place])
         for place, field in enumerate(fields)
     )
     try:
@@ -68,7 +70,7 @@ def cron_for_all(cron: str) -> str:
     return plain
 
 
-def zone_checked(zone: str | None) -> str | None:
+def check_zone(zone: str | None) -> str | None:
     """Return a time zone if it is a name in the IANA database, such as Europe/Berlin."""
     if zone is not None and zone not in available_timezones():
         raise InputError(
@@ -94,7 +96,7 @@ def calendar(cron: str, zone: str | None = None) -> str:
     return "\n".join(f"OnCalendar={line}" for line in lines)
 
 
-def _unnamed(fields: list[str]) -> list[str]:
+def _remove_names(fields: list[str]) -> list[str]:
     """Remove the names of months and days, whose letters are not extensions."""
     return [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
 
@@ -110,6 +112,6 @@ def _is_plain(field: str, place: int) -> bool:
     return True
 
 
-def _listed(values: list[Any]) -> str:
+def _list_values(values: list[Any]) -> str:
     # croniter counts the days of the week from 0, Sunday, to 6.
     return ",".join(str(value) for value in sorted(values)) if values != ["*"] else "*"

@@ -61,7 +61,7 @@ def signs(case: Case) -> pa.Table:
 
     The earliest sign of trouble comes first.
     """
-    since = case.evidence.as_of - case.known_span
+    since = case.begin
     table = case.bench.over_history(("signs", since), partial(first_trouble, since=since), SIGNS)
     table = case.bench.choice.of(add_topic_names(table, case.evidence.lag))
     first = pc.min_element_wise(*[table.column(name).cast(pa.int64()) for name in FIRST])
@@ -129,8 +129,7 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
 
     It is the verdict's where nothing began since then.
     """
-    begin = case.evidence.as_of - case.known_span
-    found = _first_of_the_worst(outcome, begin)
+    found = _first_of_the_worst(outcome, case.begin)
     if found is None:
         return str(outcome["headline"])
     one, begun = found
@@ -157,16 +156,18 @@ def describe_events(case: Case, outcome: Mapping[str, Any]) -> str:
 
     If nothing began, it ends with what still holds.
     """
-    begin, found = case.evidence.as_of - case.known_span, signs(case)
+    begin, found = case.begin, signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
     names = [group["group_id"] for group in outcome["groups"]]
-    moved = _moved(timeline(case), names, born(found), begin)
+    moved = _describe_lag(timeline(case), names, born(found), begin)
     sign = _first_sign(plain_rows(found), begin, is_whole(case, found))
-    began = _began(outcome, begin) or outcome["headline"].rstrip(".")
+    began = _describe_beginning(outcome, begin) or outcome["headline"].rstrip(".")
     return " ".join(f"{sentence}." for sentence in (f"{when} {moved}", sign, began) if sentence)
 
 
-def _moved(timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: datetime) -> str:
+def _describe_lag(
+    timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: datetime
+) -> str:
     """Describe how the lag of the groups changed, as far as it is known."""
     # Records of deleted share partitions may begin before all others.
     since = pc.greater_equal(timeline.column("as_of"), pa.scalar(begin - timedelta(milliseconds=1)))
@@ -254,7 +255,7 @@ def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) ->
     return f"{first} at {_moment(parse_time(at), begin)}: {words}"
 
 
-def _began(outcome: Mapping[str, Any], begin: datetime) -> str | None:
+def _describe_beginning(outcome: Mapping[str, Any], begin: datetime) -> str | None:
     """Describe which of the worst current findings began first since then."""
     found = _first_of_the_worst(outcome, begin)
     if found is None:
@@ -281,7 +282,7 @@ def _first_of_the_worst(
         for one in group_findings(outcome["groups"])
         if one["level"] in ("critical", "warning")
         and not one["is_rule"]
-        and (begun := _begun(one["places"], begin))
+        and (begun := _list_beginnings(one["places"], begin))
     ]
     if not found:
         return None
@@ -293,7 +294,9 @@ def _first_of_the_worst(
     return one, begun
 
 
-def _begun(places: Iterable[Mapping[str, Any]], begin: datetime) -> list[tuple[datetime, str]]:
+def _list_beginnings(
+    places: Iterable[Mapping[str, Any]], begin: datetime
+) -> list[tuple[datetime, str]]:
     """List when and in which group a finding began since then, in order of time."""
     known = ((parse_time(at["since"]), at["group_id"]) for at in places if at["since"])
     return sorted((at, group) for at, group in known if at >= begin)
@@ -328,9 +331,8 @@ def otherwise(
         )
     groups = rollup_arrow(case.evidence.lag, "group").to_pylist()
     group = max(groups, key=lambda row: (row["lag"] or 0, row["group_id"]))["group_id"]
-    begin = case.evidence.as_of - case.known_span
     try:
-        past = gather_past(case.bench, group, begin)
+        past = gather_past(case.bench, group, case.begin)
         tried = whatif.variants(past.scenario, members=members)
         return whatif.otherwise(past, tried, alert=alert, seeds=range(seeds))
     except InputError as error:

@@ -27,7 +27,7 @@ from sharelag.wire.generations import require_generation
 from sharelag.workbench import Workbench, open_workbench
 
 #: The parameters of a notebook that name its input; one with all of them reads it by `read`.
-PLACES = frozenset({"bootstrap_server", "command_config", "capture", "raw", "segments"})
+PLACES = ("bootstrap_server", "command_config", "capture", "raw", "segments")
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,15 @@ class Case:
 
     @property
     def begin(self) -> datetime:
-        """The beginning of the time covered."""
-        return self.evidence.as_of - self.bench.over
+        """The beginning of the time covered, or of the records if they begin later."""
+        earliest = self.evidence.as_of - self.bench.over
+        begins = [at for at in self.evidence.observed.column("begin").to_pylist() if at is not None]
+        return max(min(begins, default=earliest), earliest)
 
     @property
     def known_span(self) -> timedelta:
         """The part of that time that the records cover."""
-        begins = [at for at in self.evidence.observed.column("begin").to_pylist() if at is not None]
-        return self.evidence.as_of - max(min(begins, default=self.begin), self.begin)
+        return self.evidence.as_of - self.begin
 
 
 def read(

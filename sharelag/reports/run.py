@@ -121,7 +121,7 @@ def report(
             made = _write(half, made, ran, figures, last_good)
         except Exception as error:  # a user's notebook may have any output
             _LOG.debug("the notebook could not be put on a page", exc_info=True)
-            made = _failed(made, scrub(f"{type(error).__name__}: {error}", known))
+            made = _mark_failed(made, scrub(f"{type(error).__name__}: {error}", known))
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)
         place = store.publish(folder_of, folder, half, made)
         store.retain(folder, started, keep, keep_days)
@@ -172,7 +172,7 @@ def _run(
     )
 
 
-def _failed(run: Run, what: str) -> Run:
+def _mark_failed(run: Run, what: str) -> Run:
     why = f"the notebook ran, but its outputs cannot be put on a page ({what}): see the notebook"
     return replace(run, level="failed", headline=_NOT_MADE, error=why)
 

@@ -20,7 +20,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.open import capture_folder, log_directories
 from sharelag.monitoring.checks.rules import parse_yaml
 from sharelag.reports import notebooks
-from sharelag.reports.cron import calendar, cron_for_all, zone_checked
+from sharelag.reports.cron import calendar, check_zone, cron_for_all
 from sharelag.version import __version__
 
 #: Parameters that hold a path on this machine.
@@ -153,7 +153,7 @@ def schedule(
         path=path,
         is_own=name != path.stem,
         cron=cron_for_all(cron),
-        zone=zone_checked(zone),
+        zone=check_zone(zone),
         params=absolute(params or {}),
         options=options,
         out=Path(out).resolve(),

@@ -72,20 +72,20 @@ def verdict(case: Case) -> dict[str, Any]:
         "level": level,
         "headline": headline(groups, rules),
         "as_of": iso(case.evidence.as_of),
-        "begin": iso(case.evidence.as_of - case.known_span),
+        "begin": iso(case.begin),
         "source": case.bench.source.describe(),
         "cluster_id": cluster_of(case.bench.source),
         "engine": case.evidence.engine,
         "groups": groups,
         "rules": rules,
-        "unknown": _unknown(case, base, sum(group["unknown_ages"] for group in groups)),
+        "unknown": _list_unknown(case, base, sum(group["unknown_ages"] for group in groups)),
         "complete": not base.lacks,
     }
     was = _before(case)
     return judged | {"changes": None if was is None else changes(case, was, judged)}
 
 
-def _unknown(case: Case, base: Result, ages: int) -> list[str]:
+def _list_unknown(case: Case, base: Result, ages: int) -> list[str]:
     """List what the report cannot know, in sentences; ``ages`` is how many ages are unknown."""
     lag, past = case.evidence.lag, case.evidence.past_offsets
     said = (

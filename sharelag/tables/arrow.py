@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +48,12 @@ def rows_by_group(
     for row in table.select(list(names) or table.schema.names).to_pylist():
         groups[row["group_id"]].append(row)
     return groups
+
+
+def sum_known(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Return the sum of a column of some rows; None where a part is unknown, or there is no row."""
+    values = [row[name] for row in rows]
+    return None if None in values or not values else float(sum(values))
 
 
 def keys(table: Arrow, names: Sequence[str]) -> pa.Array:

@@ -160,9 +160,9 @@ def of_hidden(lag: pa.Table) -> tuple[str, ...]:
     return (f"lag and ends where {which} hidden (DESCRIBE is missing) or deleted: {shows}",)
 
 
-def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
+def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
     """Say in how many rows a column is null."""
-    return of_rows(table.column(name).null_count, len(table), what, why)
+    return of_rows(table.column(name).null_count, len(table), what)
 
 
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def of_group_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
         return (NO_RECORDS,)
     unknown = pc.sum(pc.is_null(table.column("state"))).as_py() or 0
     if unknown:
-        groups = "1 group" if unknown == 1 else f"{unknown:,} groups"
+        groups = counted(unknown, "group")
         return (f"the state of {groups} without group records at that moment", *past)
     odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
     named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
@@ -227,7 +227,7 @@ def of_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, 
     unknown = count.null_count
     if not unknown:
         return ()
-    of = "1 group" if unknown == 1 else f"{unknown:,} groups"
+    of = counted(unknown, "group")
     return (f"the members of {of}: kafka-share-groups.sh --describe --members prints them",)
 
 

@@ -96,9 +96,10 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
         return
     shown = columns or {heading_of(name): name for name in rows[0]}
     looked_at = sys.stdout.isatty()
+    # Thousands of amounts stand apart where people look; other programs read what is not looked at.
+    thousands = "," if looked_at else ""
     cells = {
-        head: [head, *(_human_cell(row, name, looked_at) for row in rows)]
-        for head, name in shown.items()
+        head: [head, *(cell(row, name, thousands) for row in rows)] for head, name in shown.items()
     }
     left_out: list[str] = []
     if looked_at:
@@ -128,14 +129,6 @@ def _left_out(every: Cells, shown: Cells, width: int) -> Iterator[str]:
     if gone:
         words = f"(too narrow for {', '.join(gone)}: -o json has all)"
         yield from textwrap.wrap(words, width, break_on_hyphens=False)
-
-
-def _human_cell(row: Mapping[str, Any], name: str, looked_at: bool) -> str:
-    """Return a cell; where people look, thousands of amounts stand apart.
-
-    Places in a log are to be copied, and other programs read what is not looked at.
-    """
-    return cell(row, name, "," if looked_at else "")
 
 
 def _pad(text: str, width: int, is_number: bool) -> str:

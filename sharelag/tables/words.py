@@ -39,9 +39,9 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def counted(number: int, name: str) -> str:
+def counted(count: float, name: str, plural: str = "") -> str:
     """``1 record``, ``2 records``."""
-    return f"{number:,} {name}{'s' * (number != 1)}"
+    return f"{number(count, THOUSANDS)} {name if count == 1 else plural or name + 's'}"
 
 
 def percent(part: float, of: float = 1) -> str:
@@ -54,10 +54,16 @@ def percent(part: float, of: float = 1) -> str:
 
 def in_runs(numbers: Iterable[int], name: str) -> str:
     """``partition 2``, ``partitions 0, 1`` or ``partitions 0, 4-49``."""
-    ordered, place = sorted(numbers), count()
+    ordered = sorted(numbers)
+    return f"{name}{'s' * (len(ordered) > 1)} {ranges(ordered)}"
+
+
+def ranges(ordered: Iterable[int]) -> str:
+    """``0, 1`` or ``0, 4-49``, of numbers in ascending order."""
+    place = count()
     runs = [list(run) for _, run in groupby(ordered, lambda number: number - next(place))]
     words = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-    return f"{name}{'s' * (len(ordered) > 1)} {', '.join(words)}"
+    return ", ".join(words)
 
 
 def sentence(words: str) -> str:

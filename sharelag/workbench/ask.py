@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -81,17 +81,12 @@ class Beside(NamedTuple):
     lacks: tuple[str, ...] = ()  # what makes it a part of the answer
 
 
-def question(
-    *needs: str,
-    stands_alone: bool = False,
-    sums_with: str | None = None,
-    any_group: bool = False,
-    history_with: str | None = None,
-) -> Callable[[Callable[..., Result]], Question]:
-    """Make a question of the function that answers it from these tables."""
-    return lambda answer: Question(
-        answer, frozenset(needs), stands_alone, sums_with, any_group, history_with
-    )
+def question(*needs: str, **more: Any) -> Callable[[Callable[..., Result]], Question]:
+    """Make a question of the function that answers it from these tables.
+
+    ``more`` are other attributes of a `Question`.
+    """
+    return lambda answer: Question(answer, frozenset(needs), **more)
 
 
 def find_question(name: str) -> Question:

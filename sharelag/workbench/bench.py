@@ -583,7 +583,7 @@ class Workbench(Opened):
             raise InputError(
                 "no metrics of brokers were given: use sharelag.open(..., broker_metrics=PLACE)"
             )
-        return metrics_answer(self.metrics, group, everything)
+        return metrics_answer(self.metrics, None if group is None else {group}, everything)
 
     def rights(
         self,

@@ -116,11 +116,14 @@ def _several(gauges: pa.Table) -> tuple[str, ...]:
     return (_SEVERAL.format(*(("brokers", "") if is_named else ("places", _NAME))),)
 
 
-def metrics_answer(metrics: BrokerMetrics, group: str | None, everything: bool) -> Result:
-    """Return the figures, with how members acknowledged records."""
+def metrics_answer(
+    metrics: BrokerMetrics, groups: Collection[str] | None, everything: bool
+) -> Result:
+    """Return the figures of some groups or all, with how members acknowledged records."""
     table = metrics.table if everything else about_share_groups(metrics.table)
-    if group is not None:
-        table = table.filter(pc.equal(table.column("group_id"), group).fill_null(False))
+    if groups is not None:
+        chosen = pa.array(sorted(groups), pa.string())
+        table = table.filter(pc.is_in(table.column("group_id"), value_set=chosen))
     at = pc.max(table.column("as_of")).as_py() or datetime.now(UTC)
     return Result(
         "What brokers measure",
@@ -129,5 +132,5 @@ def metrics_answer(metrics: BrokerMetrics, group: str | None, everything: bool) 
         at,
         ", ".join(sorted(set(metrics.table.column("read_from").to_pylist()))),
         means=views.BROKER_METRICS.means,
-        notes=metrics.words(None if group is None else {group}),
+        notes=metrics.words(groups),
     )

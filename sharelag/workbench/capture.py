@@ -68,7 +68,7 @@ def _extras(
     source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
 ) -> dict[str, pa.Table]:
     """Return what may be missing: who is not allowed to ask for it still gets a capture."""
-    with engines.reading(RawInput(str(records)), "local", history=False) as begun:
+    with engines.read(RawInput(str(records)), "local", history=False) as begun:
         windows = begun.table("windows")
     lag = lag_arrow(windows, offsets)
     ids = sorted(set(pc.unique(windows.column("topic_id")).to_pylist()))

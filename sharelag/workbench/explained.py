@@ -21,14 +21,13 @@ from sharelag.metrics.rates import DRAINED, NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import rows_by_group
 from sharelag.tables.gaps import REASONS
-from sharelag.tables.level import LEVELS
+from sharelag.tables.level import LEVELS, SEVERITIES
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.words import counted, lag_sum, moment, shown_name, terminal
 from sharelag.workbench import forecasts
 
 #: Columns of each share partition that the sentences need.
 _DRAINS = ["group_id", "age_ms", *forecasts.COLUMNS]
-_SEVERITIES = ("critical", "warning", "note")
 #: Evidence whose name alone says too little.
 _WORDS = {
     "acquired at most": "members hold at most",
@@ -82,7 +81,7 @@ def summarize_groups(
 
 def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, int, str]:
     """Return what orders groups, the worst first: severity of the first cause, then lag."""
-    severity = min((_SEVERITIES.index(one["severity"]) for one in causes), default=9)
+    severity = min((SEVERITIES.index(one["severity"]) for one in causes), default=9)
     return severity, -(group["lag"] or 0), str(group["group_id"])
 
 
@@ -180,14 +179,14 @@ def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool) -> str:
     commands.
     """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
-    parts = [_shown(name, evidence[name]) for name in whole]
-    ones = [_shown(name, evidence[name]) for name in evidence if name not in whole]
+    parts = [_say_evidence(name, evidence[name]) for name in whole]
+    ones = [_say_evidence(name, evidence[name]) for name in evidence if name not in whole]
     if ones:
         ones[0] = f"in the partition with the most: {ones[0]}"
     return ", ".join([*parts, *ones])
 
 
-def _shown(name: str, value: str) -> str:
+def _say_evidence(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
     is_count = value.isdecimal() and "offset" not in name

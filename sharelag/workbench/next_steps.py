@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput
@@ -60,6 +61,13 @@ def input_options(source: Any) -> str:
     if isinstance(source, RawInput):
         return f"--raw {shlex.quote(str(source.path))}"
     return ""
+
+
+def address_of(source: Any) -> tuple[str | None, Path | None]:
+    """Return address and properties file of a running cluster, for commands of Kafka."""
+    if not isinstance(source, KafkaInput):
+        return None, None
+    return source.config.bootstrap_servers, source.config.command_config
 
 
 def input_name(source: Any) -> str:

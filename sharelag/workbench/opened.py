@@ -141,9 +141,11 @@ class Opened:
     def base(self, read: Reading) -> Result:
         """Return where an answer from a reading comes from, and what is missing in it."""
         notes = () if len(read.table("lag")) else self._without_records()
-        return replace(self._told(read, read.counted, self._lacks(), notes), as_of=read.now)
+        return replace(
+            self._describe_reading(read, read.counted, self._lacks(), notes), as_of=read.now
+        )
 
-    def _told(
+    def _describe_reading(
         self,
         read: Reading,
         counted: Counted | Evidence,
@@ -335,18 +337,20 @@ class Opened:
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
         """Return what an answer says that rests on the state topic alone, not on end offsets."""
         notes = () if len(table) else self._without_records()
-        return self._told(read, read.counted, engines.rejects_of(read), notes)
+        return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
 
     def base_of(self, evidence: Evidence) -> Result:
         """Return what an answer says that rests on this evidence."""
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
-            return replace(self._told(self.reading, evidence, lacks, notes), as_of=evidence.as_of)
+            return replace(
+                self._describe_reading(self.reading, evidence, lacks, notes), as_of=evidence.as_of
+            )
         from sharelag.workbench.broker_metrics import unknown_of
 
         lacks = self._lacks()
-        base = self._told(self.reading, evidence, lacks, notes)
+        base = self._describe_reading(self.reading, evidence, lacks, notes)
         said, unknown = base.notes, evidence.unknown(self.as_of is not None, self.choice.generation)
         if log is not None:
             said, lacks = said + log.words(evidence.as_of), lacks + log.lacks
@@ -364,10 +368,6 @@ class Opened:
     def _lacks(self) -> tuple[str, ...]:
         """Return what all answers of the reading lack, worked out once."""
         return self._once("lacks", lambda: engines.lacks_of(self.reading))
-
-    def base_of_evidence(self, group: str | None = None) -> Result:
-        """Return what an answer says that rests on all that was gathered, of one group or all."""
-        return self.base_of(self.evidence(group))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
         """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""

@@ -25,7 +25,6 @@ from sharelag.workbench import json_text
 #: takes what was read from JSON and returns what may be shown.
 Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
 
-FORMS = ("auto", "text", "json", "hex")
 _NO_FIELDS = "(hidden: it has no fields of JSON, so none can be masked)"
 _NONE_MASKED = "(hidden: it has none of the fields to mask)"
 #: Bytes in a line of hexadecimal digits.
@@ -74,12 +73,12 @@ class PeekedRecord:
             f"{place} in {self.group}: {self.state}, delivery count {count}",
             f"{record.timestamp_type or 'time'}: {when}",
             f"key, {_size(record.key)}:",
-            *_indent(self._shown(record.key, form)),
+            *_indent(self._show(record.key, form)),
         ]
         for name, value in record.headers:
-            shown = " ".join(self._shown(value, form, indent=None).splitlines())
+            shown = " ".join(self._show(value, form, indent=None).splitlines())
             lines.append(f"header {name}, {_size(value)}: {shown}")
-        lines += [f"value, {_size(record.value)}:", *_indent(self._shown(record.value, form))]
+        lines += [f"value, {_size(record.value)}:", *_indent(self._show(record.value, form))]
         lines += [
             f"no field {name!r} to mask: check its spelling, upper and lower case matter"
             for name in self.not_found
@@ -100,15 +99,15 @@ class PeekedRecord:
             "timestamp_type": record.timestamp_type,
             "key_bytes": None if record.key is None else len(record.key),
             "value_bytes": None if record.value is None else len(record.value),
-            "key": None if record.key is None else self._shown(record.key, form),
+            "key": None if record.key is None else self._show(record.key, form),
             "headers": [
                 {
                     "name": name,
-                    "value": None if value is None else self._shown(value, form, indent=None),
+                    "value": None if value is None else self._show(value, form, indent=None),
                 }
                 for name, value in record.headers
             ],
-            "value": None if record.value is None else self._shown(record.value, form),
+            "value": None if record.value is None else self._show(record.value, form),
             "not_found": list(self.not_found),
         }
 
@@ -130,7 +129,7 @@ class PeekedRecord:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.text())}</pre>"
 
-    def _shown(self, data: bytes | None, form: str, indent: int | None = 2) -> str:
+    def _show(self, data: bytes | None, form: str, indent: int | None = 2) -> str:
         if data is None:
             return "null"
         if form == "auto":

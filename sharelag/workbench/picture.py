@@ -78,7 +78,7 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
             runs = _with_held(row["runs"], held)
             cells, left = _cells(runs, start, end)
             seen.update(cell.state for cell in cells)
-            yield from _drawn(cells, start, end - 1, paint)
+            yield from _draw_rows(cells, start, end - 1, paint)
             yield f"  {_fragments(runs, start, end)}"
             if left is not None:
                 yield f"  more offsets follow, from {left} to {end - 1}"
@@ -139,7 +139,7 @@ def _split(cell: _Cell) -> list[_Cell]:
     return [cell._replace(first=at, last=at) for at in range(cell.first, cell.last + 1)]
 
 
-def _drawn(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> Iterator[str]:
+def _draw_rows(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> Iterator[str]:
     """Draw rows of cells, as many in each as the width holds."""
     names = ("offset", "state", "delivery count")
     margin = max(map(len, names)) + 3

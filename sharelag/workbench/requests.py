@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag.engine.once import Once
 from sharelag.errors import InputError
@@ -147,13 +146,6 @@ class Requests:
             f"{counted(count - skipped - rejects, 'request')} about share groups, "
             f"{rejects:,} that could not be read, {counted(skipped, 'other')} skipped"
         )
-
-    def only(self, name: str, groups: frozenset[str], as_of: datetime | None = None) -> pa.Table:
-        """Return a table with the rows of some groups; all rows of a table without groups."""
-        table = self.table(name, as_of)
-        if not groups or "group_id" not in table.column_names:
-            return table
-        return table.filter(pc.is_in(table.column("group_id"), pa.array(sorted(groups))))
 
 
 def with_requests(evidence: Evidence, requests: Requests | None) -> Evidence:

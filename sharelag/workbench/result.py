@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, overload
 
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 
 #: The engine of what no cluster did.
 SIMULATED = "what-if"
+#: Fields of a result that its presentation has, too.
+_SHARED = [one.name for one in fields(Presentation) if one.name not in ("when", "source", "charts")]
 #: Makes a figure in a theme.
 Draw = Callable[[Any], Any]
-
-
-def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any) -> Draw:
-    """Return a function that draws the chart in a theme."""
-    return lambda theme: figure(records(*about), theme)
 
 
 def chart(name: str, *about: Any, **looks: Any) -> Draw:
@@ -146,6 +143,12 @@ class Result:
             **more,
         )
 
+    @classmethod
+    def of(cls, shown: Presentation) -> Result:
+        """Return a result of what is shown of a simulation, or of anything else of no cluster."""
+        shared = {name: getattr(shown, name) for name in _SHARED}
+        return cls(as_of=None, source=shown.source, engine=SIMULATED, **shared)
+
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows of ``table`` as pandas holds them."""
         frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
@@ -259,20 +262,10 @@ class Result:
         """Return what people are shown of it."""
         simulated = self.engine == SIMULATED
         return Presentation(
-            title=self.title,
             when="simulated" if simulated else f"as of {moment(self.as_of)}",
-            table=self.table,
-            columns=self.columns,
             source=self.source if simulated else f"{self.source}, {self.engine} engine",
-            unknown=self.unknown,
-            notes=self.notes,
-            order=self.order,
-            summaries=self.summaries,
-            means=self.means,
             charts=tuple(self.charts),
-            best=self.best,
-            spans=self.spans,
-            more=self.more,
+            **{name: getattr(self, name) for name in _SHARED},
         )
 
     def to_html(self, most: int = render.MOST) -> str:

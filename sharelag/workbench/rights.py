@@ -168,7 +168,7 @@ def _names(
         return (groups, topics), ()
     choice = Choice(groups=frozenset(groups))
     try:
-        with engines.reading(source, "local", None, choice, history=False) as begun:
+        with engines.read(source, "local", None, choice, history=False) as begun:
             lag = begun.brief
     except (AuthorizationError, TopicMissingError):
         return (groups, topics), (_NO_NAMES,)

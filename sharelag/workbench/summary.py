@@ -8,7 +8,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables.displayable import Displayable
 from sharelag.whatif.compare import Comparison
-from sharelag.workbench.result import SIMULATED, Result, chart
+from sharelag.workbench.result import Result, chart
 
 #: Measures whose chart is worth having.
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
@@ -26,20 +26,7 @@ def summarize(found: Displayable) -> Result:
             f"{type(found).__name__} cannot be shown as a result: give what compare, "
             "fewest_members, should_move or simulate of sharelag.whatif return"
         )
-    shown = found.presented()
-    result = Result(
-        title=shown.title,
-        table=shown.table,
-        columns=shown.columns,
-        as_of=None,
-        source=shown.source,
-        engine=SIMULATED,
-        notes=shown.notes,
-        means=shown.means,
-        best=shown.best,
-        spans=shown.spans,
-        more=shown.more,
-    )
+    result = Result.of(found.presented())
     if isinstance(found, Evidence):
         return replace(result, as_of=found.as_of, source=found.SOURCE, engine=found.engine)
     if isinstance(found, Comparison):

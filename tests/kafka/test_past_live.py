@@ -110,7 +110,7 @@ def test_all_moments_from_one_reading(
     broker: KafkaBroker, noted: dict[datetime, list[Any]]
 ) -> None:
     source = _source(broker)
-    with engines.reading(source, "local", None, Choice(frozenset(GROUPS))) as past:
+    with engines.read(source, "local", None, Choice(frozenset(GROUPS))) as past:
         ends = source.past_offsets(past.topic_ids, list(noted))
         timeline = lags_at(past, ends, list(noted))
     names = ("group_id", "topic", "partition", "start_offset", "lag")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from sharelag.engine import Rows
-from sharelag.engine.engines import reading
+from sharelag.engine.engines import read
 from sharelag.inputs import Input
 from sharelag.replay.moment import Choice, Moment
 from sharelag.workbench import Workbench
@@ -17,18 +17,18 @@ from sharelag.workbench.result import Result
 
 
 def history(source: Input, engine: str, since: datetime | None = None) -> Rows:
-    with reading(source, engine) as begun:
+    with read(source, engine) as begun:
         return begun.history(since)
 
 
 def timeline(source: Input, every: timedelta, engine: str) -> Rows:
-    with reading(source, engine) as begun:
+    with read(source, engine) as begun:
         moments = regular_moments(begun, every)
         return timeline_of(begun, moments, every)
 
 
 def health(source: Input, engine: str) -> tuple[pa.Table, pa.Table]:
-    with reading(source, engine, health=True) as begun, begun.whole() as whole:
+    with read(source, engine, health=True) as begun, begun.whole() as whole:
         return judge_state_topic(whole)
 
 

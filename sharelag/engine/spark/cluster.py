@@ -77,7 +77,7 @@ def read_kafka(
     Of a batch, by either source, `windows`, `lag` and all that takes raw records have their own
     tasks fetch the records, as long as no row is chosen from it and it is not in Spark's cache.
     """
-    config = _config(bootstrap_server, command_config, properties, timeout)
+    config = config_of(bootstrap_server, command_config, properties, timeout)
     ranges = {
         topic: {
             p: (first, end)
@@ -154,7 +154,7 @@ def offsets(
         One of its children.
     """
     with_zone(as_of)
-    config = _config(bootstrap_server, command_config, properties, timeout)
+    config = config_of(bootstrap_server, command_config, properties, timeout)
     found = kafka.topic_ids(config)
     wanted = [topics] if isinstance(topics, str) else list(topics)
     if missing := sorted(set(wanted) - found.keys()):
@@ -172,12 +172,13 @@ def offsets(
     return frame
 
 
-def _config(
+def config_of(
     bootstrap_server: str | ClientConfig | None,
     command_config: str | Path | None,
     properties: Mapping[str, str] | None,
     timeout: float,
 ) -> ClientConfig:
+    """Return how to reach a cluster: what was given, or what options say."""
     if isinstance(bootstrap_server, ClientConfig):
         return bootstrap_server
     file = Path(command_config) if command_config else None

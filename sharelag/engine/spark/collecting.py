@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
+from sharelag.engine.spark.packing import to_bytes
 from sharelag.inputs.spark import java
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.tables.arrow import as_table, for_spark, one_batch
@@ -45,9 +46,4 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([bytes(sink.getvalue())], pa.binary())], names=["rows"]
-        )
+        yield pa.RecordBatch.from_pylist([{"rows": to_bytes(as_table(batch))}], _ROWS)

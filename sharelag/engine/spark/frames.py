@@ -81,13 +81,13 @@ class Frames:
     @property
     def records(self) -> DataFrame:
         """Decoded records of ``__share_group_state`` (`RECORDS`); one row is a record."""
-        found = self._decoded(STATE_TOPIC).records
+        found = self._decode(STATE_TOPIC).records
         return select_records(found, self._reading.as_of, self._reading.choice.groups)
 
     @property
     def rejects(self) -> DataFrame:
         """Undecodable records of both topics, of any group (`REJECTS`); one row is a record."""
-        decoded = [self._decoded(topic) for topic in (STATE_TOPIC, GROUP_TOPIC)]
+        decoded = [self._decode(topic) for topic in (STATE_TOPIC, GROUP_TOPIC)]
         return decoded[0].rejects.unionByName(decoded[1].rejects)
 
     @property
@@ -128,7 +128,7 @@ class Frames:
         if self._reading.group_records_refused is not None:
             return frame_of(self._reading.spark, schemas.GROUP_RECORDS.empty_table())
         chosen = self._reading.choice.groups
-        return select_records(self._decoded(GROUP_TOPIC).records, None, chosen)
+        return select_records(self._decode(GROUP_TOPIC).records, None, chosen)
 
     @property
     def members(self) -> DataFrame:
@@ -285,7 +285,7 @@ class Frames:
         reading = self._reading
         return reading.once(("frame", name), lambda: frame_of(reading.spark, table()))
 
-    def _decoded(self, topic: str) -> Decoded:
+    def _decode(self, topic: str) -> Decoded:
         reading = self._reading
         version = reading.source.kafka_version
         return decode(reading.raw_of(topic), topic, reading.choice.generation, version)

@@ -148,7 +148,7 @@ class SparkReading(Passes):
             for part in states.histories(mine):
                 yield from_time(part, since)
 
-        return self._named(self._records_of(group=group).map(history_task, schemas.HISTORY))
+        return self._add_names(self._records_of(group=group).map(history_task, schemas.HISTORY))
 
     def history_rows(self) -> DataFrame:
         """Return the whole history of the chosen groups."""
@@ -168,7 +168,7 @@ class SparkReading(Passes):
                 yield one_batch(each(part))
 
         frame = self._records_of(group=group).map(timeline_task, schemas.TIMELINE)
-        return self._named(frame).select(schemas.TIMELINE.names)
+        return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions in the tasks that have them."""
@@ -216,13 +216,13 @@ class SparkReading(Passes):
         lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
         return dead_letters.ledger(archived, letters, lag, asked.limits, now)
 
-    def _sorted(self, name: str) -> pa.Table:
+    def _compute_sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
         together = self.source.holds_both and GROUP_TOPIC in self._whole_records.topics
         is_apart = together and not ("states" in self.once and self._states().with_members)
         if name == "observed" or (name in ("members", "groups") and is_apart):
             self.read_ahead()
-        return super()._sorted(name)
+        return super()._compute_sorted(name)
 
     def _compute(self, name: str) -> schemas.Arrow:
         if name == "windows":
@@ -273,7 +273,7 @@ class SparkReading(Passes):
 
     # ---- behind it -------------------------------------------------------------------------------
 
-    def _named(self, frame: DataFrame) -> DataFrame:
+    def _add_names(self, frame: DataFrame) -> DataFrame:
         """Rows of the chosen topics with their names beside, null where those are not known."""
         names = (
             self.table("offsets")
@@ -298,7 +298,7 @@ class SparkReading(Passes):
                 )
                 yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
 
-        together = self._named(self.frames.windows).repartition("topic_id", "partition")
+        together = self._add_names(self.frames.windows).repartition("topic_id", "partition")
         return collect(map_in_arrow(together, scan_task, SCANNED), SCANNED)
 
 

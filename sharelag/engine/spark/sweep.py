@@ -81,7 +81,7 @@ def sweep(
     """
     plan = grid(variants, seeds, optimal=optimal)
     folder = None if out is None else store.folder(out)
-    made = {} if folder is None else _made(folder, plan.runs)
+    made = {} if folder is None else _load_made(folder, plan.runs)
     todo = [planned for planned in plan.runs if planned.id not in made]
     report = None if progress is None else _from(progress, len(made), len(plan.runs))
     if todo:
@@ -104,7 +104,7 @@ def sweep(
     return runs
 
 
-def _made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
+def _load_made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
     """Return what went through before."""
     wanted = {planned.id for planned in runs}
     return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +103,7 @@ def consumed(
     read = partial(consumed_lines.read_piece, separator=separator)
     if table != "rejects":
         _note_unread(pieces, read, partial(request_log.lacking_lines, log.path, name=table))
-    return _table(pieces, read, attrgetter(table), CONSUMED_TABLES[table])
+    return _map_lines(pieces, read, lambda _, lines: getattr(lines, table), CONSUMED_TABLES[table])
 
 
 def request_frame(
@@ -158,17 +157,22 @@ def _by_group(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
 
 
 def _request_table(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
-    return _table(pieces, read, lambda lines: tables_of(lines)[name], REQUEST_TABLES[name])
+    return _map_lines(pieces, read, lambda _, lines: tables_of(lines)[name], REQUEST_TABLES[name])
 
 
-def _table(
-    pieces: DataFrame, read: _Read, take: Callable[[Any], pa.RecordBatch], schema: pa.Schema
+def _map_lines(
+    pieces: DataFrame,
+    read: _Read,
+    each: Callable[[dict[str, Any], Any], pa.RecordBatch],
+    schema: pa.Schema,
 ) -> DataFrame:
+    """Apply a function to each piece, as a row, and what was read of its lines."""
+
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
                 for lines in read(Piece(**row)):
-                    yield for_spark(take(lines), schema)
+                    yield for_spark(each(row, lines), schema)
 
     return map_in_arrow(pieces, read_task, schema)
 
@@ -190,17 +194,14 @@ def _note_unread(
     ``lacking`` says what is missing, or raises an error where nothing could be read.
     """
 
-    def count_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                for lines in read(Piece(**row)):
-                    counts = request_log.LineCounts.of((lines.total, lines.skipped), lines.rejects)
-                    place = {"source": row["source"], "begin": row["begin"]}
-                    numbers = {name: getattr(counts, name) for name in _NUMBERS}
-                    one = {**(counts.first or {}), **place, **numbers}
-                    yield pa.RecordBatch.from_pylist([one], schema=_COUNTS)
+    def count_lines(row: dict[str, Any], lines: Any) -> pa.RecordBatch:
+        counts = request_log.LineCounts.of((lines.total, lines.skipped), lines.rejects)
+        place = {"source": row["source"], "begin": row["begin"]}
+        numbers = {name: getattr(counts, name) for name in _NUMBERS}
+        one = {**(counts.first or {}), **place, **numbers}
+        return pa.RecordBatch.from_pylist([one], schema=_COUNTS)
 
-    rows = collect(map_in_arrow(pieces, count_task, _COUNTS), _COUNTS)
+    rows = collect(_map_lines(pieces, read, count_lines, _COUNTS), _COUNTS)
     rows = rows.sort_by([("source", "ascending"), ("begin", "ascending")])
     total, skipped, rejects = (sum(rows.column(name).to_pylist()) for name in _NUMBERS)
     first = rows.filter(rows.column("reason").is_valid()).slice(0, 1).to_pylist()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +53,6 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
         raise SetupError(
             "the Model Context Protocol is not installed here: pip install 'sharelag[mcp]'"
         ) from error
-    from sharelag.monitoring.agents.server import sentence_of
     from sharelag.monitoring.agents.tools import Tools
 
     class Server(MCPServer[Any]):
@@ -78,24 +76,10 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
         tools.groups, tools.lag, tools.explain, tools.window, tools.what_if, tools.compare,
         tools.settings, tools.plan_reset, tools.plan_delete,
     ):  # fmt: skip
-        server.add_tool(_with_sentences(tool), annotations=harmless)
+        server.add_tool(tool, annotations=harmless)
     if ahead:
         Thread(target=tools.read_ahead, name="sharelag-ahead", daemon=True).start()
     return server
-
-
-def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Answer an error that says what to do with its sentence; hide what any other one says."""
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    @wraps(tool)
-    def answer(*given: Any, **named: Any) -> dict[str, Any]:
-        try:
-            return tool(*given, **named)
-        except ShareLagError as error:
-            raise ToolError(str(error)) from error
-
-    return answer
 
 
 def sentence_of(error: BaseException | None) -> str | None:
@@ -106,9 +90,7 @@ def sentence_of(error: BaseException | None) -> str | None:
     """
     if isinstance(error, ValidationError):
         return "; ".join(map(_wrong, error.errors(include_url=False, include_context=True)))
-    if error is not None and isinstance(error.__cause__, ShareLagError):
-        return str(error.__cause__)
-    return None
+    return str(error) if isinstance(error, ShareLagError) else None
 
 
 def _wrong(found: Mapping[str, Any]) -> str:

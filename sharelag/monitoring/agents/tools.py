@@ -204,7 +204,7 @@ class Tools:
             raise InputError("choose a change: members, assignor or lock_seconds")
         counts = () if members is None else (members,)
         assignors = () if assignor is None else (assignor,)
-        return self._compared(group, counts, assignors, lock_seconds, seconds, seeds)
+        return self._compare(group, counts, assignors, lock_seconds, seconds, seeds)
 
     def compare(
         self,
@@ -217,7 +217,7 @@ class Tools:
         """Simulate every combination of members and assignors against the group as it is."""
         if not members and not assignors:
             raise InputError("choose numbers of members, or assignors, to compare")
-        return self._compared(group, members, assignors, None, seconds, seeds)
+        return self._compare(group, members, assignors, None, seconds, seeds)
 
     def settings(self, group: AnyGroup = None, given: Given = {}) -> dict[str, Any]:  # noqa: B006
         """Give the settings in force, where they come from, and what conflicts.
@@ -274,7 +274,7 @@ class Tools:
         result = self.now().plan_delete(group, topics, kafka_version=kafka_version)
         return _plan(result, "plan-delete")
 
-    def _compared(
+    def _compare(
         self,
         group: str,
         members: Sequence[int],
@@ -316,7 +316,7 @@ class Tools:
             begin.as_of,
             bench.describe(),
             engine=SIMULATED,
-            unknown=(*begin.unknown, *_unknown(found)),
+            unknown=(*begin.unknown, *_say_unknown(found)),
             notes=(
                 *found.sentences(),
                 *(f"assumed: {sentence}" for sentence in scenario.assumed),
@@ -346,7 +346,7 @@ def _verdicts(found: Comparison) -> Iterator[str]:
         yield f"{by}: {said}; {f'{best} by it' if best else 'no difference is shown'}"
 
 
-def _unknown(found: Comparison) -> Iterator[str]:
+def _say_unknown(found: Comparison) -> Iterator[str]:
     for row in found.rows(SHOWN):
         if row["unknown"]:
             runs = row["n"] + row["unknown"]

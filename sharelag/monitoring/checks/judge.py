@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.engine import OVER, Reading
-from sharelag.engine.engines import lacks_of, reading
+from sharelag.engine.engines import lacks_of, read
 from sharelag.errors import unknown_group
 from sharelag.inputs import Input
 from sharelag.metrics.causes.inputs import Bools, Floats
@@ -188,7 +188,7 @@ def check(
     Checked
         One row per rule and group. Silences are those in force at the moment that is judged.
     """
-    with reading(source, engine, as_of, choice, over) as begun:
+    with read(source, engine, as_of, choice, over) as begun:
         return check_reading(begun, rules)
 
 

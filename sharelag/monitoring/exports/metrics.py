@@ -247,7 +247,7 @@ def write_textfile(gathered: Gathered, file: Path) -> None:
 
 def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
     facts = CauseInputs.of(evidence)
-    chosen = _named_uniquely(evidence)
+    chosen = _find_unique_names(evidence)
     labels = [
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
@@ -270,24 +270,8 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
 
 
 def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
-    labels = [[group] for group in groups]
-    everyone = np.ones(len(groups), bool)
-    for name, words, key in _OF_GROUP:
-        values = np.array(
-            [math.nan if one[key] is None else one[key] for one in groups.values()], float
-        )
-        yield _gauge(name, words, ["group"], labels, values, everyone)
     left = CauseInputs.of(evidence).left_lag
     greatest = {row["group_id"]: row["max_lag"] for row in rollup_arrow(left, "group").to_pylist()}
-    words = "The largest lag of a share partition."
-    values = np.array(
-        [
-            math.nan if numbers["lag"] is None or greatest[group] is None else greatest[group]
-            for group, numbers in groups.items()
-        ],
-        float,
-    )
-    yield _gauge("kafka_share_group_max_lag", words, ["group"], labels, values, everyone)
     even = {
         row["group_id"]: row["max_mean"]
         for row in imbalance_arrow(left, by="partition").to_pylist()
@@ -296,9 +280,23 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
         and row["max_mean"] is not None
         and not row["unknown"]
     }
-    words = "The largest lag of a share partition divided by the group's mean: 1 is even."
-    values = np.array([even.get(group, math.nan) for group in groups], float)
-    yield _gauge("kafka_share_group_imbalance_ratio", words, ["group"], labels, values, everyone)
+    found = [
+        *((name, words, [one[key] for one in groups.values()]) for name, words, key in _OF_GROUP),
+        (
+            "kafka_share_group_max_lag",
+            "The largest lag of a share partition.",
+            [None if one["lag"] is None else greatest[group] for group, one in groups.items()],
+        ),
+        (
+            "kafka_share_group_imbalance_ratio",
+            "The largest lag of a share partition divided by the group's mean: 1 is even.",
+            [even.get(group) for group in groups],
+        ),
+    ]
+    labels, everyone = [[group] for group in groups], np.ones(len(groups), bool)
+    for name, words, values in found:
+        known = np.array(values, float)  # None is NaN
+        yield _gauge(name, words, ["group"], labels, known, everyone)
 
 
 def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
@@ -327,7 +325,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     yield from (succeeded, took, attempts, errors)
 
 
-def _named_uniquely(evidence: Evidence) -> Bools:
+def _find_unique_names(evidence: Evidence) -> Bools:
     """Select the share partitions whose topic name is known and that have one state only."""
     key = keys(evidence.lag, SHARE_PARTITION)
     codes = key.dictionary_encode().indices.to_numpy()

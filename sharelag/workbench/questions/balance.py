@@ -35,10 +35,10 @@ _MOST_NOTES = 10
 @question("evidence")
 def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Result:
     """How unevenly load is spread."""
-    evidence, base = t.bench.evidence(group), t.bench.base_of_evidence(group)
+    evidence = t.bench.evidence(group)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
     verdicts = t.bench.ask("skew", group=group).table.to_pylist()
-    return base.answer(
+    return t.bench.base_of(evidence).answer(
         "How is the load spread?",
         only(table, group),
         views.IMBALANCE,
@@ -53,7 +53,7 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
 @question("evidence")
 def skew(t: Tables, group: str | None = None) -> Result:
     """Where the lag of each group is concentrated, and idle members."""
-    table, base = only(t.read.skew(), group), t.bench.base_of_evidence(group)
+    table, base = only(t.read.skew(), group), t.bench.base_of(t.bench.evidence(group))
     return base.answer("Where does the lag concentrate?", table, views.SKEW)
 
 

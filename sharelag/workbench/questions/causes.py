@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from sharelag.durations import duration
 from sharelag.metrics import explain as ranking
 from sharelag.metrics.measured import add_measured
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import as_table, rows_by_group
+from sharelag.tables.arrow import as_table, rows_by_group, sum_known
 from sharelag.workbench.ask import question
 from sharelag.workbench.explained import summarize_groups
 from sharelag.workbench.judged import headline, judge_groups, worst_cause
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 @question("evidence")
 def overview(t: Tables) -> Result:
     """How each group is, the worst first; the title says it in a sentence."""
-    evidence, base = t.bench.evidence(), t.bench.base_of_evidence()
+    evidence = t.bench.evidence()
     groups = judge_groups(evidence, t.bench.patience)
     progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
     rows = [
         group
         | {
-            "arrival_rate": _sum_of(progress[group["group_id"]], "arrival_rate"),
-            "completion_rate": _sum_of(progress[group["group_id"]], "completion_rate"),
+            "arrival_rate": sum_known(progress[group["group_id"]], "arrival_rate"),
+            "completion_rate": sum_known(progress[group["group_id"]], "completion_rate"),
             "gone": group["drain"],
             "members": members.get(group["group_id"]),
             "cause": worst_cause(group),
@@ -47,17 +47,12 @@ def overview(t: Tables) -> Result:
         [{name: row[name] for name in names} for row in rows], schemas.OVERVIEW
     )
     unknown = gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE])
-    notes = _graded(t)
-    return base.answer(headline(groups, []), table, views.OVERVIEW, notes=notes, unknown=unknown)
+    notes = _grade_forecasts(t)
+    base, title = t.bench.base_of(evidence), headline(groups, [])
+    return base.answer(title, table, views.OVERVIEW, notes=notes, unknown=unknown)
 
 
-def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
-    """Return a sum, and None where one of its parts is unknown."""
-    values = [row[name] for row in rows]
-    return None if None in values or not values else float(sum(values))
-
-
-def _graded(t: Tables) -> tuple[str, ...]:
+def _grade_forecasts(t: Tables) -> tuple[str, ...]:
     """Keep what is foretold in the workbench's ledger; return how often such came true."""
     if t.bench.ledger is None:
         return ()
@@ -72,20 +67,20 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
     """Why groups lag: causes with their evidence, the most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
-    return t.bench.base_of_evidence(group).answer(
+    return t.bench.base_of(evidence).answer(
         "Why is there lag?",
         causes,
         views.CAUSES,
         summaries=tuple(summarize_groups(evidence, causes, patience)),
         charts={"causes": chart("cause", causes, evidence.as_of, as_of=evidence.as_of)},
-        notes=_graded(t),
+        notes=_grade_forecasts(t),
     )
 
 
 @question("evidence")
 def progress(t: Tables, group: str | None = None) -> Result:
     """How old the lag is, how fast it grows or drains, and how long its records are kept."""
-    evidence, base = t.bench.evidence(group), t.bench.base_of_evidence(group)
+    evidence = t.bench.evidence(group)
     table = add_measured(evidence.progress, evidence.measured)
     spans = table.column("observed_ms")
     over = pc.max(spans).as_py()
@@ -99,12 +94,12 @@ def progress(t: Tables, group: str | None = None) -> Result:
             breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]
         ),
     )
-    return base.answer(
+    return t.bench.base_of(evidence).answer(
         "Age, rates and forecast",
         table,
         views.progress(t.bench.metrics is not None),
         "age_ms",
         charts={"drain": chart("drain", table), "rates": chart("rates", table)},
-        notes=(*notes, *_graded(t)),
+        notes=(*notes, *_grade_forecasts(t)),
         unknown=unknown,
     )

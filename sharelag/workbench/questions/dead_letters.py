@@ -23,7 +23,7 @@ from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
 from sharelag.workbench.ask import question
-from sharelag.workbench.questions.planned import address_of
+from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def dead_letters(
         f"{more:,} more runs of offsets are in the DataFrame (to_spark)" if more else "",
         (asked.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
     )
-    base, nameless = t.bench.base_of_evidence(group), (NAMELESS,) * (UNKNOWN in known)
+    base, nameless = t.bench.base_of(t.bench.evidence(group)), (NAMELESS,) * (UNKNOWN in known)
     unknown = (
         *nameless,
         _PRUNED,
@@ -138,7 +138,7 @@ def redrive(
         _of_statuses(ledger, statuses)
     )
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
-    base = t.bench.base_of_evidence(group)
+    base = t.bench.base_of(t.bench.evidence(group))
     nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())
     words = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
     return replace(base, unknown=()).answer(

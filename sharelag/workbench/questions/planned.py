@@ -32,6 +32,7 @@ from sharelag.tables.words import counted, shown_name
 from sharelag.whatif.after_reset import after_reset, simulate_drain
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench.ask import question
+from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def plan_delete(
         *_commands_in_words([command], source, kafka_version, asks=False),
     ]
     title = f"What would a deletion of {what if topics else shown_name(group)} do?"
-    return _plan_result(t.bench.base_of_evidence(group), title, plan, notes)
+    return _plan_result(t.bench.base_of(evidence), title, plan, notes)
 
 
 def require_target(to: Target, shift_by: int | None) -> None:
@@ -298,13 +299,6 @@ def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str])
     return replace(base, notes=()).answer(
         title, plan, views.RESET_PLAN, "new_lag", notes=filter(None, notes), unknown=unknown
     )
-
-
-def address_of(source: Input) -> tuple[str | None, Path | None]:
-    """Return address and properties file of a running cluster, for commands of Kafka."""
-    if not isinstance(source, KafkaInput):
-        return None, None
-    return source.config.bootstrap_servers, source.config.command_config
 
 
 def _beyond(plan: pa.Table, to: Target) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -17,7 +16,7 @@ from sharelag.model.versions import given_or_told
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import question
-from sharelag.workbench.questions.planned import address_of
+from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
@@ -47,17 +46,15 @@ def settings(
     said = [f"Checked as Kafka {judged}."]
     if version is None:
         said += [f"{one}." for one in differing(values, judged.version)]
-    return replace(
-        t.bench.base(t.read),
-        title=f"Settings of {counted(len(groups), 'share group')} and their brokers",
-        table=table,
+    return t.bench.base(t.read).answer(
+        f"Settings of {counted(len(groups), 'share group')} and their brokers",
+        table,
+        views.SETTINGS,
+        "problem",
         notes=(
             *(said if values or version is not None else ()),
             *(f"Kafka's command: {command}" for command in commands),
         ),
-        columns=views.SETTINGS.columns,
-        order="problem",
-        means=views.SETTINGS.means,
         unknown=gaps.of_settings(known, groups),
     )
 

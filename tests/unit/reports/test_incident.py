@@ -20,7 +20,13 @@ from sharelag.inputs.recorded import folder_of, samples
 from sharelag.metrics.events import first_trouble
 from sharelag.reports import cells, incident
 from sharelag.reports.blocks import VERDICT_MIME
-from sharelag.reports.incident import MOST_WORDS, _began, _moved, describe_events, headline
+from sharelag.reports.incident import (
+    MOST_WORDS,
+    _describe_beginning,
+    _describe_lag,
+    describe_events,
+    headline,
+)
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.tables.lines import plain_rows
@@ -141,7 +147,7 @@ def moved(
         schema=pa.schema([schemas.TIMELINE.field(name) for name in incident.KEY]),
     )
     names = sorted({group for group, *_ in lags})
-    return _moved(pa.Table.from_pylist(rows, schema=schemas.TIMELINE), names, keys, begin)
+    return _describe_lag(pa.Table.from_pylist(rows, schema=schemas.TIMELINE), names, keys, begin)
 
 
 # ---- the first sign, and that there was none -----------------------------------------------------
@@ -269,7 +275,9 @@ def test_what_began_since_then_and_where(begun: str, said: str | None) -> None:
         one["summary"] = "slow" if is_slow else words
         one["since"] = f"2026-11-21T{rest[0]}:00Z" if rest else None
         groups.append({"group_id": group, "causes": [one], "rules": []})
-    assert _began({"groups": groups, "rules": []}, BEGIN) == (said and said.format(words))
+    assert _describe_beginning({"groups": groups, "rules": []}, BEGIN) == (
+        said and said.format(words)
+    )
 
 
 def test_a_cause_that_is_older_elsewhere() -> None:

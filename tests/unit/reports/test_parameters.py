@@ -100,11 +100,13 @@ def test_parameters_are_checked_before_a_kernel_starts(
 
 
 def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
-    from sharelag.cli.report import _given
+    from sharelag.cli.report import _read_given
     from sharelag.reports.schedules import as_word, from_word
 
     (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
-    assert _given(tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))) == {
+    assert _read_given(
+        tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))
+    ) == {
         "over": 30,
         "group": ["a", "b"],
         "as_of": "2026-06-01T00:00:00Z",
@@ -115,13 +117,13 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
     daily = notebooks.notebook("daily")
-    known = notebooks.check_parameters(daily, _given(tmp_path / "p.yaml", ()))
+    known = notebooks.check_parameters(daily, _read_given(tmp_path / "p.yaml", ()))
     assert known["as_of"] == "2026-06-01T00:00:00.000Z"
     assert notebooks.check_parameters(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
     for end in ("{hunter22", "2026-02-30", "[" * 1500, "9" * 5000, "!!bool hunter22"):
         (tmp_path / "p.yaml").write_text(f"password: {end}")
         with pytest.raises(InputError, match="is not valid YAML") as raised:
-            _given(tmp_path / "p.yaml", ())
+            _read_given(tmp_path / "p.yaml", ())
         assert "hunter22" not in str(raised.value)
 
 

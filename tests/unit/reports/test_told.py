@@ -116,6 +116,16 @@ def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
     assert [row["falls_behind"] for row in headroom(gap)] == [None]
 
 
+def test_a_rate_is_unknown_where_that_of_one_share_partition_is() -> None:
+    case = scenario("slow")
+    progress = case.evidence.progress
+    rates = [None, *progress.column("completion_rate").to_pylist()[1:]]
+    dark = replace(case.evidence, progress=with_column(progress, "completion_rate", rates))
+    (row,) = headroom(replace(case, evidence=dark))
+    known = {name: row[name] for name in ("completion_rate", "per_member", "falls_behind")}
+    assert known == dict.fromkeys(known)
+
+
 # ---- what is wrong, and where --------------------------------------------------------------------
 
 

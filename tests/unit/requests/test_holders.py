@@ -164,6 +164,7 @@ def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
         (["--group", "other"], "nobody holds any offset where the log ends"),
         (["--show", "listings"], "the log of requests has nothing for --show listings"),
         (["--show", "findings"], "the checkers found nothing wrong"),
+        (["--show", "findings", "--group", "billing"], "the checkers found nothing wrong"),
     ],
 )
 def test_a_table_without_rows_is_a_sentence(log: Path, options: list[str], said: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.engines import reading
+from sharelag.engine.engines import read
 from sharelag.errors import BrokerUnreachableError, ConfigError, InputError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.recorded import folder_of
@@ -177,7 +177,7 @@ def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
 def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
     source = CaptureInput(DEMO)
     lag = demo.lag().table
-    with reading(source, "local") as begun:
+    with read(source, "local") as begun:
         assert lag.equals(begun.table("lag"))
         windows = demo.windows().table.sort_by([(name, "ascending") for name in SHARE_PARTITION])
         assert windows.select(WINDOWS.names).equals(begun.table("windows"))

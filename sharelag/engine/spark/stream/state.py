@@ -18,17 +18,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.engine.spark import packing
 from sharelag.errors import InputError
 from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.state import replay_arrow
 from sharelag.tables.arrow import keys, one_batch
+from sharelag.wire.fields import STATE_TOPIC
 
 #: `sharelag.schemas.WINDOWS`, and whether there is no state of the share partition any more.
 WINDOWS = schemas.WINDOWS.append(pa.field("deleted", pa.bool_()))
-#: What replay reads of a record; the rest stays where it is.
-REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
+#: What replay reads of a record.
+REPLAYED = packing.REPLAYED[STATE_TOPIC]
 #: So many records of a state partition wait for others that may come before them.
 WAITING = 4096
 
@@ -164,7 +166,7 @@ class _Step:
         self.last = self._last(records)
         touched, waits = self._have(records & self.fresh), self._have(records)
         windows, of_key = self._windows(kept & waits[self.key])
-        changed = self._changed(windows, of_key, touched)
+        changed = self._find_changes(windows, of_key, touched)
         return self._next(windows, of_key, waits, kept), changed
 
     def _windows(self, replayed: NDArray[np.bool_]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
@@ -187,7 +189,7 @@ class _Step:
             windows = windows.set_column(place, windows.schema.field(place), pa.array(values))
         return windows, of_key
 
-    def _changed(
+    def _find_changes(
         self, windows: pa.RecordBatch, of_key: NDArray[np.int64], touched: NDArray[np.bool_]
     ) -> pa.RecordBatch:
         alive = windows.take(pa.array(of_key[touched & (of_key >= 0)]))

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
+from sharelag.engine.spark.cluster import config_of
 from sharelag.engine.spark.stream.kept import OnUpdate
 from sharelag.engine.spark.stream.live import Live
 from sharelag.errors import InputError
-from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.spark import session
 from sharelag.inputs.spark.data_source import require_admission_control
 from sharelag.inputs.spark.ends import Ends
@@ -89,9 +90,7 @@ def watch(
     if heed is not None:
         warnings.warn("heed is deprecated: use on_update", DeprecationWarning, stacklevel=2)
     if isinstance(cluster, str):
-        cluster = client_config(
-            cluster, Path(command_config) if command_config else None, properties, timeout
-        )
+        cluster = config_of(cluster, command_config, properties, timeout)
     if offsets is not None and isinstance(cluster, ClientConfig):
         raise InputError("offsets are for a stream: a cluster tells them itself")
     source = (
