@@ -134,9 +134,7 @@ def plain(rows: Any) -> Any:
     return plain_rows(rows) if hasattr(rows, "schema") else rows
 
 
-def require_rows(
-    choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
-) -> None:
+def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, rejected: int) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
     from sharelag.engine.engines import (
         choose,

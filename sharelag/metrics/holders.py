@@ -23,6 +23,8 @@ from sharelag.tables.words import moment as time_words
 ACQUIRED, NEVER_DELIVERED = "acquired", "never delivered"
 #: Runs of one share partition that notes name; of more they say how many.
 _NAMED = 3
+#: Share partitions that have a line each.
+_MOST_LINES = 5
 
 
 def holders_arrow(
@@ -151,7 +153,7 @@ def holder_lines(lag: Arrow, holders: pa.Table) -> list[str]:
 
 
 def lines_of_places(
-    places: Iterable[Mapping[str, Any]], found: Mapping[tuple[Any, ...], str], most: int = 5
+    places: Iterable[Mapping[str, Any]], found: Mapping[tuple[Any, ...], str]
 ) -> list[str]:
     """Return the same of share partitions, by what `held_by` found of them."""
     lines = [
@@ -159,8 +161,8 @@ def lines_of_places(
         for place in places
         if (key := tuple(place[name] for name in SHARE_PARTITION)) in found
     ]
-    more = len(lines) - most
-    return lines[:most] + ([f"and {more} share partitions more"] if more > 0 else [])
+    more = len(lines) - _MOST_LINES
+    return lines[:_MOST_LINES] + ([f"and {more} share partitions more"] if more > 0 else [])
 
 
 def add_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:

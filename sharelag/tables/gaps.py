@@ -200,7 +200,7 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
     )
 
 
-def of_group_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
+def of_group_states(table: pa.Table, is_past: bool) -> tuple[str, ...]:
     """Say what is not known of these groups; ``is_past``: not as of the last record."""
     past = (_COMPACTED,) if is_past and table.num_rows else ()
     if table.num_rows and table.column("state").null_count == table.num_rows:
