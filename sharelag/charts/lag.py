@@ -107,7 +107,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                 (
                     (
                         whole[one["row"]],
-                        f"{part} {text.number(one['offsets'])} offsets: {kind.means}",
+                        f"{part} {text.offsets(one['offsets'])}: {kind.means}",
                         *_lag_lines(one),
                     )
                     for one in plain
@@ -142,7 +142,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
 
 
 def _lag_lines(one: dict[str, Any]) -> tuple[str, ...]:
-    lag = f"lag {text.number(one['lag'])} offsets"
+    lag = f"lag {text.offsets(one['lag'])}"
     if one["lag_reason"]:
         lag += f": {REASONS.get(one['lag_reason'], one['lag_reason'])}"
     unknown = f"{text.counted(one['unknown_lags'], 'share partition')} of unknown lag left out"
@@ -260,7 +260,7 @@ def _span_lines(row: dict[str, Any]) -> tuple[str, ...]:
     of = percent(row["span"], row["limit"]) if known else NOT_KNOWN
     limit = f"{LIMIT} {text.number(row['limit'])} ({row['limit_from']})"
     return (
-        f"window span {text.number(row['span'])} offsets, {of} of {limit}",
+        f"window span {text.offsets(row['span'])}, {of} of {limit}",
         f"effective start offset {text.number(row['head_offset'])}",
         f"unread behind the window {text.number(row['unread'])}",
     )

@@ -184,7 +184,7 @@ def _assigned_lines(one: dict[str, Any]) -> tuple[str, ...]:
     if one["member_id"] is not None:
         member, client, host = (text.name(one[name], None) for name in _ABOUT)
         who = f"member {member}, client {client} on {host}"
-    lag = f"lag {text.number(one['lag'])} offsets"
+    lag = f"lag {text.offsets(one['lag'])}"
     return text.share_partition(one, False, None), who, lag
 
 

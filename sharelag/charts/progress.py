@@ -273,7 +273,7 @@ def _drain_sentences(records: pa.Table) -> tuple[str, ...]:
             who = f"{text.name(group)}: {who}"
         said.append(f"{who}: {words}.")
     others = sum(map(len, list(together.values())[_MOST_SENTENCES:]))
-    more = f"And {text.counted(others, 'share partition')} more without a time to drain."
+    more = f"And {text.counted(others, 'more share partition')} without a time to drain."
     return (*said[:_MOST_SENTENCES], *([more] if others else []))
 
 

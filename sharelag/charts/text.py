@@ -79,6 +79,11 @@ def number(value: float | None) -> str:
     return NOT_KNOWN if value is None or value != value else words.number(value, THOUSANDS)
 
 
+def offsets(count: float | None) -> str:
+    """Return ``3 offsets`` or ``1 offset``, or that it is not known."""
+    return NOT_KNOWN if count is None or count != count else counted(count, "offset")
+
+
 def change(by: float, milliseconds: float) -> str:
     """Return ``+3 in 10m``, ``\u22123 in 10m`` or ``unchanged for 10m``."""
     if not by:

@@ -19,7 +19,7 @@ from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java
 from sharelag.model.versions import NEWEST, has_reached
-from sharelag.tables.words import terminal
+from sharelag.tables.words import counted, terminal
 
 if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
@@ -313,7 +313,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
         for _ in kafka.read_topic(config, topic, dict(list(some.items())[:1])):
             break
         offsets = sum(end - first for first, end in spans.values())
-        return f"{len(spans)} partitions, {offsets} offsets, readable"
+        return f"{counted(len(spans), 'partition')}, {counted(offsets, 'offset')}, readable"
 
     check = _ask(topic, one_record)
     return check._replace(found=f"{check.found}: {without}") if check.verdict == "fail" else check

@@ -32,6 +32,7 @@ from sharelag.cli.simulate_options import (
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import require_names, require_one_question
 from sharelag.tables import views
+from sharelag.tables.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -341,8 +342,11 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
             )
         rows += moving.rows(name)
     print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
-    words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
-    tell(words, *trials.too_few(rows, len(seeds), options["confidence"]))
+    words = f"intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
+    tell(
+        f"{counted(len(seeds), 'seed')}, {words}",
+        *trials.too_few(rows, len(seeds), options["confidence"]),
+    )
 
 
 def _rank(output: str, options: dict[str, Any]) -> int:

@@ -18,6 +18,7 @@ from sharelag.metrics.columns import ascending, integers, mask, numbers, table_o
 from sharelag.replay.holds import held_at
 from sharelag.schemas import HOLDERS, INSTANT, LAG, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.tables.words import counted
 from sharelag.tables.words import moment as time_words
 
 ACQUIRED, NEVER_DELIVERED = "acquired", "never delivered"
@@ -124,7 +125,7 @@ def holder_notes(lag: Arrow, holders: pa.Table) -> list[list[str]]:
     for row in lag.select(list(SHARE_PARTITION)).to_pylist():
         key = tuple(row.values())
         words = list(found.get(key, ()))
-        words += [f"and {more[key]} runs more"] if key in more else []
+        words += [f"and {counted(more[key], 'more run')}"] if key in more else []
         words += [f"{never[key]} never delivered"] if key in never else []
         said.append(words)
     return said
@@ -162,7 +163,9 @@ def lines_of_places(
         if (key := tuple(place[name] for name in SHARE_PARTITION)) in found
     ]
     more = len(lines) - _MOST_LINES
-    return lines[:_MOST_LINES] + ([f"and {more} share partitions more"] if more > 0 else [])
+    return lines[:_MOST_LINES] + (
+        [f"and {counted(more, 'more share partition')}"] if more > 0 else []
+    )
 
 
 def add_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ from sharelag.tables.gaps import NOTES, REASONS
 from sharelag.tables.lines import cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.table import AMOUNT, Format
-from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, terminal
+from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, counted, terminal
 
 if TYPE_CHECKING:
     import jinja2
@@ -107,7 +107,7 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
     """Return a result's first rows as cells, or where they are too many those with the most."""
     table, more = result.table, ""
     if len(table) > most:
-        more = f"and {len(table) - most:,} more rows in .table"
+        more = f"and {counted(len(table) - most, 'more row')} in .table"
         if result.order:
             table = table.sort_by([(result.order, "descending")])
             more += f"; shown are {_which(result)}"
@@ -222,4 +222,4 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
                 if line
             ]
     left = len(result.summaries) - most
-    return lines + ([f"and {left:,} more groups in .table"] if left > 0 else [])
+    return lines + ([f"and {counted(left, 'more group')} in .table"] if left > 0 else [])

@@ -144,7 +144,7 @@ def producers(
         ]
         unknown = sum(rate is None for rate in known)
         if unknown:
-            nothing = f"nothing arrives in {unknown} partitions of {topic.name}"
+            nothing = f"nothing arrives in {counted(unknown, 'partition')} of {topic.name}"
             assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
         rates = [max(rate or 0.0, 0.0) for rate in known]
         if sum(rates):

@@ -122,7 +122,7 @@ def scenario_from(
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
     brokers, leading = _lead(topics, evidence, name)
     assumed.append(
-        f"record batches of {batch_records} and polls of {polled} records; "
+        f"record batches of {batch_records} and polls of {counted(polled, 'record')}; "
         f"{leading}, with latencies as by default{_of_writes(evidence, name)}"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
@@ -189,7 +189,7 @@ def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str
         topics[n] = replace(topic, leaders=tuple(leaders))
     times = (row["as_of"] for row in known if row["as_of"] is not None)
     read = max(times, default=evidence.as_of)
-    return len(numbers), f"{len(numbers)} brokers{racks}, which lead as at {moment(read)}"
+    return len(numbers), f"{counted(len(numbers), 'broker')}{racks}, leaders as at {moment(read)}"
 
 
 def _group(evidence: Evidence, group: str | None) -> str:
@@ -295,7 +295,7 @@ def _members(
         count = max(topic.partitions for topic in topics)
         assumed.append(
             estimates.Assumption(
-                "members", f"{count} members", "the members of the group are not known"
+                "members", counted(count, "member"), "the members of the group are not known"
             )
         )
         return [Member(f"member-{number}") for number in range(count)]

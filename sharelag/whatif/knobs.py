@@ -24,6 +24,7 @@ from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.consumer import CONSUMER
 from sharelag.model.versions import NEWEST, has_reached
 from sharelag.schemas import SETTINGS
+from sharelag.tables.words import counted
 from sharelag.whatif.consumers import KAFKA_NAMES
 from sharelag.whatif.grid import variants
 from sharelag.whatif.scenario import Member, Scenario
@@ -293,6 +294,6 @@ def to_set(
             else "of the application: no AcknowledgeType.RENEW"
         )
     if MEMBERS in changed:
-        now = len(scenario.each_member())
-        said.append(f"of the deployment: {changed[MEMBERS]} members instead of {now}")
+        now, then = len(scenario.each_member()), counted(int(changed[MEMBERS]), "member")
+        said.append(f"of the deployment: {then} instead of {now}")
     return said

@@ -41,6 +41,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from sharelag.errors import InputError
+from sharelag.tables.words import counted
 from sharelag.whatif.consumers import AcquireMode, Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.scenario import Burst, Fault, Poison, Producer, Scenario, Topic
 from sharelag.whatif.simulation.streams import generator
@@ -92,7 +93,7 @@ def draw_scenario(seed: int) -> Scenario:
             scenario = add(scenario, chance)
     partitions = sum(topic.partitions for topic in scenario.topics)
     about = (
-        f"{len(scenario.members)} members, {partitions} partitions; "
+        f"{counted(len(scenario.members), 'member')}, {counted(partitions, 'partition')}; "
         f"{', '.join(sorted(added))}; drawn by chance"
     )
     return replace(scenario, name=f"{family}-{seed}", about=about)

@@ -275,7 +275,7 @@ def test_what_cannot_be_swept_is_said(
     monkeypatch.setattr(store, "load", lambda *_: iter(()))
     with pytest.raises(
         InputError,
-        match=r"1 runs were made, but are not in .*: give a folder that all workers share",
+        match=r"of runs that were made, 1 are not in .*: give a folder that all workers share",
     ):
         sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "elsewhere")
 

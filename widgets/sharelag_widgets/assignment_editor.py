@@ -11,6 +11,7 @@ import pyarrow as pa
 import traitlets
 
 from sharelag.errors import InputError
+from sharelag.tables.words import counted
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
@@ -236,10 +237,11 @@ class AssignmentEditor(RunView):
         alone = len(self.rows) - len({row for _, row in pairs})
         idle = sum(not rows for rows in held.values())
         return (
-            f"{self.title}: {len(held):,} members, {len(self.rows):,} partitions, "
-            f"{len(pairs):,} pairs of them; "
-            f"{alone:,} partitions without a member, {idle:,} members without a partition; "
-            f"edited: {len(pairs - before):,} pairs added, {len(before - pairs):,} taken away"
+            f"{self.title}: {counted(len(held), 'member')}, "
+            f"{counted(len(self.rows), 'partition')}, {counted(len(pairs), 'pair')} of them; "
+            f"{counted(alone, 'partition')} without a member, "
+            f"{counted(idle, 'member')} without a partition; edited: "
+            f"{counted(len(pairs - before), 'pair')} added, {len(before - pairs):,} taken away"
         )
 
     def to_code(self, rows: str = "assignment") -> str:

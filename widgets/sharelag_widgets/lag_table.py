@@ -10,6 +10,7 @@ import traitlets
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.table import COLUMNS
+from sharelag.tables.words import counted
 
 from . import still
 from .bundle import script, style
@@ -119,7 +120,7 @@ class LagTable(RowsView):
         if not len(self.rows):
             return self.note
         order = f", by {self.sort}{' descending' if self.descending else ''}" if self.sort else ""
-        return f"{self.title}: {len(self.rows):,} rows of {', '.join(self.names)}{order}"
+        return f"{self.title}: {counted(len(self.rows), 'row')} of {', '.join(self.names)}{order}"
 
     def still(self, title: str = "") -> str:
         """Return the first rows as HTML."""

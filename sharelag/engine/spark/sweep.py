@@ -91,7 +91,7 @@ def sweep(
             kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
                 raise InputError(
-                    f"{len(missing)} runs were made, but are not in {folder!r}: "
+                    f"of runs that were made, {len(missing)} are not in {folder!r}: "
                     "give a folder that all workers share"
                 )
             fresh = kept

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
 from sharelag.schemas import FIRST_MS, LAST_MS
+from sharelag.tables.words import counted
 
 #: What pyarrow raises for bytes that are not as promised; names of columns are decoded late.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError)
@@ -50,9 +51,8 @@ def check_values(table: pa.Table, path: Path | str) -> None:
     for field in table.schema:
         column = table.column(field.name)
         if field.name in _KEYS and column.null_count:
-            raise InputError(
-                f"{path} has {column.null_count} rows without {field.name}: capture it again"
-            )
+            without = counted(column.null_count, "row")
+            raise InputError(f"{path} has {without} without {field.name}: capture it again")
         if pa.types.is_timestamp(field.type):
             _check(column.cast(pa.int64()), FIRST_MS, LAST_MS, f"{path}: {field.name}", "time")
         elif field.name.endswith("offset") and pa.types.is_integer(field.type):

@@ -116,7 +116,8 @@ def window_in_words(row: Mapping[str, Any]) -> str:
     if not runs or begin is None or end is None:
         return f"no offsets in flight from offset {MISSING if begin is None else begin} on"
     shown = cell({"runs": runs[:_RUNS]}, "runs")
-    rest = f" and {len(runs) - _RUNS:,} more runs" if len(runs) > _RUNS else ""
+    more = len(runs) - _RUNS
+    rest = f" and {counted(more, 'more run')}" if more > 0 else ""
     return (
         f"offsets {begin} to {end - 1} are in the window, as offsets:state/delivery count: "
         f"{shown}{rest}"

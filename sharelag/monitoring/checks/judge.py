@@ -344,12 +344,10 @@ def _describe(rule: Rule, value: float) -> str:
         return f"window {100 * value:.3g} % full"
     if rule.measure == "imbalance":
         return f"{rule.figure} {value:.3g}"
-    held = {
-        "lag": "lag {:,.0f}",
-        "poison": "failing records hold {:,.0f} offsets",
-        "cause": "holds {:,.0f} offsets",
-    }
-    return held[rule.measure].format(value)
+    if rule.measure == "lag":
+        return f"lag {value:,.0f}"
+    held = counted(value, "offset")
+    return f"failing records hold {held}" if rule.measure == "poison" else f"holds {held}"
 
 
 def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from sharelag.tables.words import counted
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
 from sharelag.whatif.assignors.java_maps import (
     JavaMap,
@@ -277,9 +278,9 @@ class _Share:
                         raise AssignorError(
                             f"Kafka's assignor fails for this group "
                             f"(NoSuchElementException): partition {place[1]} of "
-                            f"{place[0]!r} lacks {missing} members and nobody may take more, "
-                            f"because partitions that "
-                            f"are not assignable any more take up their share. "
+                            f"{place[0]!r} lacks {counted(missing, 'member')} and nobody may "
+                            "take more, because partitions that are not assignable any more take "
+                            "up their share. "
                             f"Take those out of 'current'"
                         )
                 if member not in members:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.tables.words import THOUSANDS, number
+from sharelag.tables.words import THOUSANDS, counted, number
 from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import DIFFERENCE, MEAN, MEASURED
 from sharelag.whatif.estimates import Assumption
@@ -195,8 +195,10 @@ def say_blocked(scenario: Scenario) -> str:
         return ""
     offsets = sum(end - begin for _, begin, end in held)
     places = ", ".join(f"{name} from offset {begin}" for name, begin, _ in held[:MOST_TOLD])
-    more = f" and {len(held) - MOST_TOLD} more partitions" if len(held) > MOST_TOLD else ""
-    return f"blocked by a transaction that is open in {places}{more} ({offsets} offsets so far)"
+    others = len(held) - MOST_TOLD
+    more = f" and {counted(others, 'more partition')}" if others > 0 else ""
+    so_far = counted(offsets, "offset")
+    return f"blocked by a transaction that is open in {places}{more} ({so_far} so far)"
 
 
 def standing(best: Best, baseline: str, is_pair: bool) -> str:

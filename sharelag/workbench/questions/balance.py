@@ -137,7 +137,7 @@ def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:
             + (f", since {iso(since)}" if since else "")
         )
     if (left := len(rows) - _MOST_NOTES) > 0:
-        yield f"and {left:,} more members that are not at their target assignment"
+        yield f"not at their target assignment either: {counted(left, 'member')}"
 
 
 def group_states_of(reading: Reading) -> pa.Table:

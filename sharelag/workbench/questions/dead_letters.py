@@ -22,6 +22,7 @@ from sharelag.metrics.load_per_item import name_topics
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
+from sharelag.tables.words import counted
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.result import Result
@@ -101,7 +102,9 @@ def dead_letters(
     known = set(found.sums.column("status").to_pylist())
     notes = (
         "; ".join(summary_words(found.sums)) or "nothing was archived, and the queue is empty",
-        f"{more:,} more runs of offsets are in the DataFrame (to_spark)" if more else "",
+        f"not here, but in the DataFrame (to_spark): {counted(more, 'run')} of offsets"
+        if more
+        else "",
         (asked.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
     )
     base, nameless = t.bench.base_of(t.bench.evidence(group)), (NAMELESS,) * (UNKNOWN in known)
@@ -133,14 +136,14 @@ def redrive(
     statuses = statuses or REDRIVEN
     ledger = _ledger(t, _of_queue(t, group, queue), group, queue).table
     table = redrive_arrow(ledger, statuses, *address_of(t.bench.source))
-    counted = {(row["status"], row["from"]) for row in table.to_pylist()}
-    may_have_gaps = ("missing", "source") in counted or _may_have_markers(
+    shown = {(row["status"], row["from"]) for row in table.to_pylist()}
+    may_have_gaps = ("missing", "source") in shown or _may_have_markers(
         _of_statuses(ledger, statuses)
     )
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
     base = t.bench.base_of(t.bench.evidence(group))
     nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())
-    words = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
+    words = f"lost, in neither the topic nor the queue: the records of {counted(lost, 'run')}"
     return replace(base, unknown=()).answer(
         "How could dead letters be sent again?",
         table,

@@ -73,8 +73,8 @@ def test_a_page_that_cannot_be_decompressed_names_the_file(capture: Path) -> Non
     [
         ("offsets.parquet", "end_offset", LATEST, "end_offset has 9223372036854775807"),
         ("offsets.parquet", "as_of", EARLIEST, "not a possible time"),
-        ("offsets.parquet", "partition", None, "has 1 rows without partition"),
-        ("times.parquet", "topic_id", None, "has 1 rows without topic_id"),
+        ("offsets.parquet", "partition", None, "has 1 row without partition"),
+        ("times.parquet", "topic_id", None, "has 1 row without topic_id"),
         ("logs.parquet", "last_stable_offset", LATEST, "not a possible offset"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sharelag
-from sharelag.metrics.holders import NEVER_DELIVERED
+from sharelag.metrics.holders import NEVER_DELIVERED, lines_of_places
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, refused
 from tests.support.command import sharelag as command
@@ -66,6 +66,20 @@ def test_a_cause_names_who_holds_offsets_in_each_of_its_share_partitions(log: Pa
     shown = " ".join(answer.stdout.split())
     assert first in shown
     assert second in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [(1, "1 more share partition"), (2, "2 more share partitions")]
+)
+def test_five_share_partitions_are_named_and_the_others_counted(more: int, said: str) -> None:
+    places = [
+        {"group_id": "g", "topic": "orders", "topic_id": TOPIC, "partition": number}
+        for number in range(5 + more)
+    ]
+    found = {("g", TOPIC, number): f"held by m-{number}" for number in range(5 + more)}
+    *named, last = lines_of_places(places, found)
+    assert named == [f"orders:{number}: held by m-{number}" for number in range(5)]
+    assert last == f"and {said}"
 
 
 def test_a_log_that_ended_before_says_nothing(log: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
     assert past.brokers == 3
     assert past.topics[0].leaders == tuple(row["leader_id"] - 1 for row in rows)
     read = rows[0]["as_of"]
-    assert f"; 3 brokers without racks, which lead as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(
+    assert f"; 3 brokers without racks, leaders as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(
         past.assumed
     )
 

@@ -217,7 +217,7 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     assert scenario.brokers == 3
     # Its brokers are numbered from 0 on.
     assert topic.leaders == (1, 0, 1, 0)
-    led = f"; 3 brokers, which lead as at {known.as_of:%Y-%m-%d %H:%M:%S}"
+    led = f"; 3 brokers, leaders as at {known.as_of:%Y-%m-%d %H:%M:%S}"
     assert led in " ".join(scenario.assumed)
     copied = "write_ms is that of one broker, and 3 copies make writes slower"
     assert copied in " ".join(scenario.assumed)

@@ -331,7 +331,7 @@ def test_share_partitions_without_a_time_to_drain_are_reported_together() -> Non
     words = "nobody, the group has no members, so nothing will be finished."
     assert facts[1:7] == [f"{group}: 40 share partitions: {words}" for group in "abcdef"]
     assert facts[7:] == [
-        "And 80 share partitions more without a time to drain.",
+        "And 80 more share partitions without a time to drain.",
         "Not drawn: 1 share partition with less urgency.",
     ]
     none = charts.drain_figure(charts.drain_records(table.slice(0, len(alone))))

@@ -61,7 +61,7 @@ def test_of_many_members_that_are_behind_the_first_are_named() -> None:
     notes = sharelag.open(source, engine="local").members().notes
     assert len(notes) == 11
     assert notes[0].startswith("billing: m00 is not at its target assignment: epoch 1, topic")
-    assert notes[-1] == "and 2 more members that are not at their target assignment"
+    assert notes[-1] == "not at their target assignment either: 2 members"
 
 
 # ---- groups in one row each: state, epochs, members and lag; and members with their assignments --

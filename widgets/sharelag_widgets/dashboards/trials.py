@@ -16,7 +16,7 @@ from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
-from sharelag.tables.words import MISSING
+from sharelag.tables.words import MISSING, counted
 from sharelag.whatif import Clearing, Comparison, Scenario, assign, compare, variants, what_clears
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
@@ -232,7 +232,7 @@ def notes_of(comparison: Comparison) -> tuple[str, ...]:
     runs = comparison.runs
     seeds = sorted(set(runs.column("seed").to_pylist()))
     errors = pc.drop_null(runs.column("error")).to_pylist()
-    lost = (f"{len(errors):,} runs failed: {errors[0]}",) if errors else ()
+    lost = (f"{counted(len(errors), 'run')} failed: {errors[0]}",) if errors else ()
     words = "the group as it is, simulated with the same seeds"
     return (f"Seeds {seeds_words(seeds)}. Baseline: {words}.", *lost)
 
