@@ -296,10 +296,11 @@ def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
         plan = plan.child()
     relation = plan.relation()
     kinds = [one.getClass().getSimpleName() for one in (relation.fileFormat(), relation.location())]
+    folders = {name.lower() for name in relation.partitionSchema().fieldNames()}
     is_scan = (
         kinds == ["ParquetFileFormat", "InMemoryFileIndex"]
         and set(schema.names) <= set(relation.dataSchema().fieldNames())
-        and set(schema.names).isdisjoint(relation.partitionSchema().fieldNames())
+        and folders.isdisjoint(name.lower() for name in schema.names)
         and columns.subsetOf(plan.outputSet())
         and not (later and plan.tableIdentifier().isDefined())
     )
