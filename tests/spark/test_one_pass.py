@@ -134,6 +134,10 @@ def test_folders_that_a_column_chooses_are_read_by_tasks(
         assert "hashpartitioning(topic" not in plan_of(asked)
         wanted = sharelag.windows(raw.where(by_offset).where(BY_SPARK))
         assert rows(asked, schemas.WINDOWS) == rows(wanted, schemas.WINDOWS)
+    written.createOrReplaceTempView("written_days")  # only Spark knows which folders are read
+    latest = sharelag.windows(written.where("day = (SELECT max(day) FROM written_days)"))
+    late = sharelag.windows(raw.where("offset >= 300"))
+    assert rows(latest, schemas.WINDOWS) == rows(late, schemas.WINDOWS)
 
 
 def test_parts_of_a_union_are_read_by_tasks(raw: DataFrame) -> None:

@@ -268,12 +268,20 @@ def find_files(
     made.
     """
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     if is_connect(frame.sparkSession) or frame.isStreaming:
         return None
+    query = frame._jdf.queryExecution()
     try:
-        return list(_listed(frame._jdf.queryExecution().sparkPlan(), later, schema))
+        # Planning what else there is may take its time, and that of a Delta table runs jobs.
+        for leaf in _items(query.withCachedData().collectLeaves()):
+            if leaf.relation().location().getClass().getSimpleName() != "InMemoryFileIndex":
+                return None
+        return list(_listed(query.sparkPlan(), later, schema))
     except (Py4JError, LookupError):  # another kind of plan or condition, without such parts
+        return None
+    except PySparkException:  # which Spark raises when the rows are read, too
         return None
 
 
@@ -295,10 +303,9 @@ def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
             where += _conditions(plan.condition())
         plan = plan.child()
     relation = plan.relation()
-    kinds = [one.getClass().getSimpleName() for one in (relation.fileFormat(), relation.location())]
     folders = {name.lower() for name in relation.partitionSchema().fieldNames()}
     is_scan = (
-        kinds == ["ParquetFileFormat", "InMemoryFileIndex"]
+        relation.fileFormat().getClass().getSimpleName() == "ParquetFileFormat"
         and set(schema.names) <= set(relation.dataSchema().fieldNames())
         and folders.isdisjoint(name.lower() for name in schema.names)
         and columns.subsetOf(plan.outputSet())
