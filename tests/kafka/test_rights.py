@@ -132,6 +132,7 @@ def test_every_command_fails_where_the_preflight_says_so(
         "check": ["check", "--rules", str(rules), *group],
         "dlq": ["dlq", *group, "--queue", "orders"],
         "export": ["export", "prometheus", "--brief", "--textfile", str(tmp_path / "x.prom")],
+        "forecasts": ["forecasts", "--ledger", str(tmp_path / "ledger"), *group],
         "peek": ["peek", "billing", "orders:0:0"],
         "plan-delete": ["plan-delete", *group],
         "plan-reset": ["plan-reset", *group, "--to-latest"],
