@@ -127,7 +127,6 @@ def what_if(
         ``high`` of their difference (95 %), ``verdict`` (``better``, ``worse``, ``same``,
         ``unclear``), ``unit``; None when cancelled.
     """
-    chosen = list(seeds)
 
     def check() -> None:
         if cancelled is not None and cancelled():
@@ -141,7 +140,7 @@ def what_if(
     try:
         with interruptible(check):
             sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment)}
-            comparison = compare(sides, seeds=chosen, baseline="baseline", progress=report)
+            comparison = compare(sides, seeds=seeds, baseline="baseline", progress=report)
     except _CancelledError:
         return None
     return pa.Table.from_pylist(

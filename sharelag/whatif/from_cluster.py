@@ -83,7 +83,7 @@ def scenario_from(
     InputError
         The group does not exist, has to be named, or nothing is known of its topics.
     """
-    lag = _of_group(evidence.lag, _group(evidence, group))
+    lag = of_group(evidence.lag, _group(evidence, group))
     name = lag[0]["group_id"]
     assumed: list[str] = []
     # What a group usually does is simulated, not what it has done for a minute: it may be idle now.
@@ -100,11 +100,11 @@ def scenario_from(
     limits = settings.limits
     observed = _by_partition(evidence.observed, name)
     if service is None:
-        rows = _of_group(evidence.members, name)
+        rows = of_group(evidence.members, name)
         holders = [_held(row) for row in rows] or [set()] * len(members)
         blocked = _find_blocked(evidence, lag, settings)
         known, left = (lag, progress), ""
-        for row in _of_group(evidence.groups, name):
+        for row in of_group(evidence.groups, name):
             timeout_ms = settings.session_timeout_ms
             before = estimates.before_departure(row, timeout_ms, lag, progress, observed)
             if before is not None:  # no members now: the processing time is that until they left
@@ -156,7 +156,7 @@ def scenario_from(
 
 def _of_writes(evidence: Evidence, group: str) -> str:
     """Say that the time of a write is one broker's, where records have copies on others."""
-    rows = _of_group(evidence.brokers, group)
+    rows = of_group(evidence.brokers, group)
     copies = max((len(row["replicas"] or ()) for row in rows), default=0)
     if copies < 2:
         return ""
@@ -172,7 +172,7 @@ def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str
     They are those that lead or replicate the group's topics. A partition whose leader is not known
     is led by one of them in turn.
     """
-    known = _of_group(evidence.brokers, group)
+    known = of_group(evidence.brokers, group)
     ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
     numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
     racks = "" if any(topic.racks for topic in topics) else " without racks"
@@ -207,13 +207,14 @@ def _group(evidence: Evidence, group: str | None) -> str:
     return group
 
 
-def _of_group(table: pa.Table, group: str) -> list[dict[str, Any]]:
+def of_group(table: pa.Table, group: str) -> list[dict[str, Any]]:
+    """Return the rows of a table that are about a group."""
     rows: list[dict[str, Any]] = table.filter(pc.equal(table.column("group_id"), group)).to_pylist()
     return rows
 
 
 def _by_partition(table: pa.Table, group: str) -> dict[Place, dict[str, Any]]:
-    return {(row["topic_id"], row["partition"]): row for row in _of_group(table, group)}
+    return {(row["topic_id"], row["partition"]): row for row in of_group(table, group)}
 
 
 def _topics(
@@ -290,8 +291,8 @@ def _members(
         for topic in topics
         for number in range(topic.partitions)
     }
-    rows = _of_group(evidence.members, group)
-    if not rows and not _of_group(evidence.groups, group):
+    rows = of_group(evidence.members, group)
+    if not rows and not of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
         assumed.append(
             estimates.Assumption(
@@ -393,7 +394,7 @@ def _note_transactions(
             f"the transaction that is open in {names[place]}:{place[1]} from offset {offset} on "
             "stays open: nothing from there on can be read"
         )
-    stable = _stable_ends(evidence)
+    stable = stable_ends(evidence, settings)
     brief = sum(
         stable.get(place, end) < end
         for row in lag
@@ -412,8 +413,7 @@ def _find_blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Setti
 
     Their windows are full, or an open transaction begins where they end.
     """
-    is_committed = settings.isolation_level == "read_committed"
-    stable = _stable_ends(evidence) if is_committed else {}
+    stable = stable_ends(evidence, settings)
     found = set()
     for row in lag:
         place, end = (row["topic_id"], row["partition"]), row["window_end_offset"]
@@ -427,7 +427,10 @@ def _find_blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Setti
     return found
 
 
-def _stable_ends(evidence: Evidence) -> dict[Place, int]:
+def stable_ends(evidence: Evidence, settings: Settings) -> dict[Place, int]:
+    """Return where a group that reads only committed records cannot read on; else nothing."""
+    if settings.isolation_level != "read_committed":
+        return {}
     logs = evidence.logs.filter(pc.is_valid(evidence.logs.column("last_stable_offset")))
     rows = logs.to_pylist()
     return {(row["topic_id"], row["partition"]): row["last_stable_offset"] for row in rows}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -121,6 +121,8 @@ def _change(settings: Settings, given: Settings | Mapping[str, object]) -> Setti
 
 #: Called with the number of runs done, and of all runs.
 Progress = Callable[[int, int], object]
+#: Makes the runs of variants and seeds, as `sharelag.sweep` does.
+Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
 
 
 def further(progress: Progress | None, before: int, later: int = 0) -> Progress | None:

@@ -25,6 +25,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import milliseconds
 from sharelag.tables.arrow import as_table
 from sharelag.tables.words import counted, moment
+from sharelag.whatif.comparison.intervals import curve
 from sharelag.whatif.fates import (
     Place,
     Seen,
@@ -35,7 +36,7 @@ from sharelag.whatif.fates import (
     seen_windows,
     time_full_polls,
 )
-from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.from_cluster import of_group, scenario_from, stable_ends
 from sharelag.whatif.scenario import (
     Behaviour,
     Burst,
@@ -189,9 +190,9 @@ def _with_later(
 
     The ends of their logs before that are looked up like all others.
     """
-    of_group = windows.filter(pc.equal(windows.column("group_id"), group)).sort_by("as_of")
+    seen = windows.sort_by("as_of")
     first: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in of_group.to_pylist():
+    for row in of_group(seen, group):
         first.setdefault((row["topic_id"], row["partition"]), row)
     for row in then.lag.to_pylist():
         first.pop((row["topic_id"], row["partition"]), None)
@@ -269,7 +270,7 @@ def _polled(
     Each acknowledgement of a share partition is one state record. Where not all of them were looked
     at, as many as on average, over a member's partitions.
     """
-    rows = [row for row in now.observed.to_pylist() if row["group_id"] == group]
+    rows = of_group(now.observed, group)
     records = sum(row["records"] or 0 for row in rows)
     ended = sum((row["finished"] or 0) + (row["released"] or 0) for row in rows)
     most: int = known.members[0].max_poll_records
@@ -298,7 +299,8 @@ def _arrivals(
     rows = now.lag.filter(pc.equal(now.lag.column("group_id"), base.group_id))
     ends = known_ends(rows, now.past_offsets, end)
     at_begin, dated = end_at(ends, np.full(rows.num_rows, begin, np.int64))
-    open_from = _open(base, now)
+    # Last stable offsets may be of a later moment: what is still open then was open before.
+    open_from = stable_ends(now, base.settings)
     starts, of_id = dict(base.starts), {one.id: one for one in base.topics}
     producers: list[Producer] = []
     late, left = 0, 0
@@ -348,17 +350,6 @@ def _arrivals(
         "records arrive as they did, evenly between the moments at which ends of logs are known"
     )
     return base.with_starts(starts), tuple(producers)
-
-
-def _open(base: Scenario, now: Evidence) -> dict[tuple[str, int], int]:
-    """Return where a group that reads only committed records could not read on at the end.
-
-    Last stable offsets may be of a later moment: what is still open then was open before.
-    """
-    if base.settings.isolation_level != "read_committed":
-        return {}
-    rows = now.logs.filter(pc.is_valid(now.logs.column("last_stable_offset"))).to_pylist()
-    return {(row["topic_id"], row["partition"]): row["last_stable_offset"] for row in rows}
 
 
 def _thinned(times: Any, offsets: Any) -> tuple[Any, Any]:
@@ -421,18 +412,18 @@ def _members(
     assumed: list[str],
 ) -> list[Member]:
     """Return the members with when each came and went, as far as it is known."""
-    later = [row for row in now.members.to_pylist() if row["group_id"] == group]
-    of_group = [row for row in now.groups.to_pylist() if row["group_id"] == group]
-    if not of_group:
+    later = of_group(now.members, group)
+    groups = of_group(now.groups, group)
+    if not groups:
         return list(base.members)
     there = {row["member_id"] for row in later}
     left = {
         one["member_id"]: one["left_ms"] - begin
-        for row in of_group
+        for row in groups
         for one in row["departures"] or ()
         if begin < one["left_ms"] <= end
     }
-    before = {row["member_id"] for row in then.members.to_pylist() if row["group_id"] == group}
+    before = {row["member_id"] for row in of_group(then.members, group)}
     found = [
         replace(one, leave_ms=left.get(one.name)) if one.name not in there else one
         for one in base.members
@@ -534,6 +525,5 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
 
 def _lag_at(scenario: Scenario, seed: int, times: Any) -> Any:
     """Return the lag of the whole group in one run, at some moments."""
-    timeline = simulate(scenario, seed).timeline
-    total = timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
-    return np.interp(times, *(total.column(one).to_numpy() for one in ("time_ms", "lag_sum")))
+    found = curve(simulate(scenario, seed).timeline)
+    return np.interp(times, found.times, found.lag)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +27,10 @@ from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor
 from sharelag.whatif.comparison.intervals import Floats, Interval
-from sharelag.whatif.grid import Progress, grid, run_all
+from sharelag.whatif.grid import Progress, Runs, grid, run_all
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.suite import FAMILIES, family_of, suite
-
-if TYPE_CHECKING:
-    from sharelag.whatif.tune import Runs
 
 RANKED = trials.RANKED.schema
 #: The family of a row about the whole suite.

@@ -15,7 +15,7 @@ than the group does as it is are not taken, unless a goal says how many may be.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -35,7 +35,7 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
-from sharelag.whatif.grid import AS_IT_IS, Progress, grid, run_all
+from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, grid, run_all
 from sharelag.whatif.knobs import (
     MEMBERS,
     Edge,
@@ -180,8 +180,6 @@ def amount_of(goal: str, value: float | None) -> str:
     return words.amount(measure, value) or "not known"
 
 
-#: Makes the runs of variants and seeds, as `sharelag.sweep` does.
-Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
 #: A value by knob; None: as it is, where members differ.
 Point: TypeAlias = dict[str, Value | None]
 #: By measure, one value per seed.
