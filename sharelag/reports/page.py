@@ -190,6 +190,8 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
     forms = output.data
     if VERDICT_MIME in forms:
         return  # shown at the top of the page
+    if output.get("metadata", {}).get("sharelag") == "still":
+        return  # the page shows the view itself
     if PLOTLY_MIME in forms:
         yield _chart(forms, data)
     elif _VIEW in forms:

@@ -27,7 +27,7 @@ from sharelag.tables.declared import format_of, heading_of
 from sharelag.tables.fitting import Cells, cells_of, fit, widest
 from sharelag.tables.level import paint
 from sharelag.tables.table import Format
-from sharelag.tables.words import MISSING, lag_sum, number, shown_name, terminal
+from sharelag.tables.words import MEASURES, MISSING, lag_sum, number, shown_name, terminal
 
 #: Kafka's numbers for what it does not know.
 _UNKNOWN = {"start_offset": UNINITIALIZED_START_OFFSET, "state_epoch": -1, "leader_epoch": -1}
@@ -157,8 +157,8 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
         value = "new leader" if row.get("leader_changed") else None
     if name == "lag" and row.get("unknown_lags"):
         value = lag_sum(value, row["unknown_lags"], thousands)
-    if name == "measure" and value == "finished":
-        value = "finished/hour"
+    if name == "measure" and value is not None:
+        value = MEASURES.get(value, value)
     form = format_of(name)
     if isinstance(value, list):
         value = _list(value, form) or None

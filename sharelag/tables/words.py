@@ -15,6 +15,8 @@ MISSING, NOT_KNOWN = "-", "not known"
 NO_MOMENT = f"a time that is {NOT_KNOWN}"
 #: Between thousands, wherever people look.
 THOUSANDS = ","
+#: Measures whose unit no heading says, as people read them.
+MEASURES = {"finished": "finished/hour"}
 #: From here on three digits are a whole number.
 _WHOLE = 999.5
 

@@ -55,6 +55,8 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     board = board_of(page)
     said = board.locator(".sl-verdict").first
     expect(said).to_contain_text("critical")
+    # What stands in for it where it cannot be shown is not shown beside it.
+    expect(page.locator("[class^=sharelag-still]")).to_be_hidden()
     expect(said).to_contain_text("returns-desk: the group has no members.")
     board.locator(".sharelag-bar").get_by_label("Theme").focus()
     go_to(page, said.get_by_role("button", name="More"))

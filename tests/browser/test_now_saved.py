@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 import re
+import subprocess
+import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,11 +17,13 @@ import nbformat
 import plotly.graph_objects as go
 import pyarrow as pa
 import pytest
+from nbformat import NotebookNode
 from playwright.sync_api import Browser, expect
 
 import sharelag
 from sharelag_widgets import LagTable, PartitionGrid, PlotView
 from sharelag_widgets.dashboards import Now
+from tests.support.browser.offline import OfflinePage
 from tests.support.widgets.samples import HOSTILE
 
 _IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
@@ -39,37 +45,57 @@ def board() -> Now:
     return Now(sharelag.open("demo", engine="local"), "returns-desk")
 
 
-def test_a_saved_dashboard_shows_verdict_table_and_charts(
-    board: Now, browser: Browser, tmp_path: Path
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
+    """A notebook that papermill has run: with the state of its widgets."""
+    folder = tmp_path_factory.mktemp("saved")
+    cell = nbformat.v4.new_code_cell(
+        "import sharelag\nsharelag.open('demo', engine='local').dashboard(group='returns-desk')"
+    )
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
+    nbformat.write(notebook, folder / "shop.ipynb")
+    command = [sys.executable, "-m", "papermill", "shop.ipynb", "ran.ipynb"]
+    env = {**os.environ, "IPYTHONDIR": str(folder), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env.pop("PYTEST_CURRENT_TEST", None)
+    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, timeout=400)
+    ran: NotebookNode = nbformat.read(folder / "ran.ipynb", as_version=4)
+    return ran
+
+
+@pytest.mark.parametrize("template", ["lab", "basic"])
+@pytest.mark.parametrize("state", ["with state", "without state"])
+def test_a_page_of_a_saved_notebook_shows_verdict_table_and_charts(
+    board: Now, saved: NotebookNode, browser: Browser, tmp_path: Path, state: str, template: str
 ) -> None:
-    """As nbconvert makes a page of the notebook, without widget state and without scripts."""
+    """As nbconvert makes it, with its own settings, where no network brings the widgets' code."""
     from nbconvert import HTMLExporter
 
-    made = board._repr_mimebundle_()
-    output = nbformat.v4.new_output(
-        "display_data", data=made[0] if isinstance(made, tuple) else made
-    )
-    cell = nbformat.v4.new_code_cell("shop", outputs=[output])
-    notebook = nbformat.v4.new_notebook(cells=[cell])
-    settings = {"require_js_url": "", "mathjax_url": "", "jquery_url": ""}
-    page_text, _ = HTMLExporter(template_name="basic", **settings).from_notebook_node(notebook)
+    notebook = deepcopy(saved)
+    if state == "without state":
+        del notebook.metadata["widgets"]
+    else:
+        assert notebook.metadata["widgets"]
+    page_text, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
     path = tmp_path / "saved.html"
     path.write_text(page_text, "utf-8")
-    context = browser.new_context(java_script_enabled=False, offline=True)
-    page = context.new_page()
-    page.goto(path.as_uri())
+    page = OfflinePage(browser, path).page
     body = page.locator("body")
     expect(body).to_contain_text(board.verdict.sentence)
     groups = page.locator("table").first
     for group in board.bench.groups:
         expect(groups).to_contain_text(group)
     story = page.get_by_role("img", name=re.compile("^returns-desk: lag 915 offsets"))
+    expect(story).to_have_count(1)  # nothing is said twice
     expect(story).to_be_visible()
+    page.wait_for_function(
+        "image => image.getBoundingClientRect().height > 200", arg=story.element_handle()
+    )
     box = story.bounding_box()
     assert box is not None
     assert (box["width"], box["height"]) > (400, 200)
     page.screenshot(path=str(tmp_path / "saved.png"), full_page=True)
-    context.close()
+    page.close()
 
 
 def test_the_chart_in_a_saved_notebook_is_the_figure(board: Now) -> None:

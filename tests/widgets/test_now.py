@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -312,6 +312,25 @@ def test_all_panels_are_at_the_moment_that_is_picked(demo: Workbench) -> None:
         causes = [one["cause"] for one in board.cards.cards]
         assert causes == seen.explain("billing").table["cause"].to_pylist()
     assert not {"sharelag-moves", "sharelag-waits"} & set(board._dom_classes)
+
+
+def test_an_earlier_moment_says_what_is_known_now_of_its_cause() -> None:
+    """What had begun by then and was not seen yet; `explain` says what was knowable then."""
+    bench = sharelag.open("demo", engine="local")
+    board = Now(bench, "fulfilment")
+    at = datetime(2026, 11, 23, 12, 4, tzinfo=UTC)
+    (found,) = bench.at(at).explain("fulfilment").table.column("cause").to_pylist()
+    assert found == "burst"
+    assert "known now" not in board.cards.state
+    board.selection.moment = at
+    assert board.join(300)
+    assert [card["cause"] for card in board.cards.cards] == ["burst"]
+    said = "; known now: hot partition since 2026-11-23 12:02:11 UTC"
+    assert board.cards.state.endswith(said)
+    board.selection.moment = at - timedelta(minutes=4)
+    assert board.join(300)
+    assert "known now" not in board.cards.state
+    board.close()
 
 
 def test_of_many_moments_the_last_one_is_shown(demo: Workbench) -> None:

@@ -65,6 +65,12 @@ def test_verdicts_look_the_same_in_any_order_and_rare_ones_share_a_look() -> Non
     assert shown[0] == "cause 0"
 
 
+def test_what_was_finished_is_called_as_in_a_terminal() -> None:
+    rows = pa.table({"group_id": ["a", "b", "c"], "measure": ["arrived", "finished", None]})
+    table = LagTable.of(rows, keys=["group_id"])
+    assert unpacked(table.data)["measure"] == ["arrived", "finished/hour", None]
+
+
 def _texts(grid: PartitionGrid) -> list[str]:
     return list(grid._columns()["cause"].texts or ())
 

@@ -10,7 +10,7 @@ import traitlets
 from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.table import COLUMNS
-from sharelag.tables.words import counted
+from sharelag.tables.words import MEASURES, counted
 
 from . import still
 from .bundle import script, style
@@ -130,8 +130,15 @@ class LagTable(RowsView):
     def _columns(self) -> dict[str, Column]:
         wanted = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])
         return super()._columns() | {
-            name: column_of(self.rows.column(name), name) for name in wanted
+            name: _in_words(column_of(self.rows.column(name), name), name) for name in wanted
         }
+
+
+def _in_words(column: Column, name: str) -> Column:
+    """Return a column with its measures called as in a terminal."""
+    if name != "measure" or column.texts is None:
+        return column
+    return column._replace(texts=tuple(MEASURES.get(one, one) for one in column.texts))
 
 
 def _is_series(kind: pa.DataType) -> bool:

@@ -2,17 +2,24 @@
 
 Pages that show notebooks (GitHub, nbconvert) keep images and tables and drop scripts and drawings;
 so a chart is an image whose source is a drawing, which they cannot run either.
+
+It is a second output, below the view: where the widgets' state is saved, nbconvert and
+JupyterLab take the view, and show nothing where it cannot be. The page itself hides the pictures
+where the view is there, by a class that the view has.
 """
 
 from __future__ import annotations
 
 import base64
 import html
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import ipywidgets as W  # noqa: N812
 import numpy as np
 import pyarrow as pa
+from IPython.display import publish_display_data
 from jinja2.filters import do_striptags
 
 from sharelag.tables import render
@@ -24,6 +31,32 @@ _WIDTH, _HIGH, _LEFT, _BELOW = 760, 300, 70, 28
 #: Points of a line that are drawn.
 _MOST = 200
 _COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
+
+#: IPython has no types for it.
+_publish: Any = publish_display_data
+VIEW = "application/vnd.jupyter.widget-view+json"
+#: A view that is loading is waited for, so that nobody sees one after the other.
+_STYLE = """<style>
+:root:has(.{live}) .{still} {{ display: none; }}
+@media screen {{ .{still} {{ animation: sharelag-late 3s step-end; }} }}
+@keyframes sharelag-late {{ from {{ visibility: hidden; height: 0; overflow: hidden; }} }}
+</style>"""
+
+
+def show(view: W.DOMWidget) -> None:
+    """Show a view, and below it what stands in for it where it cannot be shown."""
+    data, metadata = view._repr_mimebundle_()
+    if "VOILA_KERNEL_ID" in os.environ or VIEW not in data:  # its pages live
+        _publish(data, metadata)
+        return
+    live, still = (f"sharelag-{kind}-{view.model_id}" for kind in ("live", "still"))
+    view.add_class(live)
+    style = _STYLE.format(live=live, still=still)
+    pictures = f'{style}<div class="{still}">{data["text/html"]}</div>'
+    # Empty, so that nbconvert has something to take where no state is saved.
+    _publish({VIEW: data[VIEW], "text/html": ""}, metadata)
+    forms = {"text/plain": data["text/plain"], "text/html": pictures}
+    _publish(forms, {"sharelag": "still"})
 
 
 def words(text: str, title: str = "") -> str:

@@ -141,6 +141,9 @@ class View(Deaf, Heard):
         """Return what a saved notebook shows where no kernel is, as HTML."""
         return still.words(self.summary(), title)
 
+    def _ipython_display_(self, **_: Any) -> None:
+        still.show(self)
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
         made = super()._repr_mimebundle_(**options)
         return in_other_forms(made, plain=self.summary(), html=self.still())

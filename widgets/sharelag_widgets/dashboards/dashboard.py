@@ -22,6 +22,7 @@ from sharelag.inputs.files.archive import ArchiveInput
 from sharelag.tables.words import terminal
 from sharelag.workbench import Workbench
 
+from .. import still
 from ..run import Run
 from ..selection import Selection
 from ..view import Deaf, in_other_forms
@@ -187,6 +188,9 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Return what a saved notebook shows where no kernel is, as HTML."""
         lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.summary().splitlines())
         return f"<ul>{lines}</ul>" + "".join(part.still() for part in _parts(self.body))
+
+    def _ipython_display_(self, **_: Any) -> None:
+        still.show(self)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         made = super()._repr_mimebundle_(**options)

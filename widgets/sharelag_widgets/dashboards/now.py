@@ -221,7 +221,8 @@ class Now(PastGroup):
             self._picked.keys = ((group,),)
         self._look_at(group)
         if group in self.seen.groups:
-            self.cards.show(self.seen, group, self.fits)
+            later = None if self.seen is self.bench else self.bench
+            self.cards.show(self.seen, group, self.fits, later)
         else:
             self.cards.tell(group, "had no state yet", [])
         self.grid.marked = group

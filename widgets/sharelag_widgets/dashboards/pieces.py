@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import traitlets
 
 from sharelag.charts import text
 from sharelag.errors import ShareLagError, first_line
+from sharelag.tables.words import moment
 from sharelag.workbench import Workbench
 from sharelag.workbench.next_steps import input_options, next_command
 
@@ -225,11 +226,16 @@ class CauseCards(Piece):
             self._fix(message["fix"])
 
     def show(
-        self, bench: Workbench, group: str, fits: Callable[[str], tuple[str, str]] | None = None
+        self,
+        bench: Workbench,
+        group: str,
+        fits: Callable[[str], tuple[str, str]] | None = None,
+        later: Workbench | None = None,
     ) -> None:
         """Show the causes of a group's lag.
 
-        ``fits`` gives for a cause the what-if that fits it, and why that cannot help.
+        ``fits`` gives for a cause the what-if that fits it, and why that cannot help. ``later`` is
+        the same cluster as of a later moment: what it knows had begun is said as well.
         """
         explained = bench.explain(group)
         (said,) = explained.summaries
@@ -238,9 +244,11 @@ class CauseCards(Piece):
             row["members"] for row in bench.overview().table.to_pylist() if row["group_id"] == group
         )
         rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
+        known = {row["cause"] for row in rows}
+        begun = [] if later is None else _begun(later, group, bench.evidence(group).as_of, known)
         self.tell(
             said.group,
-            said.state,
+            "; known now: ".join([said.state, *begun]),
             [
                 {name: str(getattr(words, name)) for name in _CARD}
                 | {"command": next_command(row, source, members)}
@@ -257,6 +265,16 @@ class CauseCards(Piece):
     def _words(self) -> str:
         lines = [f"{one['severity']}: {one['cause']} {one['where']}" for one in self.cards]
         return "\n".join([f"{self.group}  {self.state}", *lines])
+
+
+def _begun(later: Workbench, group: str, then: datetime, known: Collection[str]) -> list[str]:
+    """Return causes that had begun by then and were not known yet, in words, the worst first."""
+    rows = later.explain(group).table.sort_by([("rank", "ascending")]).to_pylist()
+    return [
+        f"{row['cause'].replace('_', ' ')} since {moment(row['since'])}"
+        for row in rows
+        if row["since"] is not None and row["since"] <= then and row["cause"] not in known
+    ]
 
 
 class Field(Piece):

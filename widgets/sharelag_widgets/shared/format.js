@@ -74,10 +74,7 @@ export function formatOf(name) {
 /** How a value of a column is written: by the column's kind, and numbers by its name. */
 export function shown(column, row, name) {
   const value = column.values[row];
-  if (column.texts) {
-    const text = column.texts[value] ?? "-";
-    return name === "measure" && text === "finished" ? "finished/hour" : text; // as in a terminal
-  }
+  if (column.texts) return column.texts[value] ?? "-";
   if (column.kind === "time") return isNone(value) ? "-" : utc(value);
   return formatOf(name)(value);
 }
