@@ -18,6 +18,7 @@ from sharelag.charts.simulations import projected_curve, projections
 from sharelag.metrics.events import ARCHIVED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
 from sharelag.tables.level import rank
+from sharelag.tables.words import spell_out
 from sharelag.whatif.compare import PROJECTED
 
 #: A group, or some of its share partitions, at one moment.
@@ -180,7 +181,7 @@ def _shade_causes(
         since = text.axis_time(max(row["since"], begin))
         colour = SEVERITIES[row["severity"]].fill[theme]
         shades.append(shade(since, text.axis_time(as_of), colour, 0.16))
-        words = text.escape(row["cause"].replace("_", " "))
+        words = text.escape(spell_out(row["cause"]))
         names.append(look | {"x": since, "yshift": -2 - 15 * place, "text": words})
     return shades, names
 

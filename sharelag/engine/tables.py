@@ -136,7 +136,7 @@ class Tables(ABC):
 
     @property
     def _of_input(self) -> dict[str, Callable[[], pa.Table]]:
-        """What asks the input for each of the tables that it tells."""
+        """The tables that come from the input, each with the function that asks for it."""
         source = self.source
         return {
             # The state is read before the end offsets: in the other order lag could be negative.

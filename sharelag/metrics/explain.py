@@ -20,7 +20,7 @@ from sharelag.metrics.holders import held_by, lines_of_places
 from sharelag.metrics.measured import describe_measured
 from sharelag.model import milliseconds
 from sharelag.tables.level import rank
-from sharelag.tables.words import shell_word
+from sharelag.tables.words import shell_word, spell_out
 
 #: Maximum number of partitions listed by name.
 _NAMED = 20
@@ -38,7 +38,7 @@ class Suspicion(NamedTuple):
     def words(self) -> str:
         """Return ``suspected: window full for 12.6 s; stuck from 30 s on``."""
         lasted = "" if self.lasted_ms is None else f" for {duration(self.lasted_ms)}"
-        name = self.cause.replace("_", " ")
+        name = spell_out(self.cause)
         return f"suspected: {name}{lasted}; stuck from {duration(self.patience_ms)} on"
 
 

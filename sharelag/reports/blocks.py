@@ -24,6 +24,7 @@ from sharelag.workbench.judged import CLUSTER
 #: The MIME type of the verdict in an executed notebook.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
+VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 #: The same figure in the dark theme.
 DARK_MIME = "application/vnd.sharelag.dark+json"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

@@ -19,7 +19,7 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, Self
 
 from sharelag.errors import NoLeaderError
-from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME
+from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME, VIEW_MIME
 from sharelag.reports.secrets import PROPERTIES, mask_strings, masker, scrub
 
 _LOG = logging.getLogger(__name__)
@@ -32,7 +32,6 @@ AGAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
 #: The path of a Unix socket has at most 107 bytes.
 _LONGEST_FOLDER = 80
-_VIEW = "application/vnd.jupyter.widget-view+json"
 #: JSON with fixed keys; in other JSON a key may be a secret as well.
 _OURS = (VERDICT_MIME, PLOTLY_MIME, DARK_MIME)
 #: Keys whose values are words of a format or numbers in base64, never input.
@@ -305,7 +304,7 @@ def _bundle(forms: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 
 
 def _form(mime: str, form: Any, mask: _Mask) -> Any:
-    if mime == _VIEW or (mime.startswith("image/") and not mime.endswith("xml")):
+    if mime == VIEW_MIME or (mime.startswith("image/") and not mime.endswith("xml")):
         return form
     return _values(form, mask, _WORDS) if mime in _OURS else mask_strings(form, mask)
 

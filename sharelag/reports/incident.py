@@ -27,6 +27,7 @@ from sharelag.reports.blocks import group_findings
 from sharelag.reports.inputs import Case
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.lines import plain_rows
+from sharelag.tables.words import spell_out
 from sharelag.whatif import Otherwise
 from sharelag.whatif.otherwise import SEEDS
 from sharelag.workbench.pasts import gather_past
@@ -148,7 +149,7 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
 def _name(finding: Mapping[str, Any]) -> str:
     """Return the name of a cause in words, or the title of a judgement, which has no name."""
     named = finding["places"][0].get("cause") or finding["title"].partition(":")[0]
-    return str(named).replace("_", " ")
+    return spell_out(named)
 
 
 def describe_events(case: Case, outcome: Mapping[str, Any]) -> str:

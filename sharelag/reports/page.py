@@ -23,12 +23,12 @@ from sharelag.reports.blocks import (
     DARK_MIME,
     PLOTLY_MIME,
     VERDICT_MIME,
+    VIEW_MIME,
     environment,
     group_findings,
 )
 from sharelag.reports.store import Run
 
-_VIEW = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
 _ANSI = re.compile(r"\x1b\[[\d;]*m")
 _TITLE = re.compile(r"^#\s+(.+?)\s*$", re.MULTILINE)
@@ -194,8 +194,8 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
         return  # the page shows the view itself
     if PLOTLY_MIME in forms:
         yield _chart(forms, data)
-    elif _VIEW in forms:
-        yield from _widgets(forms[_VIEW]["model_id"], state, data)
+    elif VIEW_MIME in forms:
+        yield from _widgets(forms[VIEW_MIME]["model_id"], state, data)
     elif "text/html" in forms:
         yield {"kind": "html", "html": forms["text/html"]}
     elif "image/png" in forms:

@@ -51,7 +51,7 @@ def rows_by_group(
 
 
 def sum_known(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Return the sum of a column of some rows; None where a part is unknown, or there is no row."""
+    """Return the sum of a column, or None if there are no rows or one of its values is unknown."""
     values = [row[name] for row in rows]
     return None if None in values or not values else float(sum(values))
 

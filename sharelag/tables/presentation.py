@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sharelag.tables.words import spell_out
+
 
 @dataclass(frozen=True)
 class CauseSummary:
@@ -23,7 +25,7 @@ class CauseSummary:
     @property
     def title(self) -> str:
         """The cause as people read it; rules and tables call it by its name."""
-        return self.cause.replace("_", " ")
+        return spell_out(self.cause)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ def counted(count: float, name: str, plural: str = "") -> str:
     return f"{number(count, THOUSANDS)} {name if count == 1 else plural or name + 's'}"
 
 
+def spell_out(name: str) -> str:
+    """``hot partition``, of ``hot_partition``."""
+    return name.replace("_", " ")
+
+
 def percent(part: float, of: float = 1) -> str:
     """Return a part of a whole, ``42 %``; never all or nothing where it is not quite."""
     share = part / of

@@ -21,6 +21,7 @@ from sharelag.model import Window, topic_id_text
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
+from sharelag.tables.words import spell_out
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import (
     MOST_MEMBERS,
@@ -394,7 +395,7 @@ class Scenario(Displayable):
             for one in fields(mine)
             if one.name != "limits" and getattr(mine, one.name) != getattr(usual, one.name)
         ]
-        kinds = Counter(fault.kind.replace("_", " ") for fault in self.faults)
+        kinds = Counter(spell_out(fault.kind) for fault in self.faults)
         producers = (f"{one.topic}: {one.rate:,.3g}/s" for one in self.producers)
         values = {
             "group": self.group_id,

@@ -315,7 +315,7 @@ def test_all_panels_are_at_the_moment_that_is_picked(demo: Workbench) -> None:
 
 
 def test_an_earlier_moment_says_what_is_known_now_of_its_cause() -> None:
-    """What had begun by then and was not seen yet; `explain` says what was knowable then."""
+    """A cause that began before that moment and was found after it; `explain` leaves it out."""
     bench = sharelag.open("demo", engine="local")
     board = Now(bench, "fulfilment")
     at = datetime(2026, 11, 23, 12, 4, tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import traitlets
 from sharelag.errors import InputError, ShareLagError, first_line
 
 from .columns import Rows, table_of
+from .still import is_of_voila
 from .view import RowsView
 
 #: Seconds between two words of progress; the last one is always said.
@@ -73,9 +73,9 @@ def is_watched() -> bool:
     """Whether a person runs the cell, and can be shown a part first; else all has to be there.
 
     Who runs notebooks without people (nbconvert, papermill) allows no questions to them; neither
-    does Voila, whose pages live and whose people look on.
+    does Voila.
     """
-    if "VOILA_KERNEL_ID" in os.environ:
+    if is_of_voila():
         return True
     try:
         from IPython import get_ipython

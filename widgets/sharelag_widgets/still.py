@@ -16,10 +16,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import ipywidgets as W  # noqa: N812
 import numpy as np
 import pyarrow as pa
 from IPython.display import publish_display_data
+from ipywidgets import DOMWidget
 from jinja2.filters import do_striptags
 
 from sharelag.tables import render
@@ -34,7 +34,7 @@ _COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
 
 #: IPython has no types for it.
 _publish: Any = publish_display_data
-VIEW = "application/vnd.jupyter.widget-view+json"
+_VIEW = "application/vnd.jupyter.widget-view+json"
 #: A view that is loading is waited for, so that nobody sees one after the other.
 _STYLE = """<style>
 :root:has(.{live}) .{still} {{ display: none; }}
@@ -43,10 +43,15 @@ _STYLE = """<style>
 </style>"""
 
 
-def show(view: W.DOMWidget) -> None:
+def is_of_voila() -> bool:
+    """Whether this process is a kernel of Voila's, whose pages live and whose people look on."""
+    return "VOILA_KERNEL_ID" in os.environ
+
+
+def show(view: DOMWidget) -> None:
     """Show a view, and below it what stands in for it where it cannot be shown."""
     data, metadata = view._repr_mimebundle_()
-    if "VOILA_KERNEL_ID" in os.environ or VIEW not in data:  # its pages live
+    if is_of_voila() or _VIEW not in data:
         _publish(data, metadata)
         return
     live, still = (f"sharelag-{kind}-{view.model_id}" for kind in ("live", "still"))
@@ -54,7 +59,7 @@ def show(view: W.DOMWidget) -> None:
     style = _STYLE.format(live=live, still=still)
     pictures = f'{style}<div class="{still}">{data["text/html"]}</div>'
     # Empty, so that nbconvert has something to take where no state is saved.
-    _publish({VIEW: data[VIEW], "text/html": ""}, metadata)
+    _publish({_VIEW: data[_VIEW], "text/html": ""}, metadata)
     forms = {"text/plain": data["text/plain"], "text/html": pictures}
     _publish(forms, {"sharelag": "still"})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.tables.words import THOUSANDS, counted, number
+from sharelag.tables.words import THOUSANDS, counted, number, spell_out
 from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import DIFFERENCE, MEAN, MEASURED
 from sharelag.whatif.estimates import Assumption
@@ -111,7 +111,7 @@ def amount(measure: str, value: float | None) -> str | None:
 def measure_words(measure: str) -> str:
     """Return a measure for people: with its unit, unless that is a time and not said already."""
     unit = MEASURED[measure].unit
-    words = re.sub(r"(.+) (p\d+)$", r"\2 \1", measure.removesuffix("_ms").replace("_", " "))
+    words = re.sub(r"(.+) (p\d+)$", r"\2 \1", spell_out(measure.removesuffix("_ms")))
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words
     return words if said else f"{words} ({unit})"
 

@@ -12,7 +12,7 @@ import traitlets
 
 from sharelag.charts import text
 from sharelag.errors import ShareLagError, first_line
-from sharelag.tables.words import moment
+from sharelag.tables.words import moment, spell_out
 from sharelag.workbench import Workbench
 from sharelag.workbench.next_steps import input_options, next_command
 
@@ -268,10 +268,10 @@ class CauseCards(Piece):
 
 
 def _begun(later: Workbench, group: str, then: datetime, known: Collection[str]) -> list[str]:
-    """Return causes that had begun by then and were not known yet, in words, the worst first."""
+    """Return the causes that had begun by then and were not known yet, the most severe first."""
     rows = later.explain(group).table.sort_by([("rank", "ascending")]).to_pylist()
     return [
-        f"{row['cause'].replace('_', ' ')} since {moment(row['since'])}"
+        f"{spell_out(row['cause'])} since {moment(row['since'])}"
         for row in rows
         if row["since"] is not None and row["since"] <= then and row["cause"] not in known
     ]
