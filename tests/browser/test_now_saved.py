@@ -21,6 +21,7 @@ from nbformat import NotebookNode
 from playwright.sync_api import Browser, expect
 
 import sharelag
+from sharelag.charts import palette
 from sharelag_widgets import LagTable, PartitionGrid, PlotView
 from sharelag_widgets.dashboards import Now
 from tests.support.browser.offline import OfflinePage
@@ -107,6 +108,31 @@ def test_the_chart_in_a_saved_notebook_is_the_figure(board: Now) -> None:
     first = next(one for one in drawn.iter() if one.tag.endswith("path"))
     heights = [float(one) for one in re.findall(r"V([\d.]+)", first.attrib["d"])]
     assert heights[-1] == min(heights) == 8  # the top of the picture
+
+
+def test_bars_in_a_saved_notebook_have_whole_names_and_a_legend(board: Now) -> None:
+    lag = board.bench.lag(by="topic")
+    (drawn,) = drawings(html_of(PlotView.of(lag, "decomposition")))
+    texts = ["".join(one.itertext()) for one in drawn.iter() if one.tag.endswith("text")]
+    assert {"notifications: emails", "fulfilment: shipments", "10,512"} <= set(texts)
+    assert {"Unread", "Available"} <= set(texts)
+    (over_time,) = drawings(board.over_time.still())
+    assert [one for one in over_time.iter() if one.tag.endswith("rect")][1:] == []  # one colour
+
+
+def test_the_window_in_a_saved_notebook_is_drawn_to_scale(board: Now) -> None:
+    """search-index, catalogue-1: one available, 199 acknowledged, and a tenth of that unread."""
+    strip = board.bench.strip("search-index")  # noqa: B005  # a workbench
+    (drawn,) = drawings(html_of(strip))
+    bars = [one.attrib for one in drawn.iter() if one.tag.endswith("rect")][1:]
+    width = {one["fill"]: float(one["width"]) for one in bars if float(one["height"]) > 20}
+    kinds = (palette.KINDS[name].fill["light"] for name in ("available", "acknowledged", "unread"))
+    available, acknowledged, unread = (width[fill] for fill in kinds)
+    assert acknowledged / available == pytest.approx(199, rel=0.1)
+    assert unread / acknowledged == pytest.approx(21 / 199, rel=0.05)
+    texts = ["".join(one.itertext()) for one in drawn.iter() if one.tag.endswith("text")]
+    assert {"4994", "5215", "Available", "Acknowledged", "Unread"} <= set(texts)
+    assert "window 4994 to 5194 as of 2026-11-23 12:30:20 UTC" in strip.summary()
 
 
 def test_names_from_outside_are_text_in_what_is_saved() -> None:

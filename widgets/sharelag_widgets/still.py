@@ -14,7 +14,7 @@ import base64
 import html
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,13 @@ from jinja2.filters import do_striptags
 from sharelag.tables import render
 from sharelag.tables.declared import heading_of
 from sharelag.tables.presentation import Presentation
+from sharelag.tables.words import THOUSANDS, number
 
-#: Of a picture, in pixels: its size, and what its axes need at the left and below.
-_WIDTH, _HIGH, _LEFT, _BELOW = 760, 300, 70, 28
+#: Of a picture, in pixels: its width, its height where the figure says none, and what the axis
+#: across and a line of the legend need.
+_WIDTH, _HIGH, _BELOW, _LINE = 760, 300, 28, 18
+#: About how wide a letter is, in pixels, and how many letters a row's name has at most.
+_LETTER, _LETTERS = 7, 28
 #: Points of a line that are drawn.
 _MOST = 200
 _COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
@@ -91,51 +95,113 @@ def drawing(figure: Mapping[str, Any]) -> str:
 
     Empty where it has neither.
     """
-    drawn = "".join(_drawn(figure))
+    page = _page_of(figure)
+    drawn = "".join(_drawn(page))
     if not drawn:
         return ""
-    size = f'width="{_WIDTH}" height="{_HIGH}" viewBox="0 0 {_WIDTH} {_HIGH}"'
-    paper = f'<rect width="{_WIDTH}" height="{_HIGH}" fill="#fff"/>'
+    size = f'width="{_WIDTH}" height="{page.high}" viewBox="0 0 {_WIDTH} {page.high}"'
+    paper = f'<rect width="{_WIDTH}" height="{page.high}" fill="#fff"/>'
     font = 'font-family="sans-serif" font-size="12" fill="#1c2330"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{paper}{drawn}</svg>'
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _drawn(figure: Mapping[str, Any]) -> Iterator[str]:
-    layout, traces = figure.get("layout", {}), figure.get("data", [])
-    read = [(trace, _values(trace.get("x")), _values(trace.get("y"))) for trace in traces]
-    read = [one for one in read if one[0].get("type", "scatter") in ("scatter", "bar")]
-    read = [one for one in read if "lines" in one[0].get("mode", "lines") and len(one[1])]
-    across = _reach(layout.get("xaxis", {}), [x for _, x, _ in read])
-    for name in dict.fromkeys(trace.get("yaxis", "y") for trace, *_ in read):
-        axis = layout.get(f"yaxis{name[1:]}", {})
-        mine = [one for one in read if one[0].get("yaxis", "y") == name]
-        low, high = _reach(axis, [y for *_, y in mine] + [np.zeros(1)])
-        top, bottom = (_HIGH - _BELOW - 8) * (1 - np.array(axis.get("domain", (0, 1))))[::-1] + 8
-        scale = _Scale(across, (low, high), (top, bottom))
+class _Series(NamedTuple):
+    trace: Mapping[str, Any]
+    x: Any
+    y: Any
+    colour: str
+
+
+class _Page(NamedTuple):
+    """What is drawn, and how much room there is for it, in pixels."""
+
+    layout: Mapping[str, Any]
+    series: list[_Series]
+    legend: list[list[tuple[str, str]]]  # lines of names and colours
+    left: int
+    high: int
+
+
+def _page_of(figure: Mapping[str, Any]) -> _Page:
+    layout, series = figure.get("layout", {}), list[_Series]()
+    for trace in figure.get("data", []):
+        x, y = _values(trace.get("x")), _values(trace.get("y"))
+        is_drawn = trace.get("type", "scatter") in ("scatter", "bar")
+        if is_drawn and "lines" in trace.get("mode", "lines") and len(x):
+            series.append(_Series(trace, x, y, _colour(trace, len(series))))
+    names = [text for one in _axes_up(layout, series).values() for text in _names(one)[1]]
+    left = 20 + _LETTER * max(8, *map(len, names)) if names else 70
+    return _Page(layout, series, _legend(series), left, layout.get("height") or _HIGH)
+
+
+def _axes_up(layout: Mapping[str, Any], series: Sequence[_Series]) -> dict[str, Mapping[str, Any]]:
+    """Return the axes upwards that series have, by their names in the series."""
+    names = dict.fromkeys(one.trace.get("yaxis", "y") for one in series)
+    return {name: layout.get(f"yaxis{name[1:]}", {}) for name in names}
+
+
+def _names(axis: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """Return where an axis has names, and these, cut where they are long."""
+    texts = [html.unescape(do_striptags(str(text))) for text in axis.get("ticktext") or ()]
+    cut = [text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…" for text in texts]
+    return axis.get("tickvals") or (), cut
+
+
+def _legend(series: Sequence[_Series]) -> list[list[tuple[str, str]]]:
+    """Return names and colours by line, as many as there is room for; none of a single colour."""
+    named = {_plain(one.trace.get("name") or ""): one.colour for one in series}
+    named.pop("", None)
+    lines, room = list[list[tuple[str, str]]](), 0
+    for name, colour in named.items() if len({*named.values()}) > 1 else ():
+        takes = _width_of(name)
+        if takes > room:
+            lines.append([])
+            room = _WIDTH
+        lines[-1].append((name, colour))
+        room -= takes
+    return lines
+
+
+def _width_of(name: str) -> int:
+    return 30 + _LETTER * len(html.unescape(name))
+
+
+def _drawn(page: _Page) -> Iterator[str]:
+    layout, series = page.layout, page.series
+    across = _reach(layout.get("xaxis", {}), [one.x for one in series])
+    above = 8 + _LINE * len(page.legend)
+    for name, axis in _axes_up(layout, series).items():
+        mine = [one for one in series if one.trace.get("yaxis", "y") == name]
+        up = _reach(axis, [one.y for one in mine] + [np.zeros(1)])
+        high = page.high - _BELOW - above
+        place = high * (1 - np.array(axis.get("domain", (0, 1))))[::-1] + above
+        scale = _Scale(page.left, across, up, place)
         yield from _frame(axis, scale)
-        for number, (trace, x, y) in enumerate(mine):
-            colour = _colour(trace, number)
-            is_bar = trace.get("type") == "bar"
-            yield from (
-                _bars(trace, x, y, scale, colour) if is_bar else _line(trace, x, y, scale, colour)
-            )
-    if read:
-        yield from _ends(layout.get("xaxis", {}), across, read[0][0].get("x"))
+        for one in mine:
+            yield from (_bars if one.trace.get("type") == "bar" else _line)(one, scale)
+    if series:
+        yield from _ends(page, across, series[0].trace.get("x"))
+    for above, line in enumerate(page.legend):
+        at, middle = 0, 9 + _LINE * above
+        for name, colour in line:
+            yield f'<rect x="{at}" y="{middle - 5}" width="10" height="10" fill="{colour}"/>'
+            yield f'<text x="{at + 14}" y="{middle + 4}">{name}</text>'
+            at += _width_of(name)
 
 
 class _Scale:
     """Where values are in the picture."""
 
     def __init__(
-        self, across: tuple[float, float], up: tuple[float, float], place: tuple[float, float]
+        self, left: int, across: tuple[float, float], up: tuple[float, float], place: Any
     ) -> None:
-        self.across, self.up, (self.top, self.bottom) = across, up, place
+        self.left, self.across, self.up, (self.top, self.bottom) = left, across, up, place
 
     def x(self, value: Any) -> Any:
         """Pixels from the left."""
         low, high = self.across
-        return _LEFT + (value - low) / (high - low) * (_WIDTH - _LEFT - 16)
+        return self.left + (value - low) / (high - low) * (_WIDTH - self.left - 16)
 
     def y(self, value: Any) -> Any:
         """Pixels from the top."""
@@ -177,52 +243,57 @@ def _colour(trace: Mapping[str, Any], number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
 
 
-def _line(trace: Mapping[str, Any], x: Any, y: Any, scale: _Scale, colour: str) -> Iterator[str]:
-    every = max(1, len(x) // _MOST)
-    is_step = (trace.get("line") or {}).get("shape") == "hv"
+def _line(series: _Series, scale: _Scale) -> Iterator[str]:
+    every = max(1, len(series.x) // _MOST)
+    is_step = (series.trace.get("line") or {}).get("shape") == "hv"
     path, before = "", None
-    for at, value in zip(scale.x(x[::every]), scale.y(y[::every]), strict=True):
+    for at, value in zip(scale.x(series.x[::every]), scale.y(series.y[::every]), strict=True):
         if not np.isfinite(value):
             before = None
             continue
         step = f"H{at:.0f}V{value:.0f}" if is_step else f"L{at:.0f} {value:.0f}"
         path += f"M{at:.0f} {value:.0f}" if before is None else step
         before = value
-    yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    yield f'<path d="{path}" fill="none" stroke="{series.colour}" stroke-width="2"/>'
 
 
-def _bars(trace: Mapping[str, Any], x: Any, y: Any, scale: _Scale, colour: str) -> Iterator[str]:
+def _bars(series: _Series, scale: _Scale) -> Iterator[str]:
+    trace, count = series.trace, len(series.x)
     if trace.get("orientation") != "h":
         return
-    base = _values(trace.get("base")) if trace.get("base") is not None else np.zeros(len(x))
-    for begin, long, row in zip(np.resize(base, len(x)), x, y, strict=False):
+    base = _values(trace.get("base")) if trace.get("base") is not None else np.zeros(count)
+    for begin, long, row in zip(np.resize(base, count), series.x, series.y, strict=False):
         if not np.isfinite(long):
             continue
         left, right = scale.x(begin), scale.x(begin + long)
         up, down = sorted((scale.y(row - 0.35), scale.y(row + 0.35)))
         box = f'x="{left:.1f}" y="{up:.1f}" width="{max(right - left, 0):.1f}"'
-        yield f'<rect {box} height="{down - up:.1f}" fill="{colour}"/>'
+        yield f'<rect {box} height="{down - up:.1f}" fill="{series.colour}"/>'
 
 
 def _frame(axis: Mapping[str, Any], scale: _Scale) -> Iterator[str]:
     """Draw an axis upwards: its ends, or its rows by name, and what it is of."""
-    sides = f'x1="{_LEFT}" x2="{_LEFT}" y1="{scale.top:.1f}" y2="{scale.bottom:.1f}"'
+    left = scale.left
+    sides = f'x1="{left}" x2="{left}" y1="{scale.top:.1f}" y2="{scale.bottom:.1f}"'
     yield f'<line {sides} stroke="#8a93a3"/>'
-    texts = axis.get("ticktext") or [f"{one:,.4g}" for one in scale.up]
-    places = axis.get("tickvals") or scale.up
+    places, texts = _names(axis)
+    if not texts:
+        places, texts = scale.up, [number(one, THOUSANDS) for one in scale.up]
     for place, text in zip(_values(places), texts, strict=False):
-        at = f'x="{_LEFT - 6}" y="{scale.y(place) + 4:.1f}" text-anchor="end"'
-        yield f"<text {at}>{_plain(text)[:10]}</text>"
+        at = f'x="{left - 6}" y="{scale.y(place) + 4:.1f}" text-anchor="end"'
+        yield f"<text {at}>{html.escape(text)}</text>"
     title = (axis.get("title") or {}).get("text", "")
-    yield f'<text x="{_LEFT + 6}" y="{scale.top + 12:.1f}">{_plain(title)}</text>'
+    yield f'<text x="{left + 6}" y="{scale.top + 12:.1f}">{_plain(title)}</text>'
 
 
-def _ends(axis: Mapping[str, Any], across: tuple[float, float], given: Any) -> Iterator[str]:
+def _ends(page: _Page, across: tuple[float, float], given: Any) -> Iterator[str]:
+    axis = page.layout.get("xaxis", {})
     is_time = axis.get("type") == "date" or (isinstance(given, list) and isinstance(given[0], str))
-    for end, anchor, at in zip(across, ("start", "end"), (_LEFT, _WIDTH - 16), strict=True):
+    thousands = "" if axis.get("separatethousands") is False else THOUSANDS
+    for end, anchor, at in zip(across, ("start", "end"), (page.left, _WIDTH - 16), strict=True):
         when = str(np.datetime64(int(end), "ms").astype("datetime64[s]")).replace("T", " ")
-        said = f"{when} UTC" if is_time else f"{end:,.4g}"
-        yield f'<text x="{at}" y="{_HIGH - 10}" text-anchor="{anchor}">{said}</text>'
+        said = f"{when} UTC" if is_time else number(end, thousands)
+        yield f'<text x="{at}" y="{page.high - 10}" text-anchor="{anchor}">{said}</text>'
 
 
 def _plain(text: Any) -> str:

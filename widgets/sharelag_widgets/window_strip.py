@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import traitlets
+from numpy.typing import NDArray
 
+from sharelag.charts import palette
 from sharelag.errors import InputError
 from sharelag.model import DeliveryState
+from sharelag.tables import words
 
+from . import still
 from .bundle import script, style
 from .columns import Rows, pack, table_of
 from .moments import End, moment_columns, moments_of, numbers_of
@@ -27,6 +31,8 @@ _EMPTY = (
     "has it fetched?"
 )
 _UNKNOWN, _UNREAD, _FINISHED, _OTHER, _WINDOW = range(len(DeliveryState), len(KINDS))
+#: In how many steps offsets are drawn in a picture, which is about as many pixels wide.
+_STEPS = 670
 
 
 class WindowStrip(View):
@@ -194,8 +200,7 @@ class WindowStrip(View):
             return {}
         numbers = np.zeros(len(KINDS), np.int64)
         runs = self._moments.runs[self._moments.runs_at[row] : self._moments.runs_at[row + 1]]
-        states = np.where(runs[:, 2] < len(DeliveryState), runs[:, 2], _OTHER)
-        np.add.at(numbers, states, runs[:, 1] + 1 - runs[:, 0])
+        np.add.at(numbers, _states_of(runs), runs[:, 1] + 1 - runs[:, 0])
         rest = int(max(window_end - head, 0)) - int(numbers.sum())
         numbers[_UNKNOWN if self._moments.itemised else _WINDOW] = max(rest, 0)
         numbers[_FINISHED] = head - start
@@ -238,11 +243,61 @@ class WindowStrip(View):
         kinds = ", ".join(f"{name} {count:,}" for name, count in self.counts().items())
         last = self.last_deliveries()
         marked = f"; the next delivery is the last of {last:,}" if last else ""
-        when = f" as of {self.time.isoformat()}" if self.time else ""
+        when = f" as of {words.moment(self.time)}" if self.time else ""
         return (
-            f"{self._moments.labels[self.shown]}: window {start:,.0f} to {end:,.0f}{when}: "
+            f"{self._moments.labels[self.shown]}: window {start:.0f} to {end:.0f}{when}: "
             f"{kinds or 'empty'}{marked}"
         )
+
+    def still(self, title: str = "") -> str:
+        """Return the window at the moment shown as HTML: a picture, and its words."""
+        return still.picture(title, still.drawing(self._figure()), self.summary())
+
+    def _figure(self) -> dict[str, Any]:
+        """Return one bar of the offsets at the moment shown, coloured by their kinds.
+
+        From the start offset to a little beyond the window, in as many steps as can be seen.
+        """
+        row = self._row(None) if self._moments.keys else None
+        if row is None or np.isnan(self._moments.numbers["start"][row]):
+            return {}
+        start, window_end, end = (
+            self._moments.numbers[name][row] for name in ("start", "window_end", "end")
+        )
+        # Some of the unread, too: there are often many more than in the window.
+        beyond = np.nanmax([window_end, np.nanmin([end, 1.1 * window_end - 0.1 * start + 1])])
+        offsets = np.unique(np.linspace(start, beyond, _STEPS, endpoint=False).round())
+        kinds = self._kinds_at(row, offsets)
+        first = offsets[np.flatnonzero(np.diff(kinds, prepend=-1))]
+        wide = np.diff(first, append=beyond)
+        kind = kinds[np.searchsorted(offsets, first)]
+        series = [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": palette.KINDS[name].words,
+                "x": wide[kind == number].tolist(),
+                "base": first[kind == number].tolist(),
+                "y": [0] * int((kind == number).sum()),
+                "marker": {"color": palette.KINDS[name].fill["light"]},
+            }
+            for number, name in enumerate(KINDS)
+            if number in kind
+        ]
+        across = {"range": [start, beyond], "separatethousands": False}
+        up = {"range": [-0.5, 0.5], "tickvals": [0], "ticktext": ["offsets"]}
+        return {"data": series, "layout": {"height": 110, "xaxis": across, "yaxis": up}}
+
+    def _kinds_at(self, row: int, offsets: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the kinds of offsets from the start offset on, as numbers of `KINDS`."""
+        head, window_end = (self._moments.numbers[name][row] for name in ("head", "window_end"))
+        inside = _UNKNOWN if self._moments.itemised else _WINDOW
+        kinds = np.select([offsets < head, offsets < window_end], [_FINISHED, inside], _UNREAD)
+        runs = self._moments.runs[self._moments.runs_at[row] : self._moments.runs_at[row + 1]]
+        at = np.searchsorted(runs[:, 0], offsets, "right") - 1
+        is_in_run = (at >= 0) & (offsets <= runs[at, 1]) if len(runs) else at >= 0
+        kinds[is_in_run] = _states_of(runs)[at[is_in_run]]
+        return kinds
 
     def _take(self, rows: pa.Table, ends: Rows | None) -> None:
         known = {} if ends is None else _ends(ends, self._key_columns)
@@ -304,6 +359,11 @@ class WindowStrip(View):
 
     def _is_in_span(self, offsets: list[float]) -> bool:
         return offsets[0] < self.span[1] and self.span[0] <= offsets[1]
+
+
+def _states_of(runs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the kind of each run; of a state that is not known another one."""
+    return np.where(runs[:, 2] < len(DeliveryState), runs[:, 2], _OTHER)
 
 
 def _ends(ends: Rows, keys: tuple[str, ...]) -> dict[Key, End]:
