@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 
@@ -80,6 +81,17 @@ def first_line(error: BaseException) -> str:
 def are_away(error: BaseException) -> bool:
     """Whether all that is wrong is that brokers do not answer, which may pass."""
     return is_of(NoLeaderError, error) or is_of(BrokerUnreachableError, error)
+
+
+def raised_in_worker(error: BaseException) -> ShareLagError | None:
+    """Return the `ShareLagError` that a Spark task raised, out of the text of Spark's own error.
+
+    Spark wraps it into pages of text. Where a worker lacks this package, or Spark itself raises the
+    error for a row, its text begins with the name of the class alone.
+    """
+    said = re.findall(r"(?:sharelag\.errors\.|\b(?=InputError|SetupError))(\w+): (.+)", str(error))
+    ours = [kind(text) for name, text in said if (kind := globals().get(name)) is not None]
+    return ours[-1] if ours else None
 
 
 def is_of(kind: type[ShareLagError], error: BaseException) -> bool:

@@ -25,6 +25,7 @@ from sharelag.errors import (
     ShareLagError,
     first_line,
     is_of,
+    raised_in_worker,
     unknown_group,
 )
 from sharelag.model import iso
@@ -272,10 +273,8 @@ def one_line(error: Exception) -> str:
     """Return what went wrong, for people."""
     if isinstance(error, ShareLagError):
         return str(error)
-    # Spark wraps what its workers raise into pages of text; our own line is among them.
-    ours = re.findall(r"sharelag\.errors\.\w+: (.+)", str(error))
-    if ours:
-        return str(ours[-1])
+    if ours := raised_in_worker(error):
+        return str(ours)
     # Spark reads some files itself, and refuses values that no cluster has.
     if unread := re.search(r"reading file (?:file:/*(?=/))?(\S+\.parquet)", str(error)):
         return (

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
-from sharelag import errors
-from sharelag.errors import ClusterError, InputError, SetupError, ShareLagError
+from sharelag.errors import ClusterError, InputError, SetupError, raised_in_worker
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import require_admission_control
 
@@ -117,14 +116,6 @@ def ended(query: StreamingQuery, within: float = 1.0) -> bool:
         # Spark itself has ended, which raises different exceptions.
         _LOG.debug("the query's Spark does not answer: %r", error)
         return True
-
-
-def raised_in_worker(error: BaseException) -> ShareLagError | None:
-    """Return the `ShareLagError` that a Python worker raised, out of the text of Spark's error."""
-    said = re.findall(r"sharelag\.errors\.(\w+): (.+)", str(error))
-    kinds = [(getattr(errors, name, None), text) for name, text in said]
-    ours = [kind(text) for kind, text in kinds if kind is not None]
-    return ours[-1] if ours else None
 
 
 def _start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:

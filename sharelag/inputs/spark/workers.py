@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError, SetupError, ShareLagError
+from sharelag.errors import InputError, SetupError, ShareLagError, raised_in_worker
 from sharelag.inputs.spark.sessions import existing
 
 if TYPE_CHECKING:
@@ -135,18 +135,14 @@ def explain_failures() -> Iterator[None]:
     except ShareLagError:
         raise
     except Exception as error:  # the type depends on how rows were requested
-        said = translate_failure(f"{type(error).__name__}: {error}")
+        said = raised_in_worker(error) or _translate(f"{type(error).__name__}: {error}")
         if said is None:
             raise
         raise said from error
 
 
-def translate_failure(text: str) -> ShareLagError | None:
+def _translate(text: str) -> ShareLagError | None:
     """Return the error that the text of a failed query stands for; None: it says enough."""
-    # A task's own sentence, without Spark's traceback around it.
-    for kind in (InputError, SetupError):
-        if said := re.search(rf"{kind.__name__}: (.+)", text):
-            return kind(said[1])
     for pattern, wrong in _WRONG.items():
         if found := re.search(pattern, text):
             return SetupError(advise(_python(), wrong.format(*found.groups())))

@@ -30,7 +30,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sharelag import schemas
 from sharelag.engine.spark.stream.changes import updated, windows
-from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away, first_line
+from sharelag.errors import (
+    ClusterError,
+    DataLossError,
+    ShareLagError,
+    are_away,
+    first_line,
+    raised_in_worker,
+)
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
@@ -39,7 +46,7 @@ from sharelag.inputs.spark.data_source import register
 from sharelag.inputs.spark.data_source_options import FORMAT
 from sharelag.inputs.spark.ends import read_ends
 from sharelag.inputs.spark.frames import FrameInput
-from sharelag.inputs.spark.queries import brief, ended, raised_in_worker, start_query
+from sharelag.inputs.spark.queries import brief, ended, start_query
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import Told
 from sharelag.wire.fields import STATE_TOPIC
