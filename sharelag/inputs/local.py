@@ -237,9 +237,9 @@ class PrintedInput(RecordsOnly):
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.inputs.files.printed import read_printed
-        from sharelag.inputs.spark.files import sent
+        from sharelag.inputs.spark.frames import frame_of
 
-        return sent(spark, [read_printed(self.path)])
+        return frame_of(spark, read_printed(self.path))
 
     def size(self) -> int:
         # read in this process whatever the engine

@@ -225,7 +225,7 @@ class Result:
         """
         if self.frame is not None:
             return self.frame()
-        from sharelag.engine.spark.collecting import frame_of
+        from sharelag.inputs.spark.frames import frame_of
 
         return frame_of(spark or self._session(), self.table)
 

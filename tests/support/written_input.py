@@ -111,7 +111,7 @@ class WrittenInput(RecordsOnly):
         return "what a test wrote"
 
     def frame(self, spark: Any, topic: str) -> Any:
-        from sharelag.engine.spark.collecting import frame_of
+        from sharelag.inputs.spark.frames import frame_of
 
         return frame_of(spark, pa.Table.from_batches(self.batches(topic), schemas.RAW))
 

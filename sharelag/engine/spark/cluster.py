@@ -10,7 +10,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.engine.spark.collecting import frame_of
 from sharelag.engine.spark.origins import set_origin
 from sharelag.engine.spark.tasks import Logs
 from sharelag.errors import InputError
@@ -19,7 +18,7 @@ from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.kafka.logs import past_offsets
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import register_cluster, require_admission_control
-from sharelag.inputs.spark.frames import reads_internal_topics
+from sharelag.inputs.spark.frames import frame_of, reads_internal_topics
 from sharelag.replay.moment import with_zone
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 

@@ -1,17 +1,16 @@
-"""Move tables between Spark and this process, at once or in pieces."""
+"""Move tables from Spark to this process, at once or in pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from sharelag import schemas
 from sharelag.engine.spark.packing import to_bytes
 from sharelag.inputs.spark import java
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
-from sharelag.tables.arrow import as_table, for_spark, one_batch
+from sharelag.tables.arrow import as_table, one_batch
 
 _ROWS = pa.schema([("rows", pa.binary())])
 
@@ -34,14 +33,6 @@ def stream_rows(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]
         for row in packed.toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
                 yield one_batch(as_table(batch).cast(schema))
-
-
-def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
-    """Make a DataFrame of a table in this process, with its columns even if it has no rows."""
-    batch = one_batch(table)
-    if not batch.num_rows:
-        return spark.createDataFrame([], schemas.spark_schema(batch.schema))
-    return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,11 +11,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.engine.spark.collecting import frame_of
 from sharelag.engine.spark.meeting import meet
 from sharelag.inputs.queues import Queue, read_queue
 from sharelag.inputs.spark.files import raw_frame
-from sharelag.inputs.spark.frames import as_frame
+from sharelag.inputs.spark.frames import as_frame, frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.dead_letters import count_letters, ledger_arrow, letters_arrow
 from sharelag.schemas import ARCHIVED_RUNS, COUNTED_LETTERS, LEDGER, WITH_HEADERS

@@ -29,13 +29,14 @@ from sharelag.engine import (
 )
 from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
 from sharelag.engine.spark import answers, dead_letters, membership, states
-from sharelag.engine.spark.collecting import collect, frame_of, stream_rows
+from sharelag.engine.spark.collecting import collect, stream_rows
 from sharelag.engine.spark.frames import Frames
 from sharelag.engine.spark.packing import FOUND, pack_table, unpack_table
 from sharelag.engine.spark.passes import Passes, only
 from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
 from sharelag.metrics.dead_letters import (

@@ -15,12 +15,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sharelag.engine.spark.collecting import collect, frame_of
+from sharelag.engine.spark.collecting import collect
 from sharelag.engine.spark.meeting import meet
 from sharelag.errors import InputError
 from sharelag.inputs.files import consumed as consumed_lines
 from sharelag.inputs.files import request_log
 from sharelag.inputs.files.text_pieces import Piece, pieces_of
+from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.requests import batching, memberships, sessions
 from sharelag.replay.holds import holds_of

@@ -16,6 +16,7 @@ from sharelag.inputs.files.parquet import COMPARED_BY_SPARK, TABLE_BYTES
 from sharelag.inputs.files.pieces import parquet_batches, plan, read_pieces
 from sharelag.inputs.files.raw_files import MARKS, RawFile, of_paths, refusal
 from sharelag.inputs.files.segments import partitions, read_partition
+from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.sessions import is_connect
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.tables.arrow import for_spark
@@ -197,12 +198,4 @@ def _send(spark: SparkSession, files: Sequence[RawFile], schema: pa.Schema) -> D
                 )
             yield batch
 
-    return sent(spark, [pa.RecordBatch.from_pylist([], schema), *few()], schema)
-
-
-def sent(
-    spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema = schemas.RAW
-) -> DataFrame:
-    """Return raw records of this process as a DataFrame."""
-    rows = [pa.Table.from_batches([for_spark(batch, schema)]) for batch in batches]
-    return spark.createDataFrame(pa.concat_tables(rows))
+    return frame_of(spark, pa.Table.from_batches([*few()], schema))

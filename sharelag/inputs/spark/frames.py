@@ -60,11 +60,15 @@ def as_frame(
     """
     if is_of_spark(given):
         return _with_types(cast("DataFrame", given), schema, what)
-    batch = one_batch(schemas.conform_given(given, schema, what))
-    used = spark or session()
+    return frame_of(spark or session(), schemas.conform_given(given, schema, what))
+
+
+def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
+    """Make a DataFrame of a table in this process, with its columns even if it has no rows."""
+    batch = one_batch(table)
     if not batch.num_rows:  # Spark knows no types of nothing
-        return used.createDataFrame([], schemas.spark_schema(schema))
-    return used.createDataFrame(as_table(for_spark(batch, schema)))
+        return spark.createDataFrame([], schemas.spark_schema(batch.schema))
+    return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
 
 
 def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:

@@ -468,7 +468,7 @@ def _write(path: Path, rows: int, value: bytes) -> None:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[pa.RecordBatch]:
     """What would be sent."""
     batches: list[pa.RecordBatch] = []
-    monkeypatch.setattr(files, "sent", lambda _, found, __: batches.extend(found))
+    monkeypatch.setattr(files, "frame_of", lambda _, found: batches.extend(found.to_batches()))
     return batches
 
 
