@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import compile_kernel, kernel
+from sharelag.compiled import compile_kernel
 from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch
@@ -109,7 +109,7 @@ class StateColumns:
                 schemas.RECORDS.field(number.column).type,
                 having[number.kinds]
                 if number.unknown is None
-                else _not(self.numbers[number.column], number.unknown),
+                else _validity(self.numbers[number.column] != number.unknown),
             )
             for number in record_numbers()
         }
@@ -280,46 +280,18 @@ def _array(values: NDArray[Any], kind: pa.DataType, valid: _Validity = (None, 0)
 
 
 def _validity(valid: NDArray[np.bool_] | None) -> _Validity:
-    if valid is None:
+    nulls = 0 if valid is None else len(valid) - int(np.count_nonzero(valid))
+    if valid is None or not nulls:
         return None, 0
-    return pa.py_buffer(np.packbits(valid, bitorder="little")), len(valid) - int(
-        np.count_nonzero(valid)
-    )
-
-
-def _not(values: NDArray[Any], unknown: int) -> _Validity:
-    """Return the validity of numbers of which one means null."""
-    bits = np.empty((len(values) + 7) // 8, np.uint8)
-    known = compile_kernel(write_unequal)(values, values.dtype.type(unknown), bits)
-    return (pa.py_buffer(bits), len(values) - known) if known < len(values) else (None, 0)
-
-
-@kernel
-def write_unequal(column: Any, value: Any, bits: Any) -> int:
-    """Set the bit of each number that is not a value of its type; return how many are not.
-
-    ``bits`` has a uint8 for each eight numbers, the last of which may be fewer.
-    """
-    found = 0
-    for k in range(bits.size):
-        octet = 0
-        for i in range(8 * k, min(8 * k + 8, column.size)):
-            is_other = column[i] != value
-            octet |= is_other << (i - 8 * k)
-            found += is_other
-        bits[k] = octet
-    return found
+    return pa.py_buffer(np.packbits(valid, bitorder="little")), nulls
 
 
 def _of_kinds(
     record_type: NDArray[np.int16], kinds: tuple[int, ...], present: NDArray[np.bool_] | None
 ) -> _Validity:
-    others = [kind.type for kind in program_for(STATE_TOPIC).kinds if kind.type not in kinds]
-    if not others:
+    if len(kinds) == len(program_for(STATE_TOPIC).kinds):
         return _validity(present)
-    if present is None and len(others) == 1:
-        return _not(record_type, others[0])
-    having = np.isin(record_type, kinds)
+    having = np.logical_or.reduce([record_type == kind for kind in kinds])
     return _validity(having if present is None else having & present)
 
 

@@ -27,7 +27,6 @@ from sharelag.wire.program import (
     SKIPPED,
     Program,
     decode_rows,
-    gather,
     program_for,
 )
 
@@ -250,12 +249,9 @@ def _strings(
 def _gather(
     buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
 ) -> pa.Array:
-    offsets = np.empty(len(position) + 1, np.int32)
-    data = np.empty(int(length.sum()), np.uint8)
-    ready(gather, len(data))(
-        buffer, position.astype(np.int64), length.astype(np.int64), offsets, data
-    )
-    return texts.from_buffers(pa.binary(), offsets, data, mask)
+    ends = np.concatenate([[0], np.cumsum(length)])
+    octets = np.arange(ends[-1]) + np.repeat(position - ends[:-1], length)
+    return texts.from_buffers(pa.binary(), ends.astype(np.int32), buffer[octets], mask)
 
 
 def unknown_tags(rows: Rows, counts: NDArray[Any]) -> pa.Array:

@@ -203,8 +203,8 @@ def fill_slots(seeds: Any, slots: Any, arena: Any, ends: Any, count: int) -> Non
 # ---- names ---------------------------------------------------------------------------------------
 
 
-#: Bytes of a key before the group's name, after it, and both.
-_SIZE, _TAIL, _NAME = 2, 20, 22
+#: Bytes of a key before the group's name, and after it.
+_SIZE, _TAIL = 2, 20
 #: Bytes that a topic id takes in ``ids``: its 22 characters, and two of nothing.
 ID = 24
 
@@ -226,16 +226,6 @@ def write_ids(arena: Any, ends: Any, first: int, pairs: Any, ids: Any) -> bool:
             at += 3
         ids[known, 10] = pairs[arena[at] << 4]
     return bool(seen < 128)
-
-
-@kernel
-def write_group_at(code: Any, ends: Any, group_at: Any) -> None:
-    """Write where the name of each record's group begins, and where the last one ends."""
-    at = 0
-    for i in range(code.size):
-        group_at[i] = at
-        at += ends[code[i] + 1] - ends[code[i]] - _NAME
-    group_at[code.size] = at
 
 
 @kernel

@@ -16,8 +16,8 @@ from sharelag.wire import texts
 from sharelag.wire.fields import STATE_KINDS
 from sharelag.wire.interpreter import binary, find_unplaced
 
-#: Bytes of a key's topic id and partition, which follow the group's name.
-_TAIL = 20
+#: Bytes of the size of a group's name, and of the topic id and the partition that follow the name.
+_SIZE, _TAIL = 2, 20
 #: So many keys fit at first.
 _SMALL = 1 << 11
 #: Bytes that kernels may write after the last text.
@@ -96,11 +96,11 @@ class ShareKeys:
         return texts.strings(groups), topics
 
     def _names(self, code: NDArray[np.int32], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
-        from sharelag.wire.key_codes import write_group_at, write_texts
+        from sharelag.wire.key_codes import write_texts
 
         count = len(code)
-        group_at = np.empty(count + 1, np.int32)
-        compile_kernel(write_group_at)(code, self._ends, group_at)
+        sizes = self._ends[code + 1] - self._ends[code] - (_SIZE + _TAIL)
+        group_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         groups = np.empty(int(group_at[-1]) + _SLACK, np.uint8)
         topics = np.empty(texts.TOPIC_ID * count + _SLACK, np.uint8)
         compile_kernel(write_texts)(

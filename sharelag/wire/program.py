@@ -417,15 +417,3 @@ def decode_rows(
             for level in range(1, len(used)):
                 used[level] = row_start[level]
     return tag_used
-
-
-@kernel(views=True)
-def gather(buf: Any, position: Any, length: Any, offsets: Any, data: Any) -> None:
-    """Copy the pieces ``buf[position : position + length]`` one after another into ``data``."""
-    at = 0
-    for i in range(len(position)):
-        offsets[i] = at
-        for k in range(max(length[i], 0)):
-            data[at + k] = buf[position[i] + k]
-        at += max(length[i], 0)
-    offsets[len(position)] = at

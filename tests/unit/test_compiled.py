@@ -12,7 +12,6 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.replay.combine import combine_rows
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import replay_arrow
-from sharelag.wire import program as wire_kernels
 from sharelag.wire.interpreter import interpret
 from tests.support import kernels
 from tests.support.own_process import run_code
@@ -145,16 +144,6 @@ def test_records_are_decoded_the_same_plain_and_compiled(
     assert plain.skipped == quick.skipped
     assert plain.records.num_rows > 50
     assert plain.rejects.num_rows > 20
-
-
-def test_texts_are_gathered_the_same_plain_and_compiled() -> None:
-    octets = np.frombuffer(b"abcdefgh", np.uint8)
-    found = []
-    for gather in (wire_kernels.gather, compiled.compile_kernel(wire_kernels.gather)):
-        ends, data = np.zeros(4, np.int32), np.zeros(4, np.uint8)
-        gather(octets, np.array([6, 0, 1]), np.array([2, -1, 2]), ends, data)
-        found.append((ends.tolist(), data.tobytes()))
-    assert found == [([0, 2, 2, 4], b"ghbc")] * 2
 
 
 @pytest.fixture
