@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -65,12 +66,7 @@ def read_ranges(
     if not reading.open_ends:
         return
     heard: list[KafkaError] = []
-    client = (
-        MessagesWithHeaders(config, topic, heard)
-        if with_headers
-        else _client(config, topic, heard, reading.left())
-    )
-    try:
+    with closing(_client(config, topic, heard, reading.left(), with_headers)) as client:
         client.assign(reading.positions)
         waited = 0.0  # only our own waiting, not the time of the caller
         gathered: list[pa.RecordBatch] = []
@@ -93,8 +89,6 @@ def read_ranges(
             if waited > max(config.patience.left(), min(READING, config.timeout)):
                 config.patience.lose(waited)
                 reading.give_up(heard)
-    finally:
-        client.close()
 
 
 @dataclass
@@ -203,8 +197,12 @@ def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
     return bool(rows >= _BATCH_ROWS or sum(batch.nbytes for batch in gathered) >= _BATCH_BYTES)
 
 
-def _client(config: ClientConfig, topic: str, heard: list[KafkaError], count: int) -> Messages:
+def _client(
+    config: ClientConfig, topic: str, heard: list[KafkaError], count: int, with_headers: bool
+) -> Messages:
     """Return a client for about so many messages: compiled kernels are for many."""
+    if with_headers:
+        return MessagesWithHeaders(config, topic, heard)
     if is_worth_it(count * _RECORD_BYTES, count=False):
         from sharelag.inputs.kafka import native
 

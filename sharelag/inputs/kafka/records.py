@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -93,8 +94,7 @@ def _first_records(
     heard: list[KafkaError] = []
     silent: dict[str, ClusterError] = {}
     isolation = {"isolation.level": "read_committed"} if read_committed else {}
-    client = consumer(config, error_cb=heard.append, **FRUGAL, **isolation)
-    try:
+    with closing(consumer(config, error_cb=heard.append, **FRUGAL, **isolation)) as client:
         while left:
             pending: dict[tuple[str, int], int] = {}
             later = []
@@ -107,8 +107,6 @@ def _first_records(
                     later.append((topic, partition, offset))
             found |= _one_round(client, config, heard, pending, silent)
             left = later
-    finally:
-        client.close()
     _warn(silent)
     return found
 
@@ -272,15 +270,12 @@ def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Mes
     """Return the first record at an offset or later; None where there are only markers."""
     heard: list[KafkaError] = []
     found: list[Message | None] = []
-    client = consumer(config, error_cb=heard.append, **FRUGAL)
-    try:
+    with closing(consumer(config, error_cb=heard.append, **FRUGAL)) as client:
         client.assign([Partition(topic, partition, offset)])
         for messages in until_done(client, config, heard, found.__len__, 1):
             found += [
                 None if is_end else one for _, one, is_end in place_messages(messages, config)
             ]
-    finally:
-        client.close()
     return found[0]
 
 

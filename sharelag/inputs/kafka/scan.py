@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -241,13 +242,8 @@ def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> s
     if not ends:
         return hidden
     heard: list[KafkaError] = []
-    settings = {
-        "isolation.level": isolation,
-        "auto.offset.reset": "earliest",
-        "error_cb": heard.append,
-    }
-    client = consumer(config, **settings)
-    try:
+    settings = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
+    with closing(consumer(config, error_cb=heard.append, **settings)) as client:
         client.assign([Partition(*place, logs[place].first) for place in ends])
         for messages in until_done(client, config, heard, lambda: not ends, _AT_ONCE):
             upto = _take(config, messages, logs, ends, isolation, hidden)
@@ -256,8 +252,6 @@ def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> s
             ]:
                 del ends[place]
                 client.incremental_unassign([Partition(*place)])
-    finally:
-        client.close()
     return hidden
 
 
