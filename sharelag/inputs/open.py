@@ -156,8 +156,7 @@ def open_named(
     if raw:
         plugged = None if Path(raw).exists() else open_plugin(raw)
         return plugged() if plugged else raw_input(raw)
-    file = Path(command_config) if command_config else None
-    return KafkaInput(client_config(bootstrap_server, file, properties or {}, timeout))
+    return KafkaInput(client_config(bootstrap_server, command_config, properties, timeout))
 
 
 def open_input(
@@ -191,10 +190,8 @@ def open_input(
     plugged = open_plugin(called)
     is_address = plugged is None and bool(_ADDRESSES.fullmatch(called))
     if (where is None and has_settings) or is_address:
-        file = Path(command_config) if command_config else None
-        return KafkaInput(
-            client_config(None if where is None else str(where), file, properties or {}, timeout)
-        )
+        servers = None if where is None else str(where)
+        return KafkaInput(client_config(servers, command_config, properties, timeout))
     if has_settings:
         raise InputError(
             f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, "

@@ -16,6 +16,7 @@ from sharelag.errors import InputError
 from sharelag.replay.columns import codes_of
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table, flat
+from sharelag.wire.fields import STATE_TOPIC
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _T = TypeVar("_T")
@@ -123,8 +124,12 @@ class EachOnce:
 
     @property
     def gaps(self) -> pa.Table:
-        """`sharelag.schemas.GAPS`: offsets that are missing between the records read so far."""
-        return self._order.gaps
+        """`sharelag.schemas.GAPS` of the state topic, between the records read so far.
+
+        Of users' topics only control records are read, which have other records in between.
+        """
+        found = self._order.gaps
+        return found.filter(pc.ends_with(found.column("topic"), STATE_TOPIC))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._order = LogOrder()

@@ -52,7 +52,7 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     found = raw.apply(lambda batches: latest_windows(batches, chosen, *read))
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
     counted = Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
-    return StateTopic(pa.Table.from_batches([found.windows]), counted, gaps_of(raw))
+    return StateTopic(pa.Table.from_batches([found.windows]), counted, raw.gaps)
 
 
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
@@ -104,7 +104,7 @@ def keep_records(source: Input, generation: int | None) -> Kept:
         count.add(one, one.records)
     records = one_batch(pa.Table.from_batches([one.records for one in found], schemas.RECORDS))
     counted = count.counted._replace(repeated=raw.repeated)
-    return Kept(records, counted, gaps_of(raw), _goes_back(records))
+    return Kept(records, counted, raw.gaps, _goes_back(records))
 
 
 def _goes_back(records: pa.RecordBatch) -> bool:
@@ -113,12 +113,6 @@ def _goes_back(records: pa.RecordBatch) -> bool:
         return bool(times.null_count)
     order, bounds = by_share_partition(records)
     return bool(going_back(times.view(pa.int64()).to_numpy()[order], bounds).any())
-
-
-def gaps_of(raw: EachOnce) -> pa.Table:
-    """Return the gaps of the state topic: users' topics have records of others in between."""
-    gaps = raw.gaps
-    return gaps.filter(pc.ends_with(gaps.column("topic"), STATE_TOPIC))
 
 
 def _replay(
@@ -142,17 +136,17 @@ def _replay(
         if sum(rows.num_rows for rows in fresh) > max(
             _STEP, known.num_rows if known is not None else 0
         ):
-            step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps_of(raw))
+            step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), raw.gaps)
             steps.append(step)
             fresh = []
     step, known = next_history(
-        known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps_of(raw)
+        known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), raw.gaps
     )
     history = pa.Table.from_batches([*steps, step]).sort_by(
         [(name, "ascending") for name in HISTORY_KEY]
     )
     windows = pa.Table.from_batches([replay_arrow(known, version)])
-    return StateTopic(windows, count.counted, gaps_of(raw), history, pa.concat_tables(counts))
+    return StateTopic(windows, count.counted, raw.gaps, history, pa.concat_tables(counts))
 
 
 def decode_topic(

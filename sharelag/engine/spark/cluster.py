@@ -180,5 +180,4 @@ def config_of(
     """Return how to reach a cluster: what was given, or what options say."""
     if isinstance(bootstrap_server, ClientConfig):
         return bootstrap_server
-    file = Path(command_config) if command_config else None
-    return client_config(bootstrap_server, file, dict(properties or {}), timeout)
+    return client_config(bootstrap_server, command_config, properties, timeout)

@@ -152,7 +152,7 @@ def missing_offsets(raw: Tabular | Records) -> DataFrame:
 
     def find_gaps(records: TaskRecords) -> Iterator[pa.RecordBatch]:
         records.raw.apply(lambda batches: sum(1 for _ in batches))
-        yield from records.gaps.to_batches()
+        yield from records.raw.gaps.to_batches()
 
     return records_of(raw).map(find_gaps, schemas.GAPS)
 

@@ -91,7 +91,7 @@ def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     counted = [*numbers, *times, pa.array([mine.raw.repeated])]
     yield "windows", found.windows
     yield "counted", pa.RecordBatch.from_arrays(counted, schema=COUNTED)
-    yield "gaps", mine.gaps
+    yield "gaps", mine.raw.gaps
 
 
 def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFrame:
@@ -117,7 +117,7 @@ def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFra
 def histories(mine: TaskRecords, gaps: pa.Table | None = None) -> Batches:
     """Yield the whole history of some share partitions at a time, of what one task has."""
     for part in mine.share_partitions():
-        yield history_arrow(part, mine.gaps if gaps is None else gaps)
+        yield history_arrow(part, mine.raw.gaps if gaps is None else gaps)
 
 
 def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:

@@ -18,7 +18,6 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
@@ -286,12 +285,6 @@ class TaskRecords:
         #: Raw records of the state topic in the order of the log, each once.
         self.raw = EachOnce(lambda: (of_state(batch, generation) for batch in read()))
         self._of_groups = EachOnce(lambda: (of_topic(batch, GROUP_TOPIC) for batch in read()))
-
-    @property
-    def gaps(self) -> pa.Table:
-        """`sharelag.schemas.GAPS` of the state topic, once its raw records were read."""
-        found = self.raw.gaps
-        return found.filter(pc.ends_with(found.column("topic"), STATE_TOPIC))
 
     def decode(self, topic: str = STATE_TOPIC) -> Batches:
         """Yield the chosen records of a topic: what replay reads of them."""

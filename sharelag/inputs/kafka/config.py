@@ -152,7 +152,7 @@ class ClientConfig:
 
 def client_config(
     bootstrap_servers: str | None = None,
-    command_config: Path | None = None,
+    command_config: str | Path | None = None,
     command_properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
 ) -> ClientConfig:
@@ -162,7 +162,7 @@ def client_config(
     ----------
     bootstrap_servers : str, optional
         ``host:port[,...]``; overrides the file, which overrides ``$KAFKA_BOOTSTRAP_SERVERS``.
-    command_config : pathlib.Path, optional
+    command_config : str or pathlib.Path, optional
         A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL
         with PEM, and values by ``config.providers``.
     command_properties : mapping, optional
@@ -177,7 +177,8 @@ def client_config(
         form that our client cannot use (JKS); the message says what to write instead. Settings that
         no Kafka client knows are ignored with a warning, as Kafka's commands do.
     """
-    properties = read_properties(command_config) if command_config else {}
+    file = Path(command_config) if command_config else None
+    properties = read_properties(file) if file else {}
     properties = resolve(properties | dict(command_properties or {}))
     named_otherwise = properties.pop("metadata.broker.list", None)  # librdkafka's alias
     servers = (
@@ -204,7 +205,7 @@ def client_config(
         raise ConfigError(f"{said}; look for {_BROKEN}" if odd else said) from None
     _note_ignored([as_written(name, named) for name in unknown], odd)
     java = properties | {"bootstrap.servers": servers}
-    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config, java)
+    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, file, java)
 
 
 def from_spark_options(options: Mapping[str, str]) -> ClientConfig:

@@ -24,7 +24,7 @@ from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.state import replay_arrow
-from sharelag.tables.arrow import keys, one_batch
+from sharelag.tables.arrow import as_table, keys, one_batch
 from sharelag.wire.fields import STATE_TOPIC
 
 #: `sharelag.schemas.WINDOWS`, and whether there is no state of the share partition any more.
@@ -86,11 +86,7 @@ class State:
     def to_bytes(self) -> bytes:
         """Return the state as Spark keeps it."""
         about = {_SEEN: self.seen.tobytes(), _FORGOTTEN: str(self.forgotten)}
-        schema = _KEPT.with_metadata(about)
-        sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression="zstd")
-        with pa.ipc.new_stream(sink, schema, options=options) as writer:
-            writer.write_batch(self.records.replace_schema_metadata(schema.metadata))
-        return bytes(sink.getvalue())
+        return packing.to_bytes(as_table(self.records).replace_schema_metadata(about))
 
     def apply(
         self, records: pa.RecordBatch, offsets: NDArray[np.int64], kafka_version: Told = None
@@ -105,7 +101,9 @@ class State:
         seen = _join(self.seen, offsets)
         if not fresh.num_rows and np.array_equal(seen, self.seen):
             return self, one_batch(WINDOWS.empty_table())
-        rows = one_batch(pa.Table.from_batches([self.records, _as_kept(fresh)]))
+        rows = one_batch(
+            pa.Table.from_batches([self.records, packing.complete_columns(fresh, _KEPT)])
+        )
         if not rows.num_rows:
             return State(rows, seen), one_batch(WINDOWS.empty_table())
         known = self.records.num_rows
@@ -252,10 +250,6 @@ class _Step:
             "partition has no snapshot since: start with a new checkpoint, and let records come "
             "in the order of the log, or more of them in one micro-batch"
         )
-
-
-def _as_kept(records: pa.RecordBatch) -> pa.RecordBatch:
-    return _rename(records.select(REPLAYED.names).cast(REPLAYED, safe=False), _KEPT, {})
 
 
 def _rename(
