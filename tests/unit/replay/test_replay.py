@@ -28,9 +28,16 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
 from tests.support.command import sharelag as command
 from tests.support.records import KEY, raw, row
-from tests.support.walk import RECOVERED, WALK, walk_records
-
-AVAILABLE, ACKNOWLEDGED = 0, 2
+from tests.support.walk import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    AVAILABLE,
+    LIVE,
+    RECOVERED,
+    WALK,
+    by_offset,
+    walk_records,
+)
 
 WINDOW_ENDS = {0: 100, 2: 110, 4: 111, 5: 120, 7: 120, 8: 120, 10: 120, 11: 120}
 
@@ -46,6 +53,23 @@ def test_what_is_recovered_after_each_step(step: int) -> None:
     assert table.column("effective_start_offset").to_pylist() == [start]
     assert table.column("window_end_offset").to_pylist() == [WINDOW_ENDS[step]]
     assert [tuple(run.values()) for run in table.column("runs").to_pylist()[0]] == runs
+
+
+@pytest.mark.row("WIN-01")
+@pytest.mark.parametrize("step", LIVE)
+def test_what_is_persisted_of_each_live_window(step: int) -> None:
+    start, end, runs = LIVE[step]
+    window = replay(walk_records(step))[KEY]
+    persisted, live = by_offset(list(window.runs)), by_offset([StateBatch(*run) for run in runs])
+    assert window.effective_start_offset == start
+    assert {state for state, _ in persisted.values()} <= {AVAILABLE, ACKNOWLEDGED}
+    for offset in range(start, end):
+        state, count = live[offset]
+        if offset in persisted:
+            expected = (AVAILABLE, count - 1) if state == ACQUIRED else (state, count)
+            assert persisted[offset] == expected
+        else:  # never persisted: a first delivery under way
+            assert (state, count) == (ACQUIRED, 1)
 
 
 def test_a_window_is_raw_as_the_coordinator_holds_it() -> None:
