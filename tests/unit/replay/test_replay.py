@@ -18,7 +18,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError, ReplayError
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
-from sharelag.model import StateBatch, Window
+from sharelag.model import StateBatch
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
 from sharelag.replay.state import window_items
@@ -72,14 +72,6 @@ def test_what_is_persisted_of_each_live_window(step: int) -> None:
             assert (state, count) == (ACQUIRED, 1)
 
 
-def test_a_window_is_raw_as_the_coordinator_holds_it() -> None:
-    window = replay(walk_records(10))[KEY]
-    assert window == Window(
-        0, 1, 2, 110, 0, 5, 5,
-        tuple(StateBatch(*b) for b in [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]),
-    )  # fmt: skip
-
-
 def test_updates_before_the_first_snapshot_give_a_partial_state() -> None:
     record = encode_record(SHARE_UPDATE, row(-1, [(7, 7, 0, 1), (3, 4, 2, 1)]))
     window = replay([(0, *record)])[KEY]
@@ -89,14 +81,6 @@ def test_updates_before_the_first_snapshot_give_a_partial_state() -> None:
     records = decode_arrow(raw([record])).records
     assert replay_arrow(records).column("from_snapshot").to_pylist() == [False]
     assert replay_arrow(records).column("start_offset").to_pylist() == [None]
-
-
-def test_a_tombstone_removes_and_a_later_snapshot_begins_anew() -> None:
-    gone = encode_record(SHARE_SNAPSHOT, row(0, [], tombstone=True))
-    records = [*walk_records(8), (20, *gone)]
-    assert replay(records) == {}
-    again = (21, *encode_record(SHARE_SNAPSHOT, row(500, [], state_epoch=9)))
-    assert replay([*records, again])[KEY].start_offset == 500
 
 
 @pytest.mark.row("WIN-06")
@@ -222,29 +206,6 @@ def test_runs_are_the_same_compiled_and_as_properties(seed: int) -> None:
     for line, (_, window) in zip(table.to_pylist(), window_items(table), strict=True):
         assert [tuple(run.values()) for run in line["runs"]] == [tuple(run) for run in window.runs]
         assert line["effective_start_offset"] == window.effective_start_offset
-
-
-@given(st.integers(0, 10**6))
-def test_combine_keeps_the_highest_rank_of_every_offset(seed: int) -> None:
-    random = Random(seed)
-    old, new, start = (
-        generators.state_batches(random),
-        generators.state_batches(random),
-        random.randint(-1, 40),
-    )
-    combined = combine(old, new, start)
-    best: dict[int, tuple[int, int]] = {}
-    for batch in old + new:
-        for offset in range(max(batch.first_offset, start), batch.last_offset + 1):
-            rank = (batch.delivery_count, batch.delivery_state)
-            best[offset] = max(best.get(offset, rank), rank)
-    found = {
-        offset: (batch.delivery_count, batch.delivery_state)
-        for batch in combined
-        for offset in range(batch.first_offset, batch.last_offset + 1)
-    }
-    assert found == best
-    assert sum(b.last_offset - b.first_offset + 1 for b in combined) == len(best)
 
 
 def test_as_of_a_time_and_as_of_offsets() -> None:

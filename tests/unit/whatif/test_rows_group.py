@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +22,6 @@ from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service,
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
 from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second
 from tests.support.group_records import delete, join, log, record
 from tests.support.groups_to_assign import check
@@ -63,25 +61,6 @@ def test_members_ask_the_leaders_only() -> None:
 
 
 # ---- group records ----
-
-
-def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() -> None:
-    """Records of a classic, a consumer, a share group, and of an unknown kind."""
-
-    def raw(kind: int, offset: int) -> dict[str, Any]:
-        group = b"\0\1g"
-        return {
-            "key": kind.to_bytes(2, "big") + group,
-            "value": None,
-            "topic": GROUP_TOPIC,
-            "offset": offset,
-        }
-
-    kinds = [2, 3, 11, 999, 16]
-    rows = [raw(kind, offset) | {"partition": 0} for offset, kind in enumerate(kinds)]
-    decoded = decode_arrow(pa.RecordBatch.from_pylist(rows, schema=schemas.RAW), GROUP_TOPIC)
-    assert decoded.records.column("record_type").to_pylist() == [11]
-    assert decoded.skipped + decoded.rejects.num_rows == 4
 
 
 @pytest.mark.row("GRP-16", "GMR-01")
@@ -246,14 +225,3 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     )
     (problem,) = lint_consumer({"partition.assignment.strategy": "range"})
     assert "group.share.assignors" in problem.hint
-
-
-def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
-    draft, now = (
-        find("group.share.max.share.sessions", "draft"),
-        find("group.share.max.share.sessions"),
-    )
-    assert draft is not None
-    assert now is not None
-    assert (draft.status, draft.default) == ("older draft", 1000)
-    assert (now.status, now.default) == ("current", 2000)
