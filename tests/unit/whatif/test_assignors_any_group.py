@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sharelag.errors import InputError
 from sharelag.whatif import assign
+from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import Group
 from tests.support.groups_to_assign import (
     OURS,
@@ -47,6 +48,30 @@ def test_everything_is_served_and_only_what_may_be(name: str, given_group: Drawn
     # The order of the group does not matter.
     assert answer == assign(name, list(reversed(group)), topics)
     assert list(answer) == [member["id"] for member in group]
+
+
+@pytest.mark.parametrize("name", ["simple", "simple-4.1"])
+@given(given_group=groups(), seed=st.randoms(use_true_random=False))
+def test_kafkas_own_serves_all_while_all_is_assignable(
+    name: str, given_group: Drawn, seed: Any
+) -> None:
+    group, topics = given_group
+    for topic in topics.values():
+        topic.pop("assignable", None)
+    group = going_on(group, {})
+    for _ in range(3):
+        answer = assign(name, group, topics)
+        found = {finding.rule for finding in check(group, topics, answer)}
+        alike = Group.of(group, topics).homogeneous
+        assert found <= (
+            set() if alike else {rules.NOT_SUBSCRIBED} if name == "simple" else {rules.STARVED}
+        )
+        group = going_on(group, answer)
+        group = [member for member in group if seed.random() < 0.7] or group
+        if not alike:
+            seed.choice(group)["subscribed"] = seed.sample(
+                sorted(topics), seed.randint(0, len(topics))
+            )
 
 
 @pytest.mark.parametrize("name", ["round-robin", "balanced", "rack-aware"])

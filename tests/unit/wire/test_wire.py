@@ -111,29 +111,6 @@ def without_schema_timestamps(schema: pa.Schema) -> pa.Schema:
     )
 
 
-@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_columns_are_encoded_as_each_record(topic: str, cases: Any) -> None:
-    random, kinds = Random(topic), [kind for of, kind in _KINDS if of == topic]
-    of_type = {kind.type: kind for kind in kinds}
-    seen = set()
-    for _ in range(cases(15, 1000)):
-        made = [
-            generators.record(random, random.choice(kinds)) for _ in range(random.randrange(40))
-        ]
-        found = decode_arrow(raw(made, topic), topic).records
-        rows = without_timestamps(found).to_pylist()
-        seen |= {(row["record_type"], row["tombstone"], bool(row["unknown_tags"])) for row in rows}
-        again = encode(found, topic)
-        pairs = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
-        assert [*pairs] == [encode_record(of_type[row["record_type"]], row) for row in rows]
-        assert again.slice(1).equals(encode(found.slice(1), topic))
-    assert {(kind.type, odd, tags) for kind in kinds for odd, tags in _SHAPES} <= seen
-
-
-#: A tombstone has no tags.
-_SHAPES = [(False, False), (False, True), (True, False)]
-
-
 @pytest.mark.parametrize(
     ("column", "value", "why"),
     [
