@@ -118,6 +118,15 @@ def test_of_the_past_it_says_which_values_are_those_of_now() -> None:
     assert words in sharelag(*asked, "--as-of", moment).stderr
 
 
+def test_health_of_the_state_topic() -> None:
+    lines = rows("health", "--capture", str(CAPTURE))
+    assert list(lines[0]) == schemas.HEALTH.names
+    assert sum(line["records"] for line in lines) == 1780
+    assert {line["misplaced"] for line in lines} == {0}
+    assert all(line["bytes_per_finished"] > 1 for line in lines)
+    assert "UPDATES/SNAPSHOT" in sharelag("health", "--capture", str(CAPTURE)).stdout
+
+
 def test_what_changed_between_two_moments() -> None:
     """Both moments were described by Kafka's own command when they were now."""
     first, last = (
