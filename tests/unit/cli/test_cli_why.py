@@ -76,18 +76,6 @@ def test_explain_names_causes_with_their_evidence() -> None:
     assert next(csv.DictReader(io.StringIO(table)))["cause"] == "head_of_line"
 
 
-def test_progress_shows_age_rates_and_drain() -> None:
-    slow = str(SCENARIOS / "slow")
-    lines = rows("progress", "--capture", slow)
-    assert list(lines[0]) == schemas.PROGRESS.names
-    assert {line["drain"] for line in lines} == {"never"}
-    assert all(
-        line["arrival_rate"] > line["completion_rate"] > 1 and line["age_ms"] > 3_000
-        for line in lines
-    )
-    assert "IN/S" in sharelag("progress", "--capture", slow).stdout
-
-
 def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None:
     bare = shutil.copytree(
         CAPTURE, tmp_path / "bare", ignore=shutil.ignore_patterns("settings.parquet")
@@ -128,14 +116,6 @@ def test_of_the_past_it_says_which_values_are_those_of_now() -> None:
     assert words not in sharelag(*asked).stderr
     (moment,) = {line["as_of"] for line in rows("lag", "--capture", STUCK)[:1]}
     assert words in sharelag(*asked, "--as-of", moment).stderr
-
-
-def test_brokers_are_as_of_the_lag_as_everywhere() -> None:
-    when = [
-        sharelag(name, "--capture", "demo", "--engine", "local").stderr.rpartition("as of ")[2]
-        for name in ("lag", "groups", "brokers")
-    ]
-    assert len({text.partition(",")[0] for text in when}) == 1
 
 
 def test_health_of_the_state_topic() -> None:

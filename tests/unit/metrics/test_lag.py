@@ -50,13 +50,7 @@ def test_the_example_of_the_kip() -> None:
     assert_fields(line, unread=1, window_available=6, window_unknown=0, window_complete=2)
 
 
-def test_only_what_is_durable_is_known() -> None:
-    batches = [(3, 3, AVAILABLE, 2), (5, 5, ACKNOWLEDGED, 1), (6, 6, ARCHIVED, 1)]
-    line = lag_of(row(2, batches, delivery_complete_count=2), 9)
-    assert_fields(line, lag=5, unread=2, window_available=1, window_unknown=2, window_complete=2)
-
-
-@pytest.mark.row("LAG-02", "LAG-10")
+@pytest.mark.row("LAG-02", "LAG-10", "ADM-06")
 @pytest.mark.parametrize(
     ("step", "count", "lag"),
     [
@@ -73,6 +67,7 @@ def test_lag_along_the_walk(step: int, count: int, lag: int) -> None:
     records = decode_arrow(raw([r[1:] for r in before] + [last])).records
     line = lag_arrow(replay_arrow(records), offsets(121)).to_pylist()[0]
     assert_fields(line, lag=lag, effective_lag=lag, notes=[])
+    assert line["start_offset"] == max(WALK[at][0] for at in WALK if at <= step)
     assert line["effective_start_offset"] == RECOVERED[step][0]
 
 

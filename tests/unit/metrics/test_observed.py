@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -14,14 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.engine.local.records import decode_topic
 from sharelag.errors import InputError
-from sharelag.inputs import CaptureInput
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
-from sharelag.replay import replay_arrow
-from sharelag.replay.history import history_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.chapters import CAPTURE
 from tests.support.fields import assert_fields
 
 MS = timedelta(milliseconds=1)
@@ -309,38 +303,3 @@ def test_any_history_says_what_reading_it_row_by_row_says(
     chunked = pa.concat_tables([whole.slice(i, 1) for i in range(len(whole))])
     for same in (chunked, whole.select(HISTORY_COLUMNS)):
         assert observe(same, at(end), over * MS).equals(ours)
-
-
-def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
-    """What the last window has finished, and the first did not, was finished in between."""
-    parts = decode_topic(CaptureInput(CAPTURE), STATE_TOPIC)
-    records = pa.Table.from_batches([part.records for part in parts])
-    history = history_arrow(records)
-    end = max(history.column("record_timestamp").to_pylist())
-    observed = observe(history, end, timedelta(days=1)).to_pylist()
-    place = itemgetter("group_id", "topic_id", "partition")
-    windows = {place(window): window for window in replay_arrow(records).to_pylist()}
-    rows = {key: list(lines) for key, lines in groupby(history.to_pylist(), place)}
-    assert len(observed) == len(windows) > 10
-    checked = 0
-    for row in observed:
-        mine, window = rows[place(row)], windows[place(row)]
-        assert row["head_offset"] == window["effective_start_offset"]
-        assert row["begin"] == lead_of(mine)["record_timestamp"]
-        base, last = lead_of(mine), mine[-1]
-        if base["start_offset"] is None:
-            started = [r for r in mine if r["start_offset"] is not None]
-            base = started[0] | {"window_complete": 0} if started else base
-        if row["breaks"] or any(r["replaced"] for r in mine[1:]) or base["start_offset"] is None:
-            continue
-        inside = sum(
-            run["last_offset"] - run["first_offset"] + 1
-            for run in window["runs"]
-            if run["delivery_state"] in (2, 4)
-        )
-        after = window["effective_start_offset"] + inside
-        assert last["start_offset"] + last["window_complete"] == after
-        done = after - base["start_offset"] - base["window_complete"]
-        assert row["finished"] == sum(row["finished_bins"]) == done
-        checked += 1
-    assert checked > 10

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from fractions import Fraction
-from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -15,20 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.engine.local.records import decode_topic
 from sharelag.errors import InputError
-from sharelag.inputs import CaptureInput
 from sharelag.metrics.age import oldest_offsets
-from sharelag.metrics.lag import lag_arrow
-from sharelag.metrics.observed import BINS, observe
-from sharelag.metrics.progress import progress_arrow
-from sharelag.replay.history import history_arrow
-from tests.support import generators, readings
-from tests.support.chapters import CAPTURE
+from sharelag.metrics.observed import BINS
+from tests.support import generators
 from tests.support.fields import assert_fields
 from tests.support.observed_rows import lag_of, log, observed, one, progress
 from tests.support.progress_rows import DAY, HOUR, ID, MINUTE, MS, NOON, ago, end, lag, time
-from tests.support.recorded_moments import ends as noted_ends
 from tests.support.records import row as snapshot
 
 
@@ -267,50 +258,3 @@ def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
     assert progress([], *given).num_rows == 0
     with pytest.raises(InputError, match=r"times: .*asked_offset"):
         progress([lag()], (), (), pa.table({"topic": ["t"]}))
-
-
-def test_the_recorded_run_as_of_every_noted_moment() -> None:
-    """Ages between the recorded moments, and rates that explain how ends and lag moved."""
-    records = pa.Table.from_batches([part.records for part in decode_topic(CaptureInput(CAPTURE))])
-    history = history_arrow(records)
-    noted = [
-        json.loads(path.read_text())
-        for path in sorted((CAPTURE / "expected" / "moments").glob("*.json"))
-    ]
-    moments = [datetime.fromtimestamp(note["as_of_ms"] / 1000, UTC) for note in noted]
-    ends = [
-        pa.Table.from_pylist(
-            [row | {"as_of": moment} for row in noted_ends(note).to_pylist()], schemas.OFFSETS
-        )
-        for note, moment in zip(noted, moments, strict=True)
-    ]
-    nothing = schemas.TIMES.empty_table(), schemas.LOGS.empty_table()
-    seen: set[str] = set()
-    for number, moment in enumerate(moments):
-        windows = readings.windows(CaptureInput(CAPTURE), "local", moment).table
-        lags = lag_arrow(windows.select(schemas.WINDOWS.names), ends[number])
-        over = observe(history, moment, moment - moments[max(number - 1, 0)] + MS)
-        past = pa.concat_tables(ends)
-        lines = progress_arrow(lags, over, past, *nothing, moment).to_pylist()
-        assert len(lines) == over.num_rows
-        for was, line in zip(lags.to_pylist(), lines, strict=True):
-            empty = was["end_offset"] == was["log_start_offset"]
-            if was["effective_lag"] is None:
-                assert line["drain"] == ("drained" if empty else "unknown")
-            if was["effective_lag"] == 0:
-                assert_fields(line, drain="drained", age_ms=0)
-            if line["oldest_from"] == "interpolated":
-                bracket = [
-                    earlier
-                    for earlier, later in pairwise(range(number + 1))
-                    if end_of(noted[earlier], was)
-                    <= was["effective_start_offset"]
-                    < end_of(noted[later], was)
-                ]
-                assert moments[bracket[0]] <= line["oldest_timestamp"] <= moments[bracket[0] + 1]
-            seen |= {line["drain"], line["oldest_from"] or "none"}
-    assert seen >= {"drained", "unknown", "interpolated"}
-
-
-def end_of(note: dict[str, Any], row: dict[str, Any]) -> int:
-    return int(note["end_offsets"].get(row["topic"], {}).get(str(row["partition"]), 0))

@@ -12,12 +12,10 @@ from sharelag.errors import InputError
 from sharelag.metrics.settings import ACCEPTED, check_given, settings_in_force
 from sharelag.model.settings import (
     CATALOGUE,
-    Value,
     catalogue,
     check,
     check_all,
     differing,
-    effective,
     in_force,
 )
 from sharelag.model.settings.catalogue import FIRST
@@ -34,60 +32,6 @@ def test_a_duration_beyond_its_maximum_is_refused() -> None:
     assert str(problem) == f"{GROUP} = 50000: greater than {MAX} = 40000"
     # The brokers' value is bounded by 60 s whatever the maximum; only a group's may be longer.
     assert check(GROUP, 60_001, "draft", {MAX: 3_600_000})
-
-
-@pytest.mark.parametrize("profile", ["draft", "4.3.1"])
-def test_timeouts_stay_between_the_bounds_that_brokers_set(profile: str) -> None:
-    session, heartbeat = "group.share.session.timeout.ms", "group.share.heartbeat.interval.ms"
-    for value, fine in ((44_999, False), (45_000, True), (60_000, True), (60_001, False)):
-        assert (check(session, value, profile) == []) == fine
-    assert check(session, 70_000, profile)
-    assert not check(session, 30_000, profile, {"group.share.min.session.timeout.ms": 30_000})
-    assert not check(session, 70_000, profile, {"group.share.max.session.timeout.ms": 70_000})
-    for value, fine in ((4000, False), (5000, True), (15_000, True), (16_000, False)):
-        assert (check(heartbeat, value, profile) == []) == fine
-    wide = {"group.share.max.heartbeat.interval.ms": 90_000}
-    assert [problem.why for problem in check(heartbeat, 45_000, profile, wide)] == [
-        f"not less than {session} = 45000"
-    ]
-    assert not check(heartbeat, 44_999, profile, wide)
-
-
-def test_the_first_assignor_is_in_force() -> None:
-    assert effective({}, {}, "draft")["group.share.assignors"] == Value(
-        "org.apache.server.group.share.SimpleAssignor", "default"
-    )
-    assert effective({}, {"group.share.assignors": "a.B, c.D"}, "draft")[
-        "group.share.assignors"
-    ] == ("a.B", "broker")
-    assert check("group.share.assignors", "")
-
-
-def test_words_of_drafts_and_of_releases() -> None:
-    isolation, reset = "group.share.isolation.level", "group.share.auto.offset.reset"
-    assert check(isolation, "", "draft")
-    assert check(reset, "by_duration:PT1H", "draft")
-    assert not check("share.auto.offset.reset", "by_duration:PT1H")
-    assert effective({}, {}, "draft")[isolation].value == "read_uncommitted"
-
-
-def test_a_stored_value_beyond_the_brokers_bounds_gives_way() -> None:
-    name = "share.record.lock.duration.ms"
-    narrow = {
-        "group.share.min.record.lock.duration.ms": "20000",
-        "group.share.max.record.lock.duration.ms": "40000",
-    }
-    assert effective({name: "30001"}, narrow)[name] == (30_001, "group")
-    assert effective({name: "50000"}, narrow)[name] == (40_000, "broker")
-    assert effective({name: "15000"}, narrow)[name] == (20_000, "broker")
-    assert effective({}, narrow)[name] == (30_000, "default")
-    assert effective({}, narrow | {f"group.{name}": "25000"})[name] == (25_000, "broker")
-    # Unknown bounds clamp nothing, and a value that nobody gave is unknown.
-    assert effective({name: "3000000"}, dict.fromkeys([*narrow, f"group.{name}"]))[name] == (
-        3_000_000,
-        "group",
-    )
-    assert effective({}, {f"group.{name}": None})[name] == (None, "broker")
 
 
 def test_older_brokers_lack_settings() -> None:
@@ -137,26 +81,6 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
     assert set(empty) == {setting.name for setting in CATALOGUE}
     assert {value.source for value in empty.values()} == {"assumed"}
     assert empty[lock].value == 30_000
-
-
-def test_settings_of_4_4() -> None:
-    name, prefix = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.topic.name.prefix"
-    later = {one.name: one for one in catalogue("4.4")}.keys() - {one.name for one in CATALOGUE}
-    assert later == {
-        name,
-        prefix,
-        "errors.deadletterqueue.copy.record.enable",
-        "errors.deadletterqueue.auto.create.topics.enable",
-        "errors.deadletterqueue.group.enable",
-        "group.share.assignor.offload.enable",
-        "share.assignor.offload.enable",
-        "group.share.dlq.manager.class.name",
-    }
-    # Kafka takes any name but its own topics'; whether it works is another question.
-    for accepted in ("dlq.orders", "", "orders", "dlq.no name"):
-        assert not check(name, accepted, "4.4")
-    assert check(name, "__dlq", "4.4", {prefix: ""})[0].why.endswith("Kafka's own")
-    assert check(name, "dlq.orders", "4.3.1")[0].why == "only Kafka 4.4 and newer have it"
 
 
 def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -> None:

@@ -17,12 +17,10 @@ from sharelag.replay.history import history_arrow
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
-from tests.support.cases import few_of
 from tests.support.columns import with_column
 from tests.support.generations import (
     FIRST_OFFSET,
     TODAY,
-    asked_for,
     raw_of,
     records,
     records_of_many,
@@ -31,7 +29,7 @@ from tests.support.generations import (
 )
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.records import offsets
-from tests.support.walk import RECOVERED, WALK
+from tests.support.walk import WALK
 
 ALL = [0, 1, 2, 3, TODAY]
 
@@ -45,23 +43,6 @@ def comparable(raw_records: pa.RecordBatch, asked: int | None = None) -> Any:
     found = window(raw_records, asked)
     assert found is not None
     return [found[name] for name in SAME]
-
-
-@pytest.mark.parametrize("generation", ALL)
-@pytest.mark.parametrize("step", few_of(WALK, [*WALK][1::3]))
-def test_the_walk_replays_to_the_same_window_in_every_generation(
-    generation: int, step: int
-) -> None:
-    writes = [written for at, written in WALK.items() if at <= step]
-    found, asked = raw_of(writes, generation), asked_for(generation, step)
-    assert comparable(found, asked) == comparable(raw_of(writes, TODAY))
-    assert state(found, asked)[0] == RECOVERED[step][0]
-    assert state(found, asked)[2] == RECOVERED[step][1]
-    decoded = decode_arrow(found, generation=asked)
-    assert decoded.rejects.num_rows == 0
-    kinds = set(decoded.records.column("generation").to_pylist())
-    # An empty window says nothing about G0: its checkpoint is that of G1.
-    assert kinds <= {None if generation == TODAY else generation, 1 if generation == 0 else None}
 
 
 def test_random_histories_have_the_same_windows_and_effective_lag_in_every_generation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,18 +14,14 @@ import pytest
 
 from sharelag import open as open_workbench
 from sharelag import schemas
-from sharelag.engine.local.records import decode_topic
-from sharelag.inputs import CaptureInput
-from sharelag.model import TERMINAL_STATES, SharePartition, Window
+from sharelag.model import TERMINAL_STATES, Window
 from sharelag.replay import replay, replay_arrow
 from sharelag.replay.history import history_arrow, next_history
-from sharelag.replay.moment import up_to
 from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
 from tests.support.cases import Cases
-from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.fields import assert_fields
 from tests.support.records import decode, raw, raw_file, row
@@ -257,40 +253,6 @@ def _in_log_order(pieces: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         history, known = next_history(known, piece)
         made.append(history)
     return made
-
-
-def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
-    source = CaptureInput(CAPTURE)
-    records = pa.Table.from_batches([batch.records for batch in decode_topic(source)])
-    history = history_arrow(records)
-    assert history.num_rows == records.num_rows == 1780
-    for as_of in (
-        datetime(2100, 1, 1, tzinfo=UTC),
-        history.column("record_timestamp")[700].as_py(),
-    ):
-        known = up_to(records, as_of)
-        last: dict[SharePartition, Any] = {}
-        for line in history.to_pylist():
-            if line["record_timestamp"] <= as_of:
-                last[SharePartition(line["group_id"], line["topic_id"], line["partition"])] = line
-        windows = replay_arrow(known).to_pylist()
-        alive = {key: line for key, line in last.items() if line["record_kind"] != "tombstone"}
-        assert len(windows) == len(alive) > 10
-        for window in windows:
-            line = alive[
-                SharePartition(window["group_id"], window["topic_id"], window["partition"])
-            ]
-            assert_fields(line, **{name: window[name] for name in STATE})
-            assert line["follows"]
-    # All that was ever finished and not reset again is the sum of the steps.
-    table = pa.Table.from_batches([history])
-    billing = table.filter(pc.equal(table.column("group_id"), "billing"))
-    total = pc.sum(billing.column("finished")).as_py()
-    ends = [line for line in replay_arrow(records).to_pylist() if line["group_id"] == "billing"]
-    finished = sum(
-        end["effective_start_offset"] + offsets_of(end["runs"], TERMINAL_STATES) for end in ends
-    )
-    assert finished >= total > 0
 
 
 def test_nothing_gives_an_empty_history() -> None:

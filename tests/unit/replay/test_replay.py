@@ -18,7 +18,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError, ReplayError
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
-from sharelag.model import StateBatch, Window
+from sharelag.model import StateBatch
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
 from sharelag.replay.state import window_items
@@ -28,9 +28,16 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
 from tests.support.command import sharelag as command
 from tests.support.records import KEY, raw, row
-from tests.support.walk import RECOVERED, WALK, walk_records
-
-AVAILABLE, ACKNOWLEDGED = 0, 2
+from tests.support.walk import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    AVAILABLE,
+    LIVE,
+    RECOVERED,
+    WALK,
+    by_offset,
+    walk_records,
+)
 
 WINDOW_ENDS = {0: 100, 2: 110, 4: 111, 5: 120, 7: 120, 8: 120, 10: 120, 11: 120}
 
@@ -48,12 +55,21 @@ def test_what_is_recovered_after_each_step(step: int) -> None:
     assert [tuple(run.values()) for run in table.column("runs").to_pylist()[0]] == runs
 
 
-def test_a_window_is_raw_as_the_coordinator_holds_it() -> None:
-    window = replay(walk_records(10))[KEY]
-    assert window == Window(
-        0, 1, 2, 110, 0, 5, 5,
-        tuple(StateBatch(*b) for b in [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]),
-    )  # fmt: skip
+@pytest.mark.row("WIN-01")
+@pytest.mark.parametrize("step", LIVE)
+def test_what_is_persisted_of_each_live_window(step: int) -> None:
+    start, end, runs = LIVE[step]
+    window = replay(walk_records(step))[KEY]
+    persisted, live = by_offset(list(window.runs)), by_offset([StateBatch(*run) for run in runs])
+    assert window.effective_start_offset == start
+    assert {state for state, _ in persisted.values()} <= {AVAILABLE, ACKNOWLEDGED}
+    for offset in range(start, end):
+        state, count = live[offset]
+        if offset in persisted:
+            expected = (AVAILABLE, count - 1) if state == ACQUIRED else (state, count)
+            assert persisted[offset] == expected
+        else:  # never persisted: a first delivery under way
+            assert (state, count) == (ACQUIRED, 1)
 
 
 def test_updates_before_the_first_snapshot_give_a_partial_state() -> None:
@@ -65,14 +81,6 @@ def test_updates_before_the_first_snapshot_give_a_partial_state() -> None:
     records = decode_arrow(raw([record])).records
     assert replay_arrow(records).column("from_snapshot").to_pylist() == [False]
     assert replay_arrow(records).column("start_offset").to_pylist() == [None]
-
-
-def test_a_tombstone_removes_and_a_later_snapshot_begins_anew() -> None:
-    gone = encode_record(SHARE_SNAPSHOT, row(0, [], tombstone=True))
-    records = [*walk_records(8), (20, *gone)]
-    assert replay(records) == {}
-    again = (21, *encode_record(SHARE_SNAPSHOT, row(500, [], state_epoch=9)))
-    assert replay([*records, again])[KEY].start_offset == 500
 
 
 @pytest.mark.row("WIN-06")
@@ -198,29 +206,6 @@ def test_runs_are_the_same_compiled_and_as_properties(seed: int) -> None:
     for line, (_, window) in zip(table.to_pylist(), window_items(table), strict=True):
         assert [tuple(run.values()) for run in line["runs"]] == [tuple(run) for run in window.runs]
         assert line["effective_start_offset"] == window.effective_start_offset
-
-
-@given(st.integers(0, 10**6))
-def test_combine_keeps_the_highest_rank_of_every_offset(seed: int) -> None:
-    random = Random(seed)
-    old, new, start = (
-        generators.state_batches(random),
-        generators.state_batches(random),
-        random.randint(-1, 40),
-    )
-    combined = combine(old, new, start)
-    best: dict[int, tuple[int, int]] = {}
-    for batch in old + new:
-        for offset in range(max(batch.first_offset, start), batch.last_offset + 1):
-            rank = (batch.delivery_count, batch.delivery_state)
-            best[offset] = max(best.get(offset, rank), rank)
-    found = {
-        offset: (batch.delivery_count, batch.delivery_state)
-        for batch in combined
-        for offset in range(batch.first_offset, batch.last_offset + 1)
-    }
-    assert found == best
-    assert sum(b.last_offset - b.first_offset + 1 for b in combined) == len(best)
 
 
 def test_as_of_a_time_and_as_of_offsets() -> None:

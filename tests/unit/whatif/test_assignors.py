@@ -11,7 +11,7 @@ from sharelag.whatif import ASSIGNORS, Member, Scenario, Topic, assign, simulate
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.contract import predict_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
-from sharelag.whatif.assignors.java_maps import JavaMap, string_hash, uuid_hash
+from sharelag.whatif.assignors.java_maps import JavaMap
 from tests.support.groups_to_assign import (
     check,
     counts,
@@ -147,19 +147,6 @@ def test_drain_divides_a_member_among_what_has_lag_left() -> None:
 # ---- simple --------------------------------------------------------------------------------------
 
 
-def test_simple_gives_spare_members_a_partition_to_share() -> None:
-    # Member ids of Kafka are random; these happen to lie in this order.
-    answer = assign("simple", members(3), {"t": {"partitions": 2}})
-    assert list(answer) == ["m0", "m1", "m2"]
-    assert answer == {"m0": {"t": [0, 1]}, "m1": {"t": [0]}, "m2": {"t": [1]}}
-    assert assign("simple", members(2), {"t": {"partitions": 3}}) == {
-        "m0": {"t": [0, 2]},
-        "m1": {"t": [1]},
-    }
-    assert assign("simple", [], {"t": {"partitions": 3}}) == {}
-    assert assign("simple", members(2, "nowhere"), {"t": {"partitions": 3}}) == {"m0": {}, "m1": {}}
-
-
 def test_simple_fails_where_kafka_fails() -> None:
     topics = {"t": {"partitions": 3, "assignable": [0]}}
     group = going_on(members(2), {"m0": {"t": [1]}, "m1": {"t": [2]}})
@@ -173,31 +160,6 @@ def test_simple_fails_where_kafka_fails() -> None:
     group = going_on(members(2), {"m0": {"t": [1]}})
     with pytest.raises(AssignorError, match=r"NoSuchElementException.*partition 0 of 't'"):
         assign("simple", group, topics)
-
-
-def test_java_hashes_and_bins() -> None:
-    assert [string_hash(text) for text in ("", "Aa", "BB", "\U0001f600")] == [
-        0,
-        2112,
-        2112,
-        1772899,
-    ]
-    assert uuid_hash(bytes(15) + b"\1") == 1
-    assert uuid_hash(bytes.fromhex("ffffffff000000000000000100000000")) == 0xFFFFFFFE
-    appended: JavaMap[int, None] = JavaMap(lambda key: key)
-    ahead: JavaMap[int, None] = JavaMap(lambda key: key)
-    for key in (16, 0, 32, 1):
-        appended.put(key, None)
-        ahead.setdefault(key, lambda: None)
-    assert list(appended) == [16, 0, 32, 1]
-    assert list(ahead) == [32, 0, 16, 1]
-    doubled: JavaMap[int, None] = JavaMap(lambda key: key)
-    for key in range(0, 9 * 16, 16):
-        doubled.put(key, None)
-    assert list(doubled) == [0, 32, 64, 96, 128, 16, 48, 80, 112]
-    assert doubled.remove(64)
-    assert not doubled.remove(64)
-    assert list(doubled) == [0, 32, 96, 128, 16, 48, 80, 112]
 
 
 def test_a_bin_that_java_would_order_in_its_own_way_is_said() -> None:

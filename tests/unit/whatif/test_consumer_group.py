@@ -44,16 +44,6 @@ def test_with_a_member_for_each_partition_both_groups_drain_as_arithmetic_says(
         assert only(run)["drain_ms"] == pytest.approx(30_000 + 120 * 50 / partitions, abs=2)
 
 
-@pytest.mark.parametrize("members", [2, 3, 8])
-def test_more_members_than_partitions_make_a_consumer_group_no_faster(members: int) -> None:
-    scenario = appended(120, members, 2, Service(50))
-    twin = consumer_group_twin(scenario)
-    assert only(twin)["drain_ms"] == pytest.approx(30_000 + 120 * 50 / 2, abs=2)
-    assert only(twin)["idle_members"] == members - 2
-    assert sorted(row["deliveries"] for row in lives(twin)) == [0] * (members - 2) + [60, 60]
-    assert only(simulate(scenario))["drain_ms"] <= 30_000 + 120 * 50 / members + 10 * 50 + 2
-
-
 def test_the_slowest_partition_is_the_last() -> None:
     """One partition gets twice the records, or twice the work in each: that one counts."""
     members = (Member(service=Service(10)), Member("other", service=Service(10)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -30,30 +29,6 @@ from sharelag.whatif.simulate import simulate
 from tests.support.consumer_groups import appended, lives, only
 
 # ---- what Kafka promises of a consumer group
-
-
-def test_records_of_a_partition_are_done_in_order() -> None:
-    scenario = Scenario(
-        (Topic("t", 3, backlog=300),),
-        (
-            Member(
-                count=4, service=Service(10, "exponential"), behaviour=Behaviour(0.8, 0.15, 0.05, 0)
-            ),
-        ),
-        faults=(Fault(2000, "crash", "member-1"), Fault(3000, "hang", "member-0", 60_000)),
-        duration_ms=200_000,
-    )
-    twin = consumer_group_twin(scenario)
-    assert only(twin)["lag_end"] == 0
-    by_partition: dict[int, list[tuple[int, int]]] = {}
-    for row in twin.finished().to_pylist():
-        by_partition.setdefault(row["partition"], []).append(
-            (row["first_offset"], row["last_offset"])
-        )
-    for mine in by_partition.values():
-        assert mine[0][0] == 0
-        assert mine[-1][1] == 299
-        assert all(after[0] == before[1] + 1 for before, after in pairwise(mine))
 
 
 def test_a_partition_has_one_member_at_a_time() -> None:

@@ -177,20 +177,6 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
     assert epochs == list(range(len(epochs)))
 
 
-def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
-    requested = simulate(named("one-session"), requests=True).requests
-    assert requested.column("session_epoch").to_pylist()[:3] == [0, 1, 2]
-    assert requested.column("session_epoch").to_pylist()[-1] == -1
-    # A name has several lives, each with its sessions: 0 opens one, -1 closes it.
-    busy = simulate(named("crash-loop"), requests=True).requests
-    before: dict[tuple[str, int], int] = {}
-    for made in busy.to_pylist():
-        session, epoch = (made["member"], made["broker"]), made["session_epoch"]
-        assert epoch in (0, -1, before.get(session, -1) + 1)
-        before[session] = epoch
-    assert max(before.values()) > 5
-
-
 # ---- windows ----
 
 
@@ -292,6 +278,3 @@ def test_offsets_without_a_record_are_in_flight_until_they_are_acknowledged() ->
     assert sum(one.last_offset - one.first_offset + 1 for one in held) == 8
     say(share, "c", 2, (0, 2, ACCEPT), (5, 9, ACCEPT))
     assert (share.start_offset, share.delivery_complete_count) == (10, 0)
-    result = simulate(named("gaps"))
-    assert at(result, 400)["in_flight"] == 10
-    assert only(result.summary)["acknowledged"] == 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +22,6 @@ from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service,
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
 from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second
 from tests.support.group_records import delete, join, log, record
 from tests.support.groups_to_assign import check
@@ -63,25 +61,6 @@ def test_members_ask_the_leaders_only() -> None:
 
 
 # ---- group records ----
-
-
-def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() -> None:
-    """Records of a classic, a consumer, a share group, and of an unknown kind."""
-
-    def raw(kind: int, offset: int) -> dict[str, Any]:
-        group = b"\0\1g"
-        return {
-            "key": kind.to_bytes(2, "big") + group,
-            "value": None,
-            "topic": GROUP_TOPIC,
-            "offset": offset,
-        }
-
-    kinds = [2, 3, 11, 999, 16]
-    rows = [raw(kind, offset) | {"partition": 0} for offset, kind in enumerate(kinds)]
-    decoded = decode_arrow(pa.RecordBatch.from_pylist(rows, schema=schemas.RAW), GROUP_TOPIC)
-    assert decoded.records.column("record_type").to_pylist() == [11]
-    assert decoded.skipped + decoded.rejects.num_rows == 4
 
 
 @pytest.mark.row("GRP-16", "GMR-01")
@@ -158,7 +137,7 @@ CHANGING = Scenario(
 )
 
 
-@pytest.mark.row("GRP-06", "GRP-07")
+@pytest.mark.row("GRP-06", "GRP-07", "MET-02")
 def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
     """Five changes; Kafka makes it six: the new partition is assignable when its state exists."""
     run, seen = Simulation(CHANGING, 0, requests=False), [(0, 0)]
@@ -173,13 +152,7 @@ def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
     assert made.column("assignment_epoch").to_pylist() == [1, 2, 3, 4, 5, 6]
     times = [round(time) for time in made.column("time_ms").to_pylist()]
     assert times == [0, 1000, 5000, 50_000, 60_000, 65_000]
-
-
-@pytest.mark.row("MET-02")
-def test_rebalances_are_counted_as_kafka_counts_them() -> None:
-    """Five again: Kafka 4.3 counts changes by heartbeats, and not the member that timed out."""
-    made = simulate(CHANGING).assignments
-    assert made.column("assignment_epoch").to_pylist() == [1, 2, 3, 4, 5, 6]
+    # Kafka 4.3 counts rebalances by heartbeats, and not the member that timed out: five.
     assert made.column("rebalances").to_pylist() == [1, 2, 3, 3, 4, 5]
 
 
@@ -246,14 +219,3 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     )
     (problem,) = lint_consumer({"partition.assignment.strategy": "range"})
     assert "group.share.assignors" in problem.hint
-
-
-def test_the_number_of_sessions_was_a_setting_of_an_older_draft() -> None:
-    draft, now = (
-        find("group.share.max.share.sessions", "draft"),
-        find("group.share.max.share.sessions"),
-    )
-    assert draft is not None
-    assert now is not None
-    assert (draft.status, draft.default) == ("older draft", 1000)
-    assert (now.status, now.default) == ("current", 2000)

@@ -15,11 +15,9 @@ from sharelag.whatif.scenario import Limits
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_partition import (
-    InvalidAcknowledgementError,
     InvalidRecordStateError,
     LogBatch,
     SharePartition,
-    StateNotWrittenError,
     persist,
 )
 from tests.support.share_partitions import (
@@ -138,26 +136,6 @@ def test_a_whole_batch_is_one_write() -> None:
 # ---- locks ---------------------------------------------------------------------------------------
 
 
-def test_at_the_limit_a_fetch_gets_nothing_until_the_start_offset_moves() -> None:
-    share, batches = SharePartition(0, Limits(max_record_locks=200)), log(0, 300, 1)
-    assert share.acquire("c", 0, batches, 500) == [(0, 199, 1)]
-    assert not share.can_fetch()
-    assert share.acquire("c", 1, batches[200:], 500) == []
-    say(share, "c", 2, (100, 100, ACCEPT))  # the limit is a span: this frees nothing
-    assert not share.can_fetch()
-    say(share, "c", 3, (0, 0, ACCEPT))
-    assert share.can_fetch()
-    assert share.acquire("c", 4, batches[200:], 500) == [(200, 200, 1)]
-
-
-def test_at_the_limit_what_was_given_back_is_still_delivered() -> None:
-    share, batches = SharePartition(0, Limits(max_record_locks=100)), log(0, 200, 1)
-    share.acquire("c", 0, batches, 500)
-    say(share, "c", 1, (40, 49, RELEASE))
-    assert share.next_fetch_offset() == 40
-    assert share.acquire("c", 2, batches[40:], 500) == [(40, 49, 2)]
-
-
 @pytest.mark.row("LCK-05", "SEC-04")
 def test_a_late_or_foreign_acknowledgement_is_refused() -> None:
     walk = Walk(7)
@@ -196,18 +174,6 @@ def test_a_batch_has_one_lock_until_it_is_split() -> None:
     ]
 
 
-def test_a_renewed_lock_writes_nothing_and_lasts_longer() -> None:
-    writes: list[Write] = []
-    share = SharePartition(0, persist=_noting(writes))
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    say(share, "c", 20_000, (0, 9, RENEW))
-    assert writes == []
-    assert share.expire_locks(LOCK) == 20_000 + LOCK
-    share.limits = Limits(renew_enabled=False)
-    with pytest.raises(InvalidRecordStateError, match=r"share\.renew\.acknowledge\.enable"):
-        say(share, "c", 31_000, (0, 9, RENEW))
-
-
 @pytest.mark.row("ACK-06")
 def test_the_end_of_a_session_gives_back_at_once() -> None:
     share = SharePartition(0)
@@ -230,22 +196,6 @@ def test_whole_record_batches_are_preferred() -> None:
     assert share.acquire("c", 0, batches, 15, mode="record_limit") == [(0, 14, 1)]
     assert share.next_fetch_offset() == 15
     assert share.acquire("d", 0, batches[1:], 15, mode="record_limit") == [(15, 19, 1), (20, 29, 1)]
-
-
-def test_partial_acknowledgements_leave_fragments() -> None:
-    share = Walk(8).share
-    assert (len(share.in_flight()), share.in_flight_span) == (4, 11)
-
-
-def test_what_fails_often_is_delivered_in_ever_smaller_parts() -> None:
-    share, sizes, now = SharePartition(0, Limits(delivery_count_limit=5)), [], 0
-    while share.start_offset == 0:
-        acquired = share.acquire("c", now, [LogBatch(0, 99)], 500)
-        offsets = sum(run.last_offset - run.first_offset + 1 for run in acquired)
-        sizes.append((acquired[0].delivery_count, offsets))
-        share.release_session("c", now)
-    assert sizes == [(1, 100), (2, 100), (3, 100), (4, 50), (5, 1)]
-    assert share.start_offset == 1  # one record is archived; its neighbours still have attempts
 
 
 # ---- the log moves -------------------------------------------------------------------------------
@@ -283,49 +233,7 @@ def test_compacted_records_are_archived_when_the_next_fetch_misses_them() -> Non
     assert share.state_of(6) == ARCHIVED
 
 
-def test_aborted_records_are_archived_as_they_are_acquired() -> None:
-    share = SharePartition(0)
-    batches = [LogBatch(0, 0), LogBatch(1, 2), LogBatch(3, 3)]
-    assert share.acquire("c", 0, batches, 10, aborted=[batches[1]]) == [(0, 0, 1), (3, 3, 1)]
-    assert runs(share) == [(0, 0, 1, 1), (1, 2, 4, 1), (3, 3, 1, 1)]
-    assert share.delivery_complete_count == 2
-
-
-def test_kafka_moves_the_start_offset_back_after_the_log_start_passed_all_that_is_acquired() -> (
-    None
-):
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    share.log_start_moved(15, 1)
-    assert (share.start_offset, share.next_fetch_offset()) == (15, 15)
-    share.expire_locks(LOCK)
-    assert share.start_offset == 10  # the next fetch fails there, and finds the log start again
-    share.log_start_moved(15, LOCK)
-    assert share.start_offset == 15
-
-
 # ---- what is refused -----------------------------------------------------------------------------
-
-
-def test_an_acknowledgement_beyond_what_was_acquired_changes_nothing() -> None:
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    with pytest.raises(InvalidAcknowledgementError, match="past 9"):
-        say(share, "c", 1, (0, 12, ACCEPT))
-    assert [(run[:2], run.delivery_state) for run in share.in_flight()] == [((0, 9), ACQUIRED)]
-
-
-def test_a_refused_write_leaves_records_acquired_but_not_beyond_their_locks() -> None:
-    share = SharePartition(0, persist=lambda _: False)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    with pytest.raises(StateNotWrittenError):
-        say(share, "c", 1, (0, 9, ACCEPT))
-    with pytest.raises(StateNotWrittenError):
-        share.release_session("c", 2)
-    assert runs(share) == [(0, 9, ACQUIRED, 1)]
-    assert share.delivery_complete_count == 0
-    share.expire_locks(LOCK)
-    assert runs(share) == [(0, 9, AVAILABLE, 1)]
 
 
 def test_a_load_takes_only_what_kafka_could_load() -> None:
@@ -333,22 +241,6 @@ def test_a_load_takes_only_what_kafka_could_load() -> None:
         SharePartition.load(Window(0, 0, 0, 10, 0, 1, 1, (StateBatch(3, 4, 0, 1),)))
     with pytest.raises(InputError, match="delivery_count_limit of Limits is 0"):
         Limits(delivery_count_limit=0)
-
-
-def test_holes_that_were_being_delivered_are_delivered_again() -> None:
-    batches = tuple(
-        StateBatch(*batch) for batch in [(10, 14, 2, 1), (20, 24, 2, 1), (30, 34, 0, 2)]
-    )
-    share = SharePartition.load(Window(0, 0, 0, 10, 10, 1, 1, batches))
-    assert (share.start_offset, share.delivery_complete_count) == (15, 5)
-    assert share.next_fetch_offset() == 15
-    assert share.state_of(16) == AVAILABLE
-    assert share.acquire("c", 0, log(15, 39, 5), 100) == [
-        (15, 19, 1),
-        (25, 29, 1),
-        (30, 34, 3),
-        (35, 39, 1),
-    ]
 
 
 def test_kafka_stands_still_when_the_last_of_a_full_window_is_acquired_twice_after_a_load() -> None:

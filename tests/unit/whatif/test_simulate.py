@@ -32,16 +32,9 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.simulation_digest import digest
 from tests.support.simulations import MIXED, at, only
 
 # ---- the same again ----
-
-
-def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
-    """In every process: see the tests of a simulation's properties."""
-    first, again, other = (digest(simulate(MIXED, seed, requests=True)) for seed in (5, 5, 6))
-    assert first == again != other
 
 
 @pytest.mark.parametrize(

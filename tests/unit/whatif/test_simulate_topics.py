@@ -11,12 +11,10 @@ from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.scenario import (
     BEGINS_MS,
-    Behaviour,
     Burst,
     Fault,
     Member,
     PartitionStart,
-    Poison,
     Producer,
     Scenario,
     Service,
@@ -151,24 +149,6 @@ def test_services_have_the_mean_of_the_scenario() -> None:
     assert busy(Service(kind="measured", samples_ms=(1, 2, 6))) == pytest.approx(3, rel=0.03)
     assert busy(Service(3, slow_share=0.1, slow_factor=11)) == pytest.approx(6, rel=0.1)
     assert busy(Service(3, by_partition=((("t", 0), 2.0),))) == 6
-
-
-def test_members_commit_as_the_scenario_says() -> None:
-    def lags(behaviour: Behaviour) -> list[int]:
-        ten = Scenario(
-            (Topic("t", 1, backlog=10, batch_records=10),),
-            (Member(service=Service(100), behaviour=behaviour),),
-            poison=(Poison("t", 0, 4, "reject"),),
-            duration_ms=3000,
-            step_ms=10,
-        )
-        result = simulate(ten)
-        assert only(result.summary)["deliveries"] == 10  # the rest of a batch is not delivered anew
-        return list(dict.fromkeys(result.timeline.column("lag").to_pylist()))
-
-    assert lags(Behaviour()) == [10, 0]
-    assert lags(Behaviour(commit="error")) == [10, 5, 0]
-    assert lags(Behaviour(commit="record")) == list(range(10, -1, -1))
 
 
 def test_sessions_count_their_requests() -> None:

@@ -111,44 +111,6 @@ def without_schema_timestamps(schema: pa.Schema) -> pa.Schema:
     )
 
 
-@pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
-def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
-    random = Random(kind.name)
-    key, value = generators.record_with_value(random, kind)
-    cut = [(key[:n], value) for n in range(len(key))] + [
-        (key, value[:n]) for n in range(len(value))
-    ]
-    decoded = decode_arrow(raw([*cut, (key, value)], topic), topic)
-    # An empty prefix of a key has no type; all others stop inside a field.
-    assert decoded.rejects.num_rows == len(cut)
-    assert decoded.records.column("offset").to_pylist() == [100 + len(cut)]
-    assert decoded.rejects.column("value").to_pylist() == [v for _, v in cut]
-    assert all(decoded.rejects.column("reason").to_pylist())
-
-
-@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_columns_are_encoded_as_each_record(topic: str, cases: Any) -> None:
-    random, kinds = Random(topic), [kind for of, kind in _KINDS if of == topic]
-    of_type = {kind.type: kind for kind in kinds}
-    seen = set()
-    for _ in range(cases(15, 1000)):
-        made = [
-            generators.record(random, random.choice(kinds)) for _ in range(random.randrange(40))
-        ]
-        found = decode_arrow(raw(made, topic), topic).records
-        rows = without_timestamps(found).to_pylist()
-        seen |= {(row["record_type"], row["tombstone"], bool(row["unknown_tags"])) for row in rows}
-        again = encode(found, topic)
-        pairs = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
-        assert [*pairs] == [encode_record(of_type[row["record_type"]], row) for row in rows]
-        assert again.slice(1).equals(encode(found.slice(1), topic))
-    assert {(kind.type, odd, tags) for kind in kinds for odd, tags in _SHAPES} <= seen
-
-
-#: A tombstone has no tags.
-_SHAPES = [(False, False), (False, True), (True, False)]
-
-
 @pytest.mark.parametrize(
     ("column", "value", "why"),
     [
@@ -200,19 +162,6 @@ def test_key_bytes_are_type_group_topic_id_partition() -> None:
     row = decode_arrow(raw([(key, None)])).records.to_pylist()[0]
     assert_fields(row, record_type=0, group_id="G1", partition=0, tombstone=True)
     assert_fields(row, topic_id=base64.urlsafe_b64encode(bytes(range(16))).decode()[:22])
-
-
-def test_states_that_nobody_knows_yet_survive() -> None:
-    batches = [
-        {"first_offset": n, "last_offset": n, "delivery_state": n, "delivery_count": 1}
-        for n in (1, 3, 5)
-    ]
-    row: dict[str, Any] = dict.fromkeys(
-        ("snapshot_epoch", "leader_epoch", "start_offset", "delivery_complete_count"), 0
-    )
-    row |= {"group_id": "g", "topic_id": "A" * 22, "partition": 0, "state_batches": batches}
-    decoded = decode_arrow(raw([encode_record(SHARE_UPDATE, row)]))
-    assert decoded.records.column("state_batches").to_pylist() == [batches]
 
 
 def test_slices_chunks_and_large_types_read_the_same() -> None:
