@@ -22,7 +22,7 @@ from sharelag import schemas
 from sharelag.engine import Reading
 from sharelag.engine.spark.records import Decoded, decode, select_records
 from sharelag.engine.spark.tables import TABLES
-from sharelag.errors import InputError, first_line, unknown_name
+from sharelag.errors import InputError, first_line
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.metrics.lag import BRIEF
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -62,11 +62,12 @@ class Frames:
     in this process. They cover the selected groups and the moment, except ``raw rejects gaps
     health``, which cover the whole input, and ``group_records``, which cover any time; topics are
     selected only in ``lag progress imbalance``, because their names come from the offsets.
-    `sharelag.schemas` has their columns; printed, this tells what one row of each is.
     """
 
     def __init__(self, reading: OnSpark) -> None:
         self._reading = reading
+
+    # ---- records ---------------------------------------------------------------------------------
 
     @property
     def raw(self) -> DataFrame:
@@ -90,6 +91,11 @@ class Frames:
         return decoded[0].rejects.unionByName(decoded[1].rejects)
 
     @property
+    def gaps(self) -> DataFrame:
+        """Offsets of the state topic missing between records (`GAPS`); one row is a range."""
+        return self._found("gaps")
+
+    @property
     def windows(self) -> DataFrame:
         """States (`WINDOWS`); one row is a share partition with its offsets, epochs and batches."""
         if self._reading.is_stream:
@@ -107,12 +113,76 @@ class Frames:
         return self._reading.history_rows()
 
     @property
+    def observed(self) -> DataFrame:
+        """History of the span, summarized (`OBSERVED`); one row is a share partition; ms."""
+        return self._found("observed")
+
+    @property
+    def snapshots(self) -> DataFrame:
+        """Last snapshots, and what followed (`SNAPSHOTS`); one row is a share partition."""
+        return self._found("snapshots")
+
+    @property
     def group_records(self) -> DataFrame:
         """Share group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
         if self._reading.group_records_refused is not None:
             return frame_of(self._reading.spark, schemas.GROUP_RECORDS.empty_table())
         chosen = self._reading.choice.groups
         return select_records(self._decode(GROUP_TOPIC).records, None, chosen)
+
+    @property
+    def members(self) -> DataFrame:
+        """Members (`MEMBERS`); one row is a member with its assignment."""
+        return self._found("members")
+
+    @property
+    def groups(self) -> DataFrame:
+        """Groups (`GROUPS`); one row is a share group, with epochs and initialized partitions."""
+        return self._found("groups")
+
+    # ---- what else the input tells ---------------------------------------------------------------
+
+    @property
+    def offsets(self) -> DataFrame:
+        """Ends of the share partitions' topics (`OFFSETS`); one row is a topic partition."""
+        return self._found("offsets")
+
+    @property
+    def past_offsets(self) -> DataFrame:
+        """The same at moments of the span (`OFFSETS`); one row is a topic partition and moment."""
+        return self._found("past_offsets")
+
+    @property
+    def logs(self) -> DataFrame:
+        """Last stable offsets and retention in ms, bytes (`LOGS`); one row is a topic partition."""
+        return self._found("logs")
+
+    @property
+    def leaders(self) -> DataFrame:
+        """Leaders and replicas (`LEADERS`); one row is a topic partition."""
+        return self._found("leaders")
+
+    @property
+    def nodes(self) -> DataFrame:
+        """Brokers with their racks (`NODES`); one row is a broker."""
+        return self._found("nodes")
+
+    @property
+    def brokers(self) -> DataFrame:
+        """The brokers around share partitions (`BROKERS`); one row is a share partition."""
+        return self._found("brokers")
+
+    @property
+    def times(self) -> DataFrame:
+        """Times of the oldest unfinished records (`TIMES`); one row is an offset."""
+        return self._found("times")
+
+    @property
+    def settings(self) -> DataFrame:
+        """Settings in force of groups, topics and brokers (`SETTINGS`); one row is a setting."""
+        return self._found("settings")
+
+    # ---- numbers ---------------------------------------------------------------------------------
 
     @property
     def lag(self) -> DataFrame:
@@ -133,9 +203,19 @@ class Frames:
         return self._once("brief_lag", lambda: self._reading.brief)
 
     @property
+    def progress(self) -> DataFrame:
+        """Age (ms), rates per second, forecast (`PROGRESS`); one row is a share partition."""
+        return self._found("progress")
+
+    @property
     def imbalance(self) -> DataFrame:
         """Spread of load (`IMBALANCE`); one row is a measure over a group or one of its topics."""
         return self._once("imbalance", lambda: self._reading.imbalance())
+
+    @property
+    def health(self) -> DataFrame:
+        """The state topic up to its last record (`HEALTH`); one row is a state partition; bytes."""
+        return self._found("health")
 
     # ---- together --------------------------------------------------------------------------------
 
@@ -170,15 +250,6 @@ class Frames:
         except AnalysisException as error:  # also of queries that cannot be parsed
             said = first_line(error).rstrip(".")
             raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
-
-    def __getattr__(self, name: str) -> DataFrame:
-        """Return one of the tables that a reading has by their names."""
-        if name not in TABLES or name in vars(Frames):  # what fails within one is not that it lacks
-            raise AttributeError(unknown_name(name, TABLES, "frames"))
-        return self._found(name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *TABLES})
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in TABLES:
