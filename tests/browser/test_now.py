@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -13,7 +16,7 @@ from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import go_to, settle
 
 CELLS = [
-    "import sharelag",
+    "import os\nimport sharelag\nprint('process', os.getpid())",
     "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
     "'the end'",
 ]
@@ -49,8 +52,11 @@ def pick(page: Page, group: str) -> None:
     settle(page)  # a chart that is drawn again while somebody drags over it ends that
 
 
-def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
-    """The focus begins in the bar of the dashboard, and only keys move it from there."""
+def test_by_keys_alone_from_opening_it_to_a_decision_in_a_minute(opened: Watched) -> None:
+    """The focus begins in the bar of the dashboard, and only keys move it from there.
+
+    A minute is the machine's time from the start of the kernel: others may use the machine, too.
+    """
     page = opened.page
     board = board_of(page)
     said = board.locator(".sl-verdict").first
@@ -103,6 +109,38 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     expect(what_if.locator("summary")).to_contain_text("Simulated; assumes")
     # The curves go on from now in the same chart.
     expect(board.locator(".sl-chart .legendtext", has_text="lag-aware assignor")).to_be_attached()
+    settle(page)
+    go_to(page, table, "Shift+Tab")
+    page.keyboard.press("/")
+    page.keyboard.type("fulfilment")
+    page.keyboard.press("Enter")
+    expect(board.locator(".sl-cards .sl-state")).to_contain_text("fulfilment")
+    go_to(page, what_if.get_by_role("button", name="what clears the lag"))
+    page.keyboard.press("Enter")
+    decision = re.compile(  # both, as they differ by seconds
+        r"all-to-all and lag-aware-sticky with 9 members clear the lag: drained in 7m 4\ds, p95 age "
+        r".*; the group as it is \(simple, 3 members\): not drained within 10m, p95 age 24m 5\ds; "
+        "no assignor does with 7 members"
+    )
+    expect(what_if.locator("p[role=status]")).to_contain_text(decision, timeout=60_000)
+    expect(what_if.locator("[data-name=search]")).to_contain_text(re.compile(r"7m 4\d? ?s"))
+    printed = page.get_by_text(re.compile(r"process \d+")).first.inner_text().strip()
+    told = Path(f"/proc/{printed.split()[1]}/stat").read_text()
+    ticks = told.rsplit(")", 1)[1].split()[11:13]
+    assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 60
+    lab = board.locator(".sharelag-lab")
+    expect(lab.locator(".sl-verdict")).to_contain_text(decision)
+    go_to(page, lab.get_by_role("button", name="Find what clears the lag"))
+    expect(lab.locator(".sl-chart:visible")).to_have_count(2)  # the grid, and the curves
+    words = lab.locator(".sl-chart:visible").first.locator(".scatterlayer text")
+    expect(words.first).to_be_visible()
+    boxes = words.evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right, at.top])"
+    )
+    lines = sorted(boxes, key=lambda box: (box[2], box[0]))
+    beside = [(one, other) for one, other in pairwise(lines) if one[2] == other[2]]
+    assert beside
+    assert all(one[1] <= other[0] for one, other in beside)
     settle(page)
     strip = board.locator(".sl-strip")
     moment = strip.get_attribute("data-moment")
