@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 import scipy
 
+from sharelag import whatif
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.whatif import (
@@ -33,6 +35,7 @@ from sharelag.whatif import (
     variants,
 )
 from sharelag.whatif.compare import Comparison
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, OVER_OPTIMAL, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.simulation.tables import SUMMARY
@@ -340,6 +343,18 @@ def test_failed_runs_are_counted_and_their_pairs_left_out() -> None:
     turned = compared(received.runs, "new")  # it is the baseline that lacks one
     assert row(turned.differences, "old", "lag_p50")["difference"] == pytest.approx(-3.5 / 3)
     assert turned.winner("lag_p50") == "old"
+
+
+def test_seeds_by_default_are_enough_to_tell_two_variants_apart() -> None:
+    defaults = {
+        name: inspect.signature(one).parameters["seeds"].default
+        for name in whatif.__all__
+        if inspect.isfunction(one := getattr(whatif, name))
+        and "seeds" in inspect.signature(one).parameters
+    }
+    given = {name: len(seeds) for name, seeds in defaults.items() if isinstance(seeds, range)}
+    assert {"compare", "what_if", "should_move"} <= set(given)
+    assert {name: count for name, count in given.items() if count < enough_seeds(2)} == {}
 
 
 def test_runs_are_paired_by_seed_in_any_order() -> None:
