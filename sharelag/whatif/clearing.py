@@ -114,15 +114,16 @@ class Clearing(Displayable):
         fewest = answers[0]["members"]
         names = words.name_variants(tuple(row["assignor"] for row in answers))
         variants = tuple(row["variant"] for row in answers)
+        sooner = " sooner" * (found.baseline not in variants and _clears(found, found.baseline))
         said = (
-            f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag: "
-            f"{course(found, variants)}"
+            f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
+            f"{sooner}: {course(found, variants)}"
         )
         if found.baseline in variants:
             return f"{said}; that is {now}{also}"
         said += f"; {now}: {course(found, (found.baseline,))}"
         fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
-        if fewer is not None:
+        if fewer is not None and not sooner:
             said += f"; no assignor does with {counted(fewer, 'member')}"
         return said + also
 
@@ -281,7 +282,7 @@ def _more(scenario: Scenario, now: int, long_ms: int) -> list[int]:
     """Return larger numbers of members: by halves of what there are, or as the rates demand."""
     known, step = rates(scenario), max(ceil(now / 2), 1)
     counts = [now + step * number for number in range(1, _MOST)]
-    if (soonest := known.fewest(long_ms)) > counts[-1]:
+    if (soonest := known.fewest(long_ms)) > counts[_USUAL - 2]:
         further = (ceil(soonest * eighths / 8) for eighths in range(8, 8 + 2 * (_MOST - 2), 2))
         counts = sorted({max(counts[0], known.fewest()), *further})
     most = max(scenario.settings.max_size, now + 1)

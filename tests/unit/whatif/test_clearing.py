@@ -152,6 +152,24 @@ def test_every_group_of_the_demo_gets_a_decision() -> None:
             assert drains[row["variant"]]["better"] or row["variant"] == "as it is", group
 
 
+def test_members_begin_where_the_rates_say_that_they_can_clear_it() -> None:
+    """Two members of which six keep up: up to six would be tried by halves of what there are."""
+    scenario = sharelag.open("idle_members", engine="local").scenario("idle-members")
+    assert rates(scenario).fewest() == 6
+    found = what_clears(scenario)
+    assert found.answers
+    assert found.answers[0]["members"] > 6
+
+
+def test_what_clears_sooner_than_a_group_that_clears_its_lag_says_so() -> None:
+    few = uneven(waiting=300, rate=3)
+    found = what_clears(few, assignors=["all-to-all"], members=[2], seeds=range(8))
+    assert {row["assignor"] for row in found.answers} == {"all-to-all"}
+    assert found.verdict().startswith("all-to-all with 2 members clears the lag sooner: drained in")
+    assert "; as it is (simple, 2 members): drained in " in found.verdict()
+    assert "no assignor does" not in found.verdict()
+
+
 def test_what_clears_as_often_by_chance_is_no_answer() -> None:
     """One of ten runs as it is ends before the record that fails is archived."""
     scenario = sharelag.open("demo", engine="local").scenario("billing")
