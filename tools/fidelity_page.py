@@ -21,7 +21,7 @@ def part(found: list[Comparison]) -> str:
     """Return the part of the page that is made of all experiments."""
     tests = [one for one in found if not one.experiment.calibration]
     near = sum(not one.misses for one in tests)
-    bounds = ", ".join(f"{name} {bound:.0%}" for name, bound in BOUNDS.items())
+    bounds = ", ".join(f"{name} {100 * bound:.0f} %" for name, bound in BOUNDS.items())
     runs = [run for _, run in recorded.read().values()]
     played = sorted({f"{run.kafka} on {run.date}" for run in runs})
     return "\n\n".join(

@@ -140,8 +140,9 @@ def table(ledgers: dict[str, pa.Table]) -> str:
         for row in calibration(rows).to_pylist():
             if row["scored"]:
                 far = (duration(row[one]) for one in _SCORES)
+                covered = f"{100 * row['covered']:.1f} %"
                 lines.append(
-                    f"| {name} | {row['forecast']} | {row['scored']:,} | {row['covered']:.1%} | "
+                    f"| {name} | {row['forecast']} | {row['scored']:,} | {covered} | "
                     f"{' | '.join(far)} | {row['untold']:,} |"
                 )
     return "\n".join(lines)

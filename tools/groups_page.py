@@ -83,7 +83,9 @@ def _tuned() -> Iterator[str]:
                 for source in _SOURCES:
                     mean = float(np.mean(_values(one[source][name], goal.measure)[:played]))
                     cells.append(
-                        f"{mean:.1%}" if goal.measure.endswith("share") else f"{mean / 1000:.1f} s"
+                        f"{100 * mean:.1f} %"
+                        if goal.measure.endswith("share")
+                        else f"{mean / 1000:.1f} s"
                     )
             drains = _values(one["live"][name], "drain_ms")
             cells.append(

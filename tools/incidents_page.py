@@ -57,8 +57,8 @@ def _summed_up(found: list[Judged]) -> str:
     left = f" For {silent} of {len(found)} no answer was given." if silent else ""
     return (
         f"**{inside} of {len(outcomes)} outcomes are inside their 95 % intervals; {near} of "
-        f"{len(off)} drains are foretold within {WITHIN:.0%}, on average within "
-        f"{sum(off) / len(off):.1%}.**{left}"
+        f"{len(off)} drains are foretold within {100 * WITHIN:.0f} %, on average within "
+        f"{100 * sum(off) / len(off):.1f} %.**{left}"
     )
 
 
@@ -70,12 +70,12 @@ def _row(one: Judged) -> str:
         f"`{one.incident.change_text}`",
         "-" if drain is None else _seconds(drain),
         "-" if drain is None else f"{drain.live / 1000:.1f} s",
-        "-" if drain is None else f"{drain.off:+.1%}",
+        "-" if drain is None else f"{100 * drain.off:+.1f} %",
         "-" if lag is None else f"{lag.foretold:,.0f} [{lag.low:,.0f} to {lag.high:,.0f}]",
         "-" if lag is None else f"{lag.live:,.0f}",
         "no answer" if outcome is None else "yes" if outcome.is_inside else "**no**",
-        f"{one.explained:.1%}",
-        "-" if one.curve is None else f"{one.curve:.1%}",
+        f"{100 * one.explained:.1f} %",
+        "-" if one.curve is None else f"{100 * one.curve:.1f} %",
         f"{one.load[0]:.1f}, {one.load[1]:.1f}",
     ]
     return f"| {' | '.join(cells)} |"

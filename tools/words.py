@@ -53,6 +53,7 @@ PHRASES = {
     r"\balike\b": "the same, equally, both",
     r"\b(was|were|is|are) asked\b(?! for)": "was requested, was read, is called",
     r"\basked for\b": "requested, given, chosen",
+    r"(?<![\w.<])\d[\d.]*%(?![\w\"]|, \d+px)": "95 %; without a space in goals alone",
 }
 
 

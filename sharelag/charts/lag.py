@@ -377,7 +377,8 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
     for number, one in enumerate(uneven.slice(0, most).to_pylist()):
         mine = records.filter(pc.equal(records.column("group_id"), one["group_id"])).to_pylist()
         traces.append(_curve(mine, number, theme))
-    parts = {"range": [0, 1.02], "tickformat": ".0%"}
+    ticks = [fifth / 5 for fifth in range(6)]
+    parts = {"range": [0, 1.02], "tickvals": ticks, "ticktext": [*map(percent, ticks)]}
     across = {"title": {"text": "share partitions, least first"}} | parts
     up = {"title": {"text": measure}} | parts
     return figure(traces, story, theme, 380, xaxis=across, yaxis=up)

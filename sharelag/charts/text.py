@@ -85,10 +85,10 @@ def offsets(count: float | None) -> str:
 
 
 def change(by: float, milliseconds: float) -> str:
-    """Return ``+3 in 10m``, ``\u22123 in 10m`` or ``unchanged for 10m``."""
+    """Return ``+3 in 10m``, ``-3 in 10m`` or ``unchanged for 10m``."""
     if not by:
         return f"unchanged for {span(milliseconds)}"
-    return f"{'+' if by > 0 else chr(0x2212)}{number(abs(by))} in {span(milliseconds)}"
+    return f"{'+' if by > 0 else '-'}{number(abs(by))} in {span(milliseconds)}"
 
 
 def not_known(*parts: str) -> str:

@@ -237,7 +237,7 @@ def when(moment: str | None) -> str:
 def _signed(value: int | None) -> str:
     if value is None:
         return "-"
-    return "±0" if value == 0 else f"{value:+,}".replace("-", "\u2212")
+    return "±0" if value == 0 else f"{value:+,}"
 
 
 def _evidence(found: Mapping[str, str]) -> str:

@@ -6,8 +6,9 @@
     found.comparison     # of the same runs, with the group as it is as baseline
 
 How long is simulated follows from the rates: a little more than three times the members take at
-their best. The present number of members grows by half of it until the lag clears, or from the
-fewest with which it can clear in that time by the rates, where these are more.
+their best, after the records that go on failing. The present number of members grows by half of
+it until the lag clears, or from the fewest with which it can clear in that time by the rates, where
+these are more.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from sharelag.whatif.grid import AS_IT_IS, Progress, further, variants
 from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.stuck_records import say_stuck
 
 #: What is tried beside the assignor in force: each has several members on a partition.
 ASSIGNORS = ("all-to-all", "lag-aware-sticky")
-#: Numbers of members that are tried in any case, and at most.
-_LEAST, _MOST = 3, 5
+#: Numbers of members that are tried in any case, until the lag clears, and at most, where it
+#: clears in some runs already.
+_LEAST, _USUAL, _MOST = 3, 5, 8
 
 #: One assignor with one number of members.
 CELLS = pa.schema(
@@ -52,7 +55,8 @@ CELLS = pa.schema(
         ("age_p95_ms", pa.float64()),  # mean over the runs; null: unknown in one
         ("member_hours", pa.float64()),
         ("clears", pa.bool_()),  # every run drained
-        # with the fewest members that clear it, and no other assignor is sooner by a tenth
+        # with the fewest members that are shown to clear it, or to do so sooner than the group as
+        # it is, and no other assignor is sooner by a tenth
         ("answer", pa.bool_()),
     ]
 )
@@ -90,7 +94,14 @@ class Clearing(Displayable):
         if words.say_blocked(usual):
             return found.verdict()
         now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
+        stuck = say_stuck(usual)
+        also = f"; {stuck}" if stuck else ""
         answers = self.answers
+        if not answers and found.cells[found.baseline, "drain_ms"]["n"]:
+            return (
+                f"{now}: {course(found, (found.baseline,))}; nothing that was tried is shown to "
+                f"clear the lag sooner or more often{also}"
+            )
         if not answers:
             most = max(row["members"] for row in cells)
             tried = words.name_variants(
@@ -98,22 +109,23 @@ class Clearing(Displayable):
             )
             return (
                 f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do {tried} "
-                f"with up to {most} members"
+                f"with up to {most} members{also}"
             )
         fewest = answers[0]["members"]
         names = words.name_variants(tuple(row["assignor"] for row in answers))
         variants = tuple(row["variant"] for row in answers)
+        sooner = " sooner" * (found.baseline not in variants and _clears(found, found.baseline))
         said = (
-            f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag: "
-            f"{course(found, variants)}"
+            f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
+            f"{sooner}: {course(found, variants)}"
         )
         if found.baseline in variants:
-            return f"{said}; that is {now}"
+            return f"{said}; that is {now}{also}"
         said += f"; {now}: {course(found, (found.baseline,))}"
         fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
-        if fewer is None:
-            return said
-        return f"{said}; no assignor does with {counted(fewer, 'member')}"
+        if fewer is not None and not sooner:
+            said += f"; no assignor does with {counted(fewer, 'member')}"
+        return said + also
 
     def reasons(self) -> list[str]:
         """Return why the answer clears the lag and the group as it is does not."""
@@ -195,7 +207,9 @@ def what_clears(
     now = len(scenario.each_member())
     usual = replace(scenario, duration_ms=horizon_ms)
     chosen = list(range(enough) if seeds is None else seeds)
-    least = len(counts) if given else _LEAST
+    least, most, nearly_most = (len(counts),) * 3 if given else (_LEAST, _USUAL, _MOST)
+    if not given and (words.unknown_work(usual) or words.say_blocked(usual)):
+        least = most = nearly_most = 1  # no number of members answers it
     parts, runs = list[Comparison](), 0
     for count in counts:
         others = variants(usual, assignors=names, members=() if count == now else count).items()
@@ -206,7 +220,8 @@ def what_clears(
         parts.append(compare(tried, seeds=chosen, progress=report))
         runs += len(parts[-1].runs)
         is_cleared = any(_clears(part, name) for part in parts for name in part.names)
-        if len(parts) >= least and not given and is_cleared:
+        nearly = any(parts[-1].cells[name, "drain_ms"]["n"] for name in parts[-1].names)
+        if len(parts) >= (least if is_cleared else nearly_most if nearly else most):
             break
     found = join(parts)
     return Clearing(_cells(found, counts), found, horizon_ms)
@@ -251,8 +266,9 @@ def drain_words(row: dict[str, Any]) -> str:
         return duration(row["drain_ms"])
     if not row["runs"]:
         return "all runs failed"
-    often = f" in {row['runs'] - row['drained']} of {row['runs']} runs" if row["drained"] else ""
-    return f"not in {duration(row['horizon_ms'])}{often}"
+    within = f"in {duration(row['horizon_ms'])}"
+    often = f"{within} in {row['drained']} of {row['runs']} runs"
+    return often if row["drained"] else f"not {within}"
 
 
 def costs_in_words(row: dict[str, Any]) -> list[str]:
@@ -266,8 +282,8 @@ def _more(scenario: Scenario, now: int, long_ms: int) -> list[int]:
     """Return larger numbers of members: by halves of what there are, or as the rates demand."""
     known, step = rates(scenario), max(ceil(now / 2), 1)
     counts = [now + step * number for number in range(1, _MOST)]
-    if (soonest := known.fewest(long_ms)) > counts[-1]:
-        further = (ceil(soonest * eighths / 8) for eighths in (8, 10, 12))
+    if (soonest := known.fewest(long_ms)) > counts[_USUAL - 2]:
+        further = (ceil(soonest * eighths / 8) for eighths in range(8, 8 + 2 * (_MOST - 2), 2))
         counts = sorted({max(counts[0], known.fewest()), *further})
     most = max(scenario.settings.max_size, now + 1)
     return list(dict.fromkeys(min(count, most) for count in counts))
@@ -300,12 +316,23 @@ def _cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
 def _answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
     """Return the variants that clear the lag with the fewest members, none of them later.
 
-    Those that the runs do not tell apart tie, and those that differ by less than a tenth.
+    Of a group whose lag clears in some runs as it is, others have to be shown to be better. Those
+    that the runs do not tell apart tie, and those that differ by less than a tenth.
     """
-    if not clearing or words.unknown_work(found.scenarios[found.baseline]):
+    if words.unknown_work(found.scenarios[found.baseline]):
         return set()
-    fewest = min(row["members"] for row in clearing)
-    drains = {row["variant"]: row["drain_ms"] for row in clearing if row["members"] == fewest}
+    drain = {name: found.cells[name, "drain_ms"] for name in found.names}
+    shown = [
+        row
+        for row in clearing
+        if drain[row["variant"]]["better"] or row["variant"] == found.baseline
+    ]
+    if not drain[found.baseline]["n"]:
+        shown = shown or list(clearing)  # of runs that are too few to show it
+    if not shown:
+        return set()
+    fewest = min(row["members"] for row in shown)
+    drains = {row["variant"]: row["drain_ms"] for row in shown if row["members"] == fewest}
     mine = pc.is_in(found.runs.column("variant"), pa.array([found.baseline, *drains]))
     best = compared(found.runs.filter(mine), found.baseline, found.confidence).best("drain_ms")
     if best.names:

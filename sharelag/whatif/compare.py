@@ -30,7 +30,7 @@ from sharelag.errors import InputError
 from sharelag.tables import report_views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, number, percent
+from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import (
     Cell,
@@ -50,6 +50,7 @@ from sharelag.whatif.horizon import rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
+from sharelag.whatif.stuck_records import say_stuck
 
 __all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "projected", "variants"]
 
@@ -317,9 +318,9 @@ class Comparison(Displayable):
         """Return the variants that are best by a measure, as far as the runs show it.
 
         That is the best of those that are better than the baseline, and those of them that it is
-        not shown to be better than, or by less than a tenth of its gain: they tie. Where the
-        baseline is better than each of the others, it is the baseline. None is best by a measure of
-        which neither direction is better.
+        not shown to be better than: they tie. So do others that are behind these by less than a
+        tenth of the best's gain. Where the baseline is better than each of the others, it is the
+        baseline. None is best by a measure of which neither direction is better.
 
         Raises
         ------
@@ -344,14 +345,17 @@ class Comparison(Displayable):
         ahead = [name for name in self.names if cells[name]["better"] or name == winner]
         names = sorted(ahead, key=place)
 
-        def is_alike(name: str) -> bool:
+        def behind(name: str) -> float:
+            """Return how far one is behind the best, in parts of its gain; NaN where unknown."""
             one, first = cells[name], cells[names[0]]
             own, best = one["difference"], first["difference"]
-            if own is None or best is None or one["unknown"] != first["unknown"]:
-                return False
-            return bool(abs(own - best) < words.MATTERS * abs(best))
+            if own is None or not best or one["unknown"] != first["unknown"]:
+                return np.nan
+            return float(abs(own - best) / abs(best))
 
-        tied = tuple(name for name in names if (names[0], name) not in wins or is_alike(name))
+        untold = [name for name in names if (names[0], name) not in wins]
+        furthest = max(filter(np.isfinite, map(behind, untold)), default=0.0) + words.MATTERS
+        tied = tuple(name for name in names if name in untold or behind(name) < furthest)
         beats_all = winner is not None and len(tied) == 1
         gains = [cells[name]["difference"] for name in tied]
         usual = cells[self.baseline]["mean"]
@@ -409,6 +413,8 @@ class Comparison(Displayable):
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
 
+        Where no variant clears the lag, it says what would.
+
         The age of the oldest record, at its 95th percentile, and the time until the lag is gone
         decide. It names the one that shows a difference, or both, and where they disagree it says
         so. Variants that are better than the baseline and do not differ among themselves tie. A
@@ -437,6 +443,8 @@ class Comparison(Displayable):
             return f"{held}: members do not help there, nor do assignors or locks; {figures}"
         if held:
             figures += f"; {self.baseline} is {held}"
+        elif clears := _clears(self):
+            figures += f"; {clears}"
         over = "" if self.horizon_ms is None else f" over {duration(self.horizon_ms)}"
         who = _who(self, best) if best else _nobody(self, told[0])
         return f"{who}{over}: {figures}"
@@ -466,10 +474,13 @@ class Comparison(Displayable):
         known, more = rates(usual), rates(changed)
         few, many = len(usual.each_member()), len(changed.each_member())
         if known.each and few * known.each <= known.arriving < many * more.each:
+            arrive, done, could = (
+                f"{number(rate, THOUSANDS)}/s"
+                for rate in (known.arriving, few * known.each, many * more.each)
+            )
             yield (
-                f"{known.arriving:.3g} records/s arrive, of which {counted(few, 'member')} can "
-                f"finish {few * known.each:.3g} and {counted(many, 'member')} "
-                f"{many * more.each:.3g}"
+                f"records arrive at {arrive}; {counted(few, 'member')} can finish {done}, "
+                f"{counted(many, 'member')} {could}"
             )
         locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
         polls = [(one.max_poll_records * one.service.mean_ms, one) for one in usual.each_member()]
@@ -560,6 +571,22 @@ def _gain(best: Best, measure: str, found: Comparison) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
+def _clears(found: Comparison) -> str:
+    """Say what would clear a lag that no variant clears; empty where one does, or nobody knows."""
+    usual, over_ms = found.scenarios.get(found.baseline), found.horizon_ms
+    drains = [cell for name in found.names if (cell := found.cells.get((name, "drain_ms")))]
+    if usual is None or over_ms is None or any(cell["n"] for cell in drains):
+        return ""
+    if stuck := say_stuck(usual):
+        return stuck
+    fewest = rates(usual).fewest(over_ms)
+    most = max(len(one.each_member()) for one in found.scenarios.values())
+    if fewest <= most:
+        return ""
+    members = counted(fewest, "member")
+    return f"by the rates it takes at least {members} to clear the lag within {duration(over_ms)}"
+
+
 def _in_order(found: Comparison, best: _ByBest) -> list[tuple[str, ...]]:
     """Return whose figures it has: the best, others as far as they fit, the baseline."""
     named = {name for names in best for name in names}
@@ -581,9 +608,9 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
     if drains and drained == runs:
         said = f"drained in {words.span('drain_ms', [cell['mean'] for cell in drains])}"
     else:
-        often = f" in {runs - drained} of {runs} runs" if drained else ""
         within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
-        said = f"not drained within {within}{often}"
+        often = f"drained within {within} in {drained} of {runs} runs"
+        said = often if drained else f"not drained within {within}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
     return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sharelag.model import milliseconds
-from sharelag.tables.words import counted, percent
+from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
@@ -86,7 +86,7 @@ def service(
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
         f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
-        f"{rate:.3g} deliveries a second{until}"
+        f"{counted(float(f'{rate:.3g}'), 'delivery', 'deliveries')} a second{until}"
     )
     return Service(mean, "exponential")
 
@@ -148,9 +148,8 @@ def producers(
             assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
         rates = [max(rate or 0.0, 0.0) for rate in known]
         if sum(rates):
-            assumed.append(
-                f"records of {topic.name} keep arriving at random, {sum(rates):.3g} a second"
-            )
+            rate = number(sum(rates), THOUSANDS)
+            assumed.append(f"records of {topic.name} keep arriving at random, {rate} a second")
             producers.append(
                 Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates))
             )

@@ -1,6 +1,6 @@
 """Try out an assignment made by hand: what happens if the members have just these partitions.
 
-    what_if(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(5))
+    what_if(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(7))
     edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}})
     simulate(edited)
 
@@ -101,7 +101,7 @@ def what_if(
     scenario: Scenario,
     assignment: ByName,
     *,
-    seeds: Iterable[int] = range(5),
+    seeds: Iterable[int] = range(7),
     cancelled: Callable[[], bool] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> pa.Table | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sharelag.whatif.scenario import PartitionStart, Scenario
 from sharelag.whatif.simulation.logs import expect_records
+from sharelag.whatif.stuck_records import held_ms
 
 #: At most and at least, and how many records may arrive in that time if it is more than the least:
 #: what takes seconds to simulate a few times.
@@ -71,7 +72,11 @@ def long_enough(scenario: Scenario) -> int:
     if not known.each:
         return cut_short(scenario).duration_ms
     now = len(scenario.each_member())
-    best_ms = known.to_clear_ms(max(_TIMES_NOW * now, _TIMES_FEWEST * known.fewest(), 1))
+    # What a record that goes on failing holds can be cleared only after it.
+    pinned_ms = max(held_ms(scenario).values(), default=0)
+    known = known._replace(waiting=known.waiting + known.arriving * pinned_ms / 1000)
+    members = max(_TIMES_NOW * now, _TIMES_FEWEST * known.fewest(), 1)
+    best_ms = pinned_ms + known.to_clear_ms(members)
     room_ms = float(LONGEST_TO_CLEAR_MS)
     if known.arriving:
         room_ms = min(room_ms, 1000 * MOST_TO_CLEAR / known.arriving)

@@ -11,6 +11,7 @@ from sharelag.durations import duration
 from sharelag.metrics.observed import BINS
 from sharelag.model import DeliveryState, StateBatch, Window
 from sharelag.replay.combine import combine
+from sharelag.tables.words import counted
 from sharelag.whatif.scenario import PartitionStart, Poison, Scenario, Topic
 
 #: Deliveries after which a record is taken to fail at the next one, too.
@@ -60,6 +61,43 @@ def head_of(window: Window | None, end_offset: int) -> int | None:
         return None
     after = (batch for batch in window.batches if batch.first_offset > head)
     return head if any(batch.delivery_state in _FINISHED for batch in after) else None
+
+
+def say_stuck(scenario: Scenario) -> str:
+    """Say which records hold start offsets for how long; empty where none does."""
+    held = held_ms(scenario)
+    if not held:
+        return ""
+    (topic, partition, offset), longest = max(held.items(), key=lambda one: one[1])
+    others = len(held) - 1
+    more = f", and {counted(others, 'more such record')}" * (others > 0)
+    return (
+        f"offset {offset} of {topic}:{partition} fails again until it is archived, about "
+        f"{duration(longest)} from now{more}: finish or reject it, no member helps before"
+    )
+
+
+def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
+    """Return how long records that go on failing pin start offsets, by topic, partition, offset.
+
+    That is until they are archived, at the limit of deliveries.
+    """
+    limits = scenario.settings.limits
+    held = {}
+    for one in scenario.poison:
+        start = scenario.starts.get((one.topic, one.partition))
+        if start is None or one.how not in ("release", "silent"):
+            continue
+        if (window := start.window) is None or head_of(window, start.end_offset) != one.offset:
+            continue
+        batches = (
+            two for two in window.batches if two.first_offset <= one.offset <= two.last_offset
+        )
+        tried = max((batch.delivery_count for batch in batches), default=0)
+        each_ms = limits.lock_duration_ms if one.how == "silent" else one.work_ms or 0
+        left = min(limits.delivery_count_limit - tried, one.attempts)
+        held[one.topic, one.partition, one.offset] = max(left, 0) * each_ms
+    return held
 
 
 def poison_of(

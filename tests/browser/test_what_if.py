@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched, axe_violations, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
-from tests.support.notebooks.running import go_to
 
 #: What is found, a run and its cancellation: `tests/widgets/test_what_if.py`.
 pytestmark = pytest.mark.exhaustive
@@ -21,11 +17,6 @@ CELL = """import sharelag
 from sharelag_widgets.dashboards import WhatIfLab
 lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))
 lab"""
-
-NOW = """import os
-import sharelag
-print('process', os.getpid())
-sharelag.open('demo', engine='local').dashboard()"""
 
 
 @pytest.fixture(scope="module")
@@ -113,52 +104,6 @@ def test_what_is_clicked_right_after_changes_finds_them_all(opened: Watched) -> 
     expect(verdict).to_contain_text(re.compile("balanced.* 8 members is (better|worse|no better)"))
     expect(verdict).not_to_contain_text("ag-aware")
     opened.assert_quiet()
-
-
-def test_by_keys_alone_from_now_to_a_decision_in_under_a_minute(lab: Lab, browser: Browser) -> None:
-    """Of the demo: from running the cell of *Now* to what clears the lag of `fulfilment`."""
-    lab.write("decision", [NOW])
-    watched = lab.page(browser)
-    page = lab.open(watched, "decision.ipynb")
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.set_default_timeout(300_000)
-    page.keyboard.press("Control+Enter")  # as Shift+Enter, but for a new cell below
-    groups = page.locator(".sharelag-now .sl-table").first
-    expect(groups).to_contain_text("fulfilment", timeout=300_000)
-    expect(page.locator(".sl-strip")).to_have_attribute("data-moment", re.compile(r"\d+"))
-    go_to(page, groups.get_by_role("grid"))
-    page.keyboard.press("/")
-    page.keyboard.type("fulfilment")
-    page.keyboard.press("Enter")
-    expect(page.locator(".sl-cards .sl-state")).to_contain_text("fulfilment")
-    go_to(page, page.get_by_role("button", name="What-if lab"))
-    page.keyboard.press("Enter")
-    board = page.locator(".sharelag-lab")
-    go_to(page, board.get_by_role("button", name="Find what clears the lag"))
-    page.keyboard.press("Enter")
-    verdict = board.locator(".sl-verdict")
-    # Both, as they differ by seconds.
-    found = re.compile("all-to-all and lag-aware-sticky with 9 members clear the lag: .* 7m 4")
-    expect(verdict).to_contain_text(found, timeout=300_000)
-    expect(verdict).to_contain_text("the group as it is (simple, 3 members): not drained within")
-    said = page.get_by_text(re.compile(r"process \d+")).first.inner_text().strip()
-    told = Path(f"/proc/{said.split()[1]}/stat").read_text()
-    ticks = told.rsplit(")", 1)[1].split()[11:13]
-    # Of the machine's time, as others may use the machine meanwhile.
-    assert sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") < 60
-    expect(board.locator(".sl-chart:visible")).to_have_count(2)  # the grid, and the curves
-    words = board.locator(".sl-chart:visible").first.locator(".scatterlayer text")
-    expect(words.first).to_be_visible()
-    boxes = words.evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.right, at.top])"
-    )
-    lines = sorted(boxes, key=lambda box: (box[2], box[0]))
-    beside = [(one, other) for one, other in pairwise(lines) if one[2] == other[2]]
-    assert beside
-    assert all(one[1] <= other[0] for one, other in beside)
-    assert axe_violations(page, ".sharelag-now") == []
-    watched.assert_quiet()
-    page.close()
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets import LagTable
 from sharelag_widgets.dashboards import GroupView, Now
-from sharelag_widgets.dashboards.now import READING
+from sharelag_widgets.dashboards.now import LAB_REFUSES, READING
 from sharelag_widgets.dashboards.parts import TablePart
 from sharelag_widgets.dashboards.past import RANGES
-from sharelag_widgets.dashboards.tried import NOTHING_STUCK, TRIALS
+from sharelag_widgets.dashboards.tried import CLEARS, NOTHING_STUCK, TRIALS
 from tests.support.columns import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -147,7 +147,7 @@ def test_a_click_simulates_one_change_and_says_in_three_numbers_what_it_would_do
     storm: Workbench,
 ) -> None:
     board = Now(storm)
-    assert [row["words"] for row in board.what_if.rows] == list(TRIALS.values())
+    assert [row["words"] for row in board.what_if.rows] == [*TRIALS.values(), CLEARS]
     assert not any(row["age"] for row in board.what_if.rows)
     press(board, "lag-aware")
     assert board.comparison is not None
@@ -183,6 +183,50 @@ def test_a_click_simulates_one_change_and_says_in_three_numbers_what_it_would_do
     # From the last moment on, lag goes on as it was simulated.
     names = [trace.name for trace in board.over_time.view.figure.data]
     assert {"the group as it is", "+2 members"} <= set(names)
+
+
+def test_a_click_finds_what_clears_the_lag_and_has_the_grid_of_the_lab_below(
+    storm: Workbench,
+) -> None:
+    board = Now(storm)
+    assert board.lab is None
+    press(board, "search")
+    lab = board.lab
+    assert lab is not None
+    assert board.more_tries.is_open
+    assert lab.grid.layout.display is None
+    found = lab.clearing
+    assert found is not None
+    assert found is board.clearing
+    assert found.answers
+    # The decision stands where the button is, as in the lab.
+    assert board.what_if.sentence == lab.verdict.sentence
+    assert f" with {found.answers[0]['members']} member" in board.what_if.sentence
+    said, cell = row_of(board, "search"), found.answers[0]
+    assert said["drains"] == duration(cell["drain_ms"])
+    assert said["age"] == duration(cell["age_p95_ms"])
+    assert said["difference"].startswith("-")
+    assert (board.what_if.busy, board.header.busy) == ("", False)
+    # The same once more, after another what-if has taken its sentence.
+    press(board, "members")
+    assert board.what_if.sentence == ""
+    assert row_of(board, "search") == said
+    press(board, "search")
+    assert board.what_if.sentence == lab.verdict.sentence
+    # What the lab cannot read is said, and nothing stays busy.
+    lab.members.value = "many"
+    press(board, "search")
+    assert (board.what_if.sentence, board.what_if.busy) == (LAB_REFUSES, "")
+
+
+def test_a_search_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
+    board = Now(storm)
+    board.run("search")
+    assert board.what_if.busy == CLEARS
+    board.run("search")  # which goes on already
+    press(board, "cancel")
+    assert (board.what_if.busy, board.clearing) == ("", None)
+    assert row_of(board, "search")["age"] == ""
 
 
 def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:

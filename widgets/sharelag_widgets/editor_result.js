@@ -48,13 +48,13 @@ function measured(value, unit) {
 }
 
 function signed(value, unit) {
-  return value === 0 ? measured(0, unit) : `${value > 0 ? "+" : "\u2212"}${measured(Math.abs(value), unit)}`;
+  return value === 0 ? measured(0, unit) : `${value > 0 ? "+" : "-"}${measured(Math.abs(value), unit)}`;
 }
 
 function percent(baseline, edited) {
   if (!baseline || baseline === edited) return "";
   const share = (100 * (edited - baseline)) / Math.abs(baseline);
-  return ` (${share > 0 ? "+" : "\u2212"}${number(Number(Math.abs(share).toPrecision(2)))} %)`;
+  return ` (${share > 0 ? "+" : "-"}${number(Number(Math.abs(share).toPrecision(2)))} %)`;
 }
 
 /** The text twin: who has what, and what is other than at first. */

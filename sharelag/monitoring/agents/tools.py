@@ -26,6 +26,7 @@ from sharelag.monitoring.agents.answers import (
 from sharelag.replay.moment import parse_time
 from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import (
     SHOWN,
     amount,
@@ -62,7 +63,10 @@ Moment = Annotated[
 Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS, description="Number of members.")]
 Assignor = Annotated[str, _text("An assignor, such as simple or lag-aware-sticky.")]
 Seconds = Annotated[int, Field(ge=1, le=3600, description=f"Simulated seconds; without, {WORDS}.")]
-Seeds = Annotated[int, Field(ge=2, le=30, description="Number of simulated runs of each variant.")]
+Seeds = Annotated[
+    int | None,
+    Field(ge=2, le=30, description="Simulated runs of each variant. Default: enough to tell them."),
+]
 Lock_ = Annotated[int, Field(ge=1, le=3600, description="Lock duration of records in seconds.")]
 Topics = Annotated[
     list[Annotated[str, Field(max_length=1000)]],
@@ -191,7 +195,7 @@ class Tools:
         assignor: Assignor | None = None,
         lock_seconds: Lock_ | None = None,
         seconds: Seconds | None = None,
-        seeds: Seeds = 7,
+        seeds: Seeds = None,
     ) -> dict[str, Any]:
         """Simulate a group with one change against the group as it is, from its state now.
 
@@ -212,7 +216,7 @@ class Tools:
         members: Annotated[list[Members], Field(max_length=_MOST_VARIANTS)] = [],  # noqa: B006
         assignors: Annotated[list[Assignor], Field(max_length=_MOST_VARIANTS)] = [],  # noqa: B006
         seconds: Seconds | None = None,
-        seeds: Seeds = 7,
+        seeds: Seeds = None,
     ) -> dict[str, Any]:
         """Simulate every combination of members and assignors against the group as it is."""
         if not members and not assignors:
@@ -281,7 +285,7 @@ class Tools:
         assignors: Sequence[str],
         lock_seconds: int | None,
         seconds: int | None,
-        seeds: int,
+        seeds: int | None,
     ) -> dict[str, Any]:
         bench = self.now()
         scenario = bench.scenario(group)
@@ -301,6 +305,7 @@ class Tools:
                 f"{len(tried)} variants are more than {_MOST_VARIANTS}: choose fewer members or "
                 "assignors"
             )
+        seeds = enough_seeds(len(tried)) if seeds is None else seeds
         work = sum(map(size, tried.values())) * seeds
         if work > MOST_WORK:
             raise InputError(

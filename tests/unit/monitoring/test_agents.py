@@ -125,6 +125,11 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
     assert any(one.startswith("p95 lag (offsets): as it is: ") for one in found["summary"])
     assert any(one.endswith("6 members is better by it") for one in found["summary"])
     assert any(one.startswith("assumed: ") for one in found["notes"])
+    # By default there are seeds enough for any number of variants.
+    many = asked("slow", "compare", group="slow", members=[2, 4, 5, 6, 7], seconds=5)
+    assert many["notes"]
+    assert not any("too few" in one for one in [*many["notes"], *many["summary"]])
+    assert {row["n"] + row["unknown"] for row in many["rows"]} == {8}
     both = asked("slow", "compare", group="slow", members=[2, 4], assignors=["simple"], seeds=2)
     tried = {"as it is", "simple \u00b7 2 members", "simple \u00b7 4 members"}
     assert {row["variant"] for row in both["rows"]} == tried

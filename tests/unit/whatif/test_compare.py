@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 import scipy
 
+from sharelag import whatif
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.whatif import (
@@ -34,26 +35,13 @@ from sharelag.whatif import (
     variants,
 )
 from sharelag.whatif.compare import Comparison
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, OVER_OPTIMAL, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.simulation.tables import SUMMARY
+from tests.support.drawn_comparisons import HORIZON_MS, drawn_comparisons, runs
 
 QUICK = replace(named("idle-members"), duration_ms=8_000)
-
-
-def runs(**values: Mapping[str, Any]) -> pa.Table:
-    """A table of runs: by variant, for each measure one value a seed."""
-    rows = [
-        {
-            "variant": variant,
-            "seed": seed,
-            **{name: column[seed] for name, column in columns.items()},
-        }
-        for variant, columns in values.items()
-        for seed in range(len(next(iter(columns.values()))))
-    ]
-    schema = [RUNS.field(name) for name in rows[0]]
-    return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 
 
 def row(table: pa.Table, variant: str, measure: str) -> dict[str, Any]:
@@ -357,6 +345,18 @@ def test_failed_runs_are_counted_and_their_pairs_left_out() -> None:
     assert turned.winner("lag_p50") == "old"
 
 
+def test_seeds_by_default_are_enough_to_tell_two_variants_apart() -> None:
+    defaults = {
+        name: inspect.signature(one).parameters["seeds"].default
+        for name in whatif.__all__
+        if inspect.isfunction(one := getattr(whatif, name))
+        and "seeds" in inspect.signature(one).parameters
+    }
+    given = {name: len(seeds) for name, seeds in defaults.items() if isinstance(seeds, range)}
+    assert {"compare", "what_if", "should_move"} <= set(given)
+    assert {name: count for name, count in given.items() if count < enough_seeds(2)} == {}
+
+
 def test_runs_are_paired_by_seed_in_any_order() -> None:
     table = runs(old={"lag_p50": [1.0, 20, 300]}, new={"lag_p50": [2.0, 21, 302]})
     received = compared(table.take([0, 1, 2, 5, 3, 4]))
@@ -629,52 +629,79 @@ def test_a_verdict_names_who_ties_what_is_gained_and_who_clears_the_lag(
     assert found.verdict().startswith(said)
 
 
-def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> None:
-    chance, seen = np.random.default_rng(4), Counter[str]()
-    for _ in range(cases(60, 5_000)):
-        centres = ([80, 95, 100, 120], [80])[chance.integers(2)]  # of the second, many tie
-        names, seeds = "abcdefgh"[: chance.integers(2, 9)], int(chance.integers(3, 10))
-        columns = {}
-        for name in names:
-            centre = 100 if name == "a" else chance.choice(centres)
-            ages = chance.normal(centre, chance.choice([0.1, 10]), seeds)
-            drains = chance.normal(chance.choice([200, 300]), 20, seeds)
-            drains[chance.random(seeds) < chance.choice([0, 0.5, 1])] = np.nan
-            columns[name] = {"age_p95_ms": ages, "drain_ms": drains}
-        found = compared(runs(**columns))
-        verdict, shown = found.verdict(), False
-        for measure in ("age_p95_ms", "drain_ms"):
-            best = found.best(measure)
-            rows = {one["variant"]: one for one in found.rows((measure,))}
-            better = {name for name, one in rows.items() if one["better"]}
-            if best.names == ("a",):
-                assert all(rows[name]["better"] is False for name in names[1:])
+def test_what_is_not_behind_a_variant_that_ties_ties_as_well() -> None:
+    """Although the runs tell it from the best: it is the other whose runs do not."""
+    luck = np.random.default_rng(1).normal(0, 0.1, (4, 8))
+    noise = np.array([-9, 9, -9, 9, -9, 9, -9, 9])
+    now, best, noisy, sure = 100 + luck[0], 60 + luck[1], 66 + noise, 66 + luck[3]
+    columns = {"now": now, "best": best, "noisy": noisy, "sure": sure}
+    found = compared(runs(**{name: {"age_p95_ms": ages} for name, ages in columns.items()}))
+    assert set(found.best("age_p95_ms").names) == {"best", "noisy", "sure"}
+    alone = {name: {"age_p95_ms": columns[name]} for name in ("now", "best", "sure")}
+    assert compared(runs(**alone)).best("age_p95_ms").names == ("best",)
+
+
+@pytest.mark.slow
+def test_headline_decision_table_and_table_of_all_measures_never_contradict_each_other(
+    cases: Any,
+) -> None:
+    """As people see them: the sentence, and the cells of both tables."""
+    seen = Counter[str]()
+    for found in drawn_comparisons(cases(200, 5_000)):
+        shown, by_words = found.presented(), {"p95 age": "age_p95_ms", "drain time": "drain_ms"}
+        verdict, decision = shown.notes[0], shown.table.to_pylist()
+        assert shown.more is not None
+        every = {(one["by"], one["variant"]): one for one in shown.more.table.to_pylist()}
+        assert [one["variant"] for one in decision] == found.names
+        head, _, figures = verdict.partition(f" over {duration(HORIZON_MS)}: ")
+        any_best = False
+        for by, measure in by_words.items():
+            said = {one["variant"]: _standing(one["verdict"] or "", by) for one in decision}
+            better, worse, winners = (
+                {name for name in found.names if word in (every[measure, name]["verdict"] or "")}
+                for word in ("better", "worse", "winner")
+            )
+            # A variant stands in the decision as in the table of all measures.
+            for name in found.names[1:]:
+                assert (said[name] in ("better", "ties", "best")) == (name in better), (by, name)
+                assert (said[name] == "worse") == (name in worse), (by, name)
+            assert winners == {name for name, word in said.items() if word == "best"}
+            # The best are bold, and those that the headline names.
+            bold = {decision[number]["variant"] for number, name in shown.best if name == measure}
+            ties = {name for name, word in said.items() if word == "ties"}
+            assert bold == (ties or winners or (bold & (better or {"a"}))), (by, said)
+            assert len(bold) == 1 or bold == ties
+            assert bool(bold) == bool(better or winners)
+            named = set(re.findall(r"\b[a-h]\b", head))
+            if len(bold) > 4:
+                assert f"and {len(bold) - 3} more tie" in head
+                assert len(bold & named) >= 3
             else:
-                assert set(best.names) <= better
-                assert bool(best.names) == bool(better)
-            winners = tuple(name for name, one in rows.items() if one["winner"])
-            assert winners == (best.names if best.beats_all else ())
-            named = [name for name in best.names if re.search(rf"\b{name}\b", verdict)]
-            many = len(best.names) > 4  # the best three, and how many more
-            assert set(best.names[:3] if many else best.names) <= set(named)
-            assert (f"and {len(best.names) - 3} more tie" in verdict) or not many
-            seen["many"] += many
-            seen["tie"] += len(best.names) > 1
-            seen["small"] += best.is_small
-            shown |= bool(best.names)
-        assert ("shown to be better" in verdict) == (not shown)
-        by_words = {"p95 age": found.best("age_p95_ms"), "drain time": found.best("drain_ms")}
-        for row in found.decision():
-            said = row["verdict"] or ""
-            for by, best in by_words.items():
-                standing = re.search(rf"(\w+)( \(less than a tenth\))? by [^;]*{by}", said)
-                place = standing[1] if standing else ""
-                one_of = {"ties": len(best.names) > 1, "best": best.beats_all}
-                assert (row["variant"] in best.names) == one_of.get(
-                    place, place == "better" and best.names == (row["variant"],)
-                ), (said, best)
-        seen["nothing shown"] += not shown
-    assert min(seen.values()) > cases(0, 5), seen
+                assert bold <= named
+            any_best |= bool(bold)
+            seen["many"] += len(bold) > 4
+            seen["tie"] += bool(ties)
+            seen["small"] += "less than a tenth" in head
+        assert ("shown to be better" in verdict) == (not any_best)
+        for one in decision:
+            drained, of = map(int, one["drained"].split(" of "))
+            some = "not in all runs" if drained else f"not in {duration(HORIZON_MS)}"
+            assert (one["drain_ms"] == some) == (drained < of)
+            if f"; {one['variant']}: not drained within " in f"; {figures}":
+                assert not drained
+                seen["never drained"] += 1
+            sign = (one["age_p95_difference"] or " ")[0]
+            better_by_age = _standing(one["verdict"] or "", "p95 age") in ("better", "ties", "best")
+            assert not better_by_age or sign == "-" or one["variant"] == "a"
+        seen["nothing shown"] += not any_best
+    assert min(seen.values()) > cases(5, 100), seen
+    assert len(seen) == 5
+
+
+def _standing(verdict: str, by: str) -> str:
+    """The word that a verdict of the decision table has for a measure; empty where it has none."""
+    found = re.search(rf"(\w+)( \(less than a tenth\))? by [^;]*{by}", verdict)
+    return found[1] if found else ""
 
 
 def test_a_verdict_of_an_open_transaction_says_that_members_do_not_help() -> None:

@@ -93,14 +93,14 @@ def test_surprises_are_what_is_too_far_and_what_is_better_than_its_excuse() -> N
     slower = [replace(runs[0], drain_ms=1200.0, deliveries=110)]
     assert compared(experiment, runs, runs).surprises == []
     assert compared(experiment, slower, runs).surprises == [
-        "killed: drain is off by +20.0%",
-        "killed: deliveries is off by +10.0%",
+        "killed: drain is off by +20.0 %",
+        "killed: deliveries is off by +10.0 %",
     ]
     excused = replace(experiment, misses=(("drain", 0.25, "why"), ("deliveries", 0.06, "why")))
-    assert compared(excused, slower, runs).surprises == ["killed: deliveries is off by +10.0%"]
+    assert compared(excused, slower, runs).surprises == ["killed: deliveries is off by +10.0 %"]
     assert compared(excused, runs, runs).surprises == [
-        "killed: drain is off by +0.0% only: no longer a known miss",
-        "killed: deliveries is off by +0.0% only: no longer a known miss",
+        "killed: drain is off by +0.0 % only: no longer a known miss",
+        "killed: deliveries is off by +0.0 % only: no longer a known miss",
     ]
     assert set(compared(experiment, runs, runs).errors) == set(BOUNDS)
 

@@ -54,10 +54,10 @@ class Comparison:
         for name, bound in BOUNDS.items():
             error = self.errors[name]
             if abs(error) > known.get(name, bound):
-                found.append(f"{self.experiment.name}: {name} is off by {error:+.1%}")
+                found.append(f"{self.experiment.name}: {name} is off by {100 * error:+.1f} %")
             elif name in known and abs(error) <= bound:
                 found.append(
-                    f"{self.experiment.name}: {name} is off by {error:+.1%} only: "
+                    f"{self.experiment.name}: {name} is off by {100 * error:+.1f} % only: "
                     "no longer a known miss"
                 )
         return found
@@ -110,11 +110,11 @@ def _row(one: Comparison) -> str:
         f"**{scenario.name}**{fitted}: {scenario.about}",
         ", ".join(map(str, sizes)),
         *(f"{drain / 1000:.2f} s" for drain in drains),
-        f"{errors['drain']:+.1%}",
+        f"{100 * errors['drain']:+.1f} %",
         *(f"{number:,g}" for number in deliveries),
-        f"{errors['deliveries']:+.1%}",
+        f"{100 * errors['deliveries']:+.1f} %",
         *(f"{number:,g}" for number in archived),
-        f"{errors['lag']:.1%}",
+        f"{100 * errors['lag']:.1f} %",
         ", ".join(one.misses) or "-",
     ]
     return f"| {' | '.join(cells)} |"

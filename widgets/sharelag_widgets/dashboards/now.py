@@ -42,7 +42,7 @@ from .fleet import (
 from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
 from .past import RANGES, PastGroup
 from .pieces import CAUSES_HELP, CauseCards, Fold, PeekView, Verdict
-from .tried import FITTING, SEEDS
+from .tried import CLEARS, FITTING, SEARCH, SEEDS
 from .what_if import WhatIfLab
 
 #: Of so many groups the healthy ones are not folded away.
@@ -52,6 +52,8 @@ NAMED = 5
 #: Up to this many records are read while the cell runs; of more, lag is shown first.
 AT_ONCE = 100_000
 READING = "Reading how it came about ..."
+#: Where somebody left something in the lab that cannot be read, which says so itself.
+LAB_REFUSES = "A field of the what-if lab below has to be mended first."
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
@@ -70,6 +72,7 @@ class Now(PastGroup):
         "What it shows": "how the share groups are, the worst first, and one of them in detail",
         "Picking": "a group in the table, by / and its name or by arrows and Enter; a moment "
         "in the chart or the window moves everything to it",
+        CLEARS: "the what-if lab opens and tries assignors with more and more members, until it is",
         "What if": f"the group simulated for {duration(LONGEST_MS)} from where it is, or shorter "
         f"where much arrives, with {len(SEEDS)} seeds, as it is and with one thing changed",
     } | meanings_of(["lag", "age_ms"])
@@ -247,11 +250,47 @@ class Now(PastGroup):
             lab.remove_class("sharelag-dashboard").add_class("sharelag-lab")  # one sheet of paper
             for name, its in (("theme", "theme"), ("as_of", "above")):
                 traitlets.dlink((self.header, name), (lab.header, its))
+            lab.observe(self._lab_went_on, names=["state"])
             self.more_tries.content.children = [lab]
         elif self.lab.bench is not self.bench:
             self.lab.bench = self.bench
         if self.lab.group != self.group:
             self.lab.group = str(self.group)
+
+    def run(self, name: str) -> None:
+        """Simulate one change, or find what clears the lag, in the lab: that opens for it."""
+        if name != SEARCH:
+            super().run(name)
+            return
+        if self.header.busy or self.what_if.busy:
+            return
+        self.more_tries.is_open = True
+        if self.lab is not None:
+            self.what_if.sentence, self.what_if.busy = "", CLEARS
+            self.lab.search()
+            self._lab_went_on()
+
+    def cancel(self) -> None:
+        """Wait for a what-if no longer, a search of the lab included."""
+        super().cancel()
+        if self.lab is not None:
+            self.lab.cancel()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until no what-if runs any more; return whether that is so."""
+        return super().join(timeout) and (self.lab is None or self.lab.join(timeout))
+
+    def _lab_went_on(self, _: Any = None) -> None:
+        """Say here, too, what the lab has found that clears the lag, or why nothing."""
+        lab = self.lab
+        if lab is None or lab.state == "running" or self.what_if.busy != CLEARS:
+            return
+        self.what_if.busy = ""
+        if lab.state == "done" and lab.clearing is not None and lab.group == self.group:
+            self.clearing, self.what_if.sentence = lab.clearing, lab.verdict.sentence
+            self._show_trials()
+        elif lab.state == "failed":
+            self.what_if.sentence = lab.header.failure or LAB_REFUSES
 
     def _show_all(self) -> None:
         """Fill what is about all groups, which stays while another one is picked."""

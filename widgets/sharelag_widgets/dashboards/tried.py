@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.tables.words import MISSING
-from sharelag.whatif import Comparison, Scenario
+from sharelag.whatif import Clearing, Comparison, Scenario
 from sharelag.whatif.comparison.rows import amount, sentence, unknown_work
 from sharelag.whatif.horizon import cut_short
 from sharelag.whatif.stuck_records import without_stuck_heads
@@ -33,6 +33,8 @@ CHANGES = {
     "lag-aware": "replace(scenario, assignor='lag-aware-sticky')",
     "heads": "without_stuck_heads(scenario)",
 }
+#: Of the search of assignors and members, its name and its words.
+SEARCH, CLEARS = "search", "what clears the lag"
 #: What is tried first of a group with such a cause; else more members.
 FITTING = {
     "head_of_line": "heads",
@@ -59,7 +61,9 @@ class TriedGroup(GroupDashboard):
         self._reasons: dict[str, str] = {}  # why something cannot help it
         self.found: dict[str, Comparison] = {}  # of that group, by what was changed
         self.comparison: Comparison | None = None  # the last one
-        acts: Mapping[str, Callable[[], None]] = {name: partial(self.run, name) for name in TRIALS}
+        self.clearing: Clearing | None = None  # what clears the lag of that group
+        names = (*TRIALS, SEARCH)
+        acts: Mapping[str, Callable[[], None]] = {name: partial(self.run, name) for name in names}
         self.what_if = Tries({**acts, "cancel": self.cancel})
         return self.what_if
 
@@ -120,7 +124,8 @@ class TriedGroup(GroupDashboard):
         self._reasons = {} if _is_pinned(lag) else {"heads": NOTHING_STUCK}
         if self._tried_of != group:
             self._tried_of, self._scenario, self.found = group, None, {}
-            self.comparison, self.what_if.sentence = None, ""
+            self.comparison = self.clearing = None
+            self.what_if.sentence = ""
 
     def _ended(
         self, name: str, run: Run, found: Comparison | None, error: BaseException | None
@@ -143,6 +148,7 @@ class TriedGroup(GroupDashboard):
         """Say what was found of this group; of another one nothing."""
         found = self.found if self._is_tried() else {}
         rows = [self._row(name, words, found.get(name)) for name, words in TRIALS.items()]
+        rows.append(self._row_of_search())
         if found and self._scenario is not None:
             first = next(iter(found.values()))
             rows.insert(0, _numbers(first, BASELINE, self._scenario) | {"words": BASELINE})
@@ -156,6 +162,14 @@ class TriedGroup(GroupDashboard):
         if found is None or self._scenario is None:
             return _UNTRIED | row
         return _numbers(found, words, self._scenario) | row
+
+    def _row_of_search(self) -> dict[str, Any]:
+        """Return what the first answer that clears the lag would do; its sentence stands below."""
+        row = {"name": SEARCH, "words": CLEARS}
+        if self.clearing is None or not (answers := self.clearing.answers):
+            return _UNTRIED | row
+        variant, found = answers[0]["variant"], self.clearing.comparison
+        return _numbers(found, variant, found.scenarios[variant]) | row
 
     def _is_tried(self) -> bool:
         """Whether what was found belongs to the group in sight."""

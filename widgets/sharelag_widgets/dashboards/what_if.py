@@ -292,10 +292,10 @@ class WhatIfLab(GroupDashboard):
             else:
                 self.clearing = found if isinstance(found, Clearing) else None
                 self.comparison = found.comparison if isinstance(found, Clearing) else found
-                self.state, self._compared = "done", self._tried
-                self._compared_code = self._code
+                self._compared, self._compared_code = self._tried, self._code
                 self.bar.value, self.bar.description = self.bar.max, "Done"
                 self._try(self._draw)
+                self.state = "done"
 
     def _before(self) -> str:
         return "; the previous run is shown" if self._is_of_this_group() else ""
