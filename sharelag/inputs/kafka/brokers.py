@@ -128,7 +128,7 @@ def broker_features(config: ClientConfig) -> Features:
         except OSError as error:
             config.patience.lose(time.monotonic() - begun)
             failures.append(f"{address}: {error}")
-        except (struct.error, ValueError, IndexError) as error:
+        except (struct.error, ValueError, IndexError, TypeError) as error:
             raise ClusterError(
                 f"{address} does not answer as a Kafka broker: check host and port"
             ) from error
@@ -138,7 +138,7 @@ def broker_features(config: ClientConfig) -> Features:
 def _ask(connection: socket.socket) -> Features:
     """Ask for the supported versions (KIP-511, and KIP-584 for the features).
 
-    It is a ValueError, IndexError or struct.error where the answer is anything else.
+    It is a ValueError, IndexError, TypeError or struct.error where the answer is anything else.
     """
     # Only here: the import takes a tenth of a second, which most commands do without.
     from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse

@@ -257,6 +257,7 @@ def test_an_answer_in_pieces() -> None:
         struct.pack(">i", 3) + b"abc",
         struct.pack(">i", 0),
         _answer({18: 4, 85: 1}, {"share.version": (0, 1)})[:4] + b"\xff" * 64,
+        struct.pack(">iihBiB", 12, 1, 0, 0, 0, 0),  # a table of apis that is null
         struct.pack(">ii", 9, 1) + b"\0\0\x09zz",  # a table of apis that ends early
         # Numbers that do not end, and a name longer than any memory.
         struct.pack(">ii", 1 << 20, 1) + b"\0\0" + b"\x80" * ((1 << 20) - 6),
