@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browser.desk import Watched, axe_violations, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
-from tests.support.notebooks.running import go_to, settle
+from tests.support.notebooks.running import Running, go_to, settle
+from tests.support.notebooks.shipped import copy_of
 
 CELLS = [
     "import sharelag",
@@ -285,6 +286,34 @@ def test_what_is_clicked_gives_its_python_in_a_new_cell_that_shows_all_of_it(
     opened.assert_quiet()
 
 
+#: Pixels from the end of a time to the end of what it stands in.
+_BEHIND_THE_TIME = """one => { const range = new Range(), text = one.firstChild;
+    range.setStart(text, 0);
+    range.setEnd(text, text.data.indexOf(' UTC') + 4);
+    return one.getBoundingClientRect().right - range.getBoundingClientRect().right; }"""
+
+
+def assert_in_sight(board: Locator) -> None:
+    """Verdict, all eight groups, and the chart of lag and age are whole in the page."""
+    rows = board.locator(".sl-table").first.locator("tbody tr")
+    expect(rows).to_have_count(8)
+    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-stage")
+    for one in (board.locator(".sl-verdict"), *rows.all(), story):
+        expect(one).to_be_in_viewport(ratio=1)
+
+
+def test_the_first_notebook_shows_them_in_its_first_screen(lab: Lab, browser: Browser) -> None:
+    """As JupyterLab opens it, beside the list of files."""
+    copy_of("00_start_here", lab.folder, engine="local")
+    running = Running(lab, browser, ["00_start_here"])
+    page = running.finished("00_start_here").page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.locator(".jp-WindowedPanel-outer").evaluate("one => one.scrollTo(0, 0)")
+    expect(page.locator("h1").first).to_be_in_viewport(ratio=1)
+    assert_in_sight(board_of(page))
+    running.close("00_start_here")
+
+
 def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narrow_page(
     opened: Watched,
 ) -> None:
@@ -304,10 +333,7 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
     # Beside the list of files, and without it.
     bar, moment = board.locator(".sharelag-bar"), board.locator(".sharelag-bar .sl-when bdi").first
     expect(moment).to_contain_text("ago")
-    shown = "one => { const range = new Range(); range.setStart(one.firstChild, 0);\
-        range.setEnd(one.firstChild, one.textContent.indexOf(' UTC') + 4);\
-        return one.getBoundingClientRect().right - range.getBoundingClientRect().right; }"
-    assert moment.evaluate(shown) >= 0
+    assert moment.evaluate(_BEHIND_THE_TIME) > 16  # room for the sign of what is cut
     page.evaluate("window.jupyterapp.shell.collapseLeft()")
     page.wait_for_function("document.querySelector('.sharelag-now').clientWidth > 1200")
     assert moment.evaluate("one => one.scrollWidth - one.clientWidth") == 0
@@ -323,10 +349,7 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
         expect(control).to_be_visible()
     board.evaluate("one => one.scrollIntoView()")
     assert bar.evaluate("one => one.getBoundingClientRect().height") == 40
-    rows = table.locator("tbody tr")
-    expect(rows).to_have_count(8)
-    for one in (board.locator(".sl-verdict"), *rows.all(), story):
-        expect(one).to_be_in_viewport(ratio=1)
+    assert_in_sight(board)
     assert place(story)["x"] > place(table)["x"] + 300
     assert place(causes)["y"] > place(story)["end"]
     cards = causes.locator("li")
