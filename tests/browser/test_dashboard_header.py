@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 from playwright.sync_api import expect
 
-from sharelag_widgets.dashboards.pieces import Header, Verdict
+from sharelag_widgets.dashboards.pieces import Header
 from tests.support.browser.desk import ROOT, Desk, OpenDesk, axe_violations
 from tests.support.widgets.samples import HOSTILE
 
@@ -318,16 +317,3 @@ def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
     ).to_be_visible()
     into = desk.page.get_by_role("button", name="Python into a new cell")
     expect(into).to_have_count(int(there))
-
-
-def test_what_cannot_help_is_off_and_says_why(open_desk: OpenDesk) -> None:
-    actions = [["what if", "Simulate the fix", "nothing is stuck"], ["worst", "Show the worst", ""]]
-    pressed: list[str] = []
-    acts = {name: partial(pressed.append, name) for name, *_ in actions}
-    desk = open_desk(Verdict(acts, level="critical", sentence="a", actions=actions))
-    page = desk.page
-    expect(page.get_by_role("button", name="Simulate the fix")).to_be_disabled()
-    expect(page.get_by_text("nothing is stuck", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Show the worst").press("Enter")
-    desk.settle()
-    assert pressed == ["worst"]

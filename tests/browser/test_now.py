@@ -67,6 +67,7 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     go_to(page, copy)
     page.keyboard.press("Enter")
     expect(said).to_have_attribute("data-copied", re.compile(r"\d+"))
+    expect(said.get_by_role("button", name="\u2713 Copied")).to_be_visible()
     page.keyboard.press("Escape")
     expect(copy).to_be_hidden()
     table = board.get_by_role("grid").first

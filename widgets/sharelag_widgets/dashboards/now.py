@@ -314,14 +314,14 @@ class Now(PastGroup):
         if self._only_lag:
             return
         group = str(self.group)
-        lag = self.chosen(self._mine(self.seen.lag().table))
-        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
-        self._draw_matrix()
-        if self._knows_past(group):
+        if self._knows_past(group):  # first what is in sight first
             self._draw_story(group)
         else:
             self.over_time.wait(READING)
             self._read_past_soon()
+        lag = self.chosen(self._mine(self.seen.lag().table))
+        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+        self._draw_matrix()
 
     def _draw_story(self, group: str) -> None:
         records = self._in_range(charts.group_story_records(self.chosen(self._timeline(group))))
