@@ -125,7 +125,7 @@ def group_story_figure(
         traces,
         story,
         theme,
-        270,
+        250,
         xaxis={"type": "date", "anchor": "y2", "range": span, "automargin": False},
         yaxis=axis("lag (offsets)", domain=[0.42, 1], automargin=False),
         yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False),
