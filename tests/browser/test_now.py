@@ -312,6 +312,9 @@ def test_the_first_notebook_shows_them_in_its_first_screen(lab: Lab, browser: Br
     page.locator(".jp-WindowedPanel-outer").evaluate("one => one.scrollTo(0, 0)")
     expect(page.locator("h1").first).to_be_in_viewport(ratio=1)
     assert_in_sight(board_of(page))
+    group = board_of(page).get_by_label("Group", exact=True)
+    expect(group).to_have_value("returns-desk")
+    assert group.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
     running.close("00_start_here")
 
 
