@@ -89,7 +89,7 @@ def group_story_figure(
     schemas.require(causes, schemas.CAUSES, "causes")
     schemas.require(events, schemas.EVENTS, "events")
     as_of = rows.latest(records)
-    unit = "Above: lag of all its share partitions in offsets. Below: age of the oldest record."
+    unit = "Lag of all its share partitions, and the age of the oldest record."
     if as_of is None:
         story = Story("No moment of this group is known", None, unit)
         return empty("The timeline is empty: choose another time", story, theme)
@@ -125,7 +125,7 @@ def group_story_figure(
         traces,
         story,
         theme,
-        300,
+        250,
         xaxis={"type": "date", "anchor": "y2", "range": span, "automargin": False},
         yaxis=axis("lag (offsets)", domain=[0.42, 1], automargin=False),
         yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False),

@@ -60,7 +60,7 @@ def demo(out: Path, report: bool, engine: str) -> None:
     tell(f"as of {how['as_of']}, {whence(source, how['engine'])}")
     note(how["unknown"])
     if report:
-        _say_next(out / "reports" / "daily" / "latest" / "report.html", how["level"])
+        _say_next(out / "reports" / "daily" / "latest" / "report.html", how)
 
 
 def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
@@ -99,8 +99,9 @@ def _report(out: Path, engine: str) -> dict[str, Any]:
     return {**made.verdict, "groups": groups}
 
 
-def _say_next(page: Path, level: str) -> None:
-    click.echo(f"\nThe daily report, {level}: {page}")
+def _say_next(page: Path, how: dict[str, Any]) -> None:
+    made = "on Spark" if how["engine"] == "spark" else "in one process"
+    click.echo(f"\nThe daily report, {how['level']}, made {made}: {page}")
     click.echo("\nNext:")
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
     for line, purpose in (_NEXT | notebooks).items():

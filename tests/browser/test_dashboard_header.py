@@ -246,7 +246,7 @@ def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(open_desk: Ope
     refresh = page.get_by_role("button", name="Refresh")
     set_time(desk, datetime.now(UTC) + timedelta(seconds=10))
     expect(page.locator(".sl-when")).to_contain_text(", 10 s ago")
-    expect(badge).to_have_text("Reading …")
+    expect(badge).to_have_text("Working …")
     expect(refresh).to_be_disabled()
     page.evaluate(ENDED)
     set_time(desk, datetime.now(UTC) + timedelta(seconds=20))

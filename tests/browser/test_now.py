@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browser.desk import Watched, axe_violations, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
-from tests.support.notebooks.running import go_to, settle
+from tests.support.notebooks.running import Running, go_to, settle
+from tests.support.notebooks.shipped import copy_of
 
 CELLS = [
     "import os\nimport sharelag\nprint('process', os.getpid())",
@@ -80,6 +82,7 @@ def test_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> N
     go_to(page, copy)
     page.keyboard.press("Enter")
     expect(said).to_have_attribute("data-copied", re.compile(r"\d+"))
+    expect(said.get_by_role("button", name="\u2713 Copied")).to_be_visible()
     page.keyboard.press("Escape")
     expect(copy).to_be_hidden()
     table = board.get_by_role("grid").first
@@ -242,21 +245,92 @@ def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> 
     opened.assert_quiet()
 
 
-def test_what_is_clicked_gives_its_python_in_a_new_cell(opened: Watched) -> None:
-    page = opened.page
+#: Runs the cell that was inserted; gives its place, its code and what it shows, and takes it away.
+_RUN_NEW = """async () => { const { commands, shell } = window.jupyterapp, { content } = shell.currentWidget;
+    const [place, { model, outputArea }] = [content.activeCellIndex, content.activeCell];
+    await commands.execute('notebook:run-cell');
+    const found = { place, source: model.sharedModel.getSource(), outputs: outputArea.model.toJSON() };
+    await commands.execute('notebook:delete-cell');
+    return found; }"""
+
+
+def run_python_of(page: Page, piece: Locator, more: str) -> tuple[str, list[dict[str, Any]]]:
+    """Take the Python of a piece into a new cell, and run that; return it, and what it shows."""
     count = "window.jupyterapp.shell.currentWidget.content.widgets.length"
     before = page.evaluate(count)
-    said = board_of(page).locator(".sl-verdict").first
-    said.get_by_role("button", name="More").click()
-    said.get_by_role("button", name="Python into a new cell").click()
+    piece.get_by_role("button", name=more, exact=True).click()
+    piece.get_by_role("button", name="Python into a new cell").filter(visible=True).click()
     page.wait_for_function(f"{count} === {before + 1}")
-    source = page.evaluate(
-        "window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.getSource()"
-    )
-    assert source.splitlines()[0] == "bench.overview()"
-    place = page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex")
-    assert place == 2  # right below the dashboard
+    found = page.evaluate(_RUN_NEW)
+    assert found["place"] == 2  # right below the dashboard
+    failed = [one for one in found["outputs"] if one["output_type"] in ("error", "stream")]
+    assert failed == [], found["source"]
+    return found["source"], [one["data"] for one in found["outputs"]]
+
+
+def test_what_is_clicked_gives_its_python_in_a_new_cell_that_shows_all_of_it(
+    opened: Watched,
+) -> None:
+    """In a notebook that has no `bench`: code begins with what it is called there."""
+    page = opened.page
+    board = board_of(page)
+    pick(page, "billing")
+    source, shown = run_python_of(page, board.locator(".sl-verdict").first, "More")
+    assert source.startswith("bench = shop.bench\n")
+    texts = [one["text/html"] for one in shown if one.get("text/html")]
+    overview, causes, parts, strip, lag = texts
+    assert "returns-desk" in overview
+    assert "head of line" in causes
+    assert "billing: 8 offsets of lag" in parts
+    assert "orders" in strip
+    assert "orders" in lag
+    (story,) = [one for one in shown if "application/vnd.plotly.v1+json" in one]
+    assert "billing: lag 8 offsets" in str(story)
+    lag_aware = board.locator(".sl-tries [data-name=lag-aware]")
+    lag_aware.get_by_role("button", name="lag-aware assignor").first.click()
+    expect(lag_aware.locator("svg")).to_be_visible()
+    _, (table, curves) = run_python_of(page, lag_aware, "More on lag-aware assignor")
+    assert "lag-aware assignor" in table["text/html"]
+    assert "lag-aware assignor" in str(curves["application/vnd.plotly.v1+json"])
+    board.locator(".sl-grid canvas").first.press("Home")
+    page.keyboard.press("Enter")
+    settle(page)
+    # The first of these cells has called it so.
+    source, (rows,) = run_python_of(page, board.locator(".sharelag-bar"), "More")
+    assert source.startswith("from sharelag_widgets import Selection\n")
+    assert "analytics" in str(rows["text/plain"])
     opened.assert_quiet()
+
+
+#: Pixels from the end of a time to the end of what it stands in.
+_BEHIND_THE_TIME = """one => { const range = new Range(), text = one.firstChild;
+    range.setStart(text, 0);
+    range.setEnd(text, text.data.indexOf(' UTC') + 4);
+    return one.getBoundingClientRect().right - range.getBoundingClientRect().right; }"""
+
+
+def assert_in_sight(board: Locator) -> None:
+    """Verdict, all eight groups, and the chart of lag and age are whole in the page."""
+    rows = board.locator(".sl-table").first.locator("tbody tr")
+    expect(rows).to_have_count(8)
+    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-stage")
+    for one in (board.locator(".sl-verdict"), *rows.all(), story):
+        expect(one).to_be_in_viewport(ratio=1)
+
+
+def test_the_first_notebook_shows_them_in_its_first_screen(lab: Lab, browser: Browser) -> None:
+    """As JupyterLab opens it, beside the list of files."""
+    copy_of("00_start_here", lab.folder, engine="local")
+    running = Running(lab, browser, ["00_start_here"])
+    page = running.finished("00_start_here").page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.locator(".jp-WindowedPanel-outer").evaluate("one => one.scrollTo(0, 0)")
+    expect(page.locator("h1").first).to_be_in_viewport(ratio=1)
+    assert_in_sight(board_of(page))
+    group = board_of(page).get_by_label("Group", exact=True)
+    expect(group).to_have_value("returns-desk")
+    assert group.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    running.close("00_start_here")
 
 
 def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narrow_page(
@@ -264,7 +338,8 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
 ) -> None:
     page = opened.page
     board = board_of(page)
-    table, chart = board.locator(".sl-table").first, board.locator(".sl-chart .sl-stage:visible")
+    table = board.locator(".sl-table").first
+    story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-stage")
     causes = board.locator(".sl-cards")
 
     def place(one: Locator) -> dict[str, float]:
@@ -273,22 +348,41 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
         return {"x": box["x"], "y": box["y"], "end": box["y"] + box["height"]}
 
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.evaluate("window.jupyterapp.shell.collapseLeft()")
-    bar = board.locator(".sharelag-bar")
-    page.wait_for_function(
-        "() => document.querySelector('.sharelag-bar').getBoundingClientRect().height <= 44"
-    )
-    # The moment is not cut.
-    moment = bar.locator(".sl-when bdi").first
+    pick(page, "billing")
+    # Beside the list of files, and without it.
+    bar, moment = board.locator(".sharelag-bar"), board.locator(".sharelag-bar .sl-when bdi").first
     expect(moment).to_contain_text("ago")
+    assert moment.evaluate(_BEHIND_THE_TIME) > 16  # room for the sign of what is cut
+    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page.wait_for_function("document.querySelector('.sharelag-now').clientWidth > 1200")
     assert moment.evaluate("one => one.scrollWidth - one.clientWidth") == 0
-    top = place(board)["y"]
-    assert table.locator("tbody tr").count() == 8
-    story = chart.nth(2)  # after those of the left column
-    assert place(table)["end"] - top < 800
+    for control in (
+        bar.get_by_role("heading", name="Now: demo"),
+        bar.get_by_text("Recorded"),
+        bar.get_by_label("Range"),
+        bar.get_by_label("Group", exact=True),
+        bar.get_by_label("Theme"),
+        bar.get_by_role("button", name="Refresh"),
+        bar.get_by_role("button", name="More"),
+    ):
+        expect(control).to_be_visible()
+    board.evaluate("one => one.scrollIntoView()")
+    assert bar.evaluate("one => one.getBoundingClientRect().height") == 40
+    assert_in_sight(board)
     assert place(story)["x"] > place(table)["x"] + 300
-    assert place(story)["end"] - top < 800
     assert place(causes)["y"] > place(story)["end"]
+    cards = causes.locator("li")
+    expect(cards.locator(".sl-primary")).to_have_count(cards.count())
+    # The controls of the grid and of the window are a row each; the steps of the scale have no words.
+    tops = "bar => new Set([...bar.children].filter(one => one.checkVisibility())\
+        .map(one => Math.round((one.getBoundingClientRect().top + one.getBoundingClientRect().bottom) / 20))).size"
+    for controls in (".sl-grid .sl-bar", ".sl-strip .sl-bar"):
+        assert board.locator(controls).first.evaluate(tops) == 1
+    # Of the cells, nothing but the mark of the group is another when another one is picked.
+    cells, picture = board.locator(".sl-grid canvas").first, "one => one.toDataURL()"
+    before = cells.evaluate(picture)
+    pick(page, "invoicing")
+    assert cells.evaluate(picture) != before
     page.set_viewport_size({"width": 768, "height": 900})
     page.wait_for_function("() => document.querySelector('.sharelag-columns').clientWidth < 940")
     ends = [place(one)["y"] for one in (table, story, causes, board.locator(".sl-grid"))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched
@@ -14,7 +13,6 @@ from tests.support.notebooks.shipped import copy_of
 _PAPER = "getComputedStyle(document.body).getPropertyValue('--jp-layout-color1').trim()"
 
 
-@pytest.mark.exhaustive  # as all pages of Voila
 def test_the_list_of_pages_is_as_dark_as_the_system_and_nothing_leaves_the_machine(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -27,6 +25,7 @@ def test_the_list_of_pages_is_as_dark_as_the_system_and_nothing_leaves_the_machi
         watched.page.on("request", lambda request: asked.append(request.url))
         watched.page.goto(url)
         expect(watched.page.get_by_text("00_start_here.ipynb")).to_be_visible()
+        assert watched.outside == []
         assert watched.page.evaluate(_PAPER) == "white"
         watched.page.emulate_media(color_scheme="dark")  # it is as dark as the system
         assert watched.page.evaluate(_PAPER) != "white"

@@ -144,4 +144,5 @@ def test_a_failure_is_a_sentence_and_dark_where_the_system_is(voila: str, browse
     expect(body).to_have_attribute("data-jp-theme-light", "false")
     page.emulate_media(color_scheme="light")
     expect(body).to_have_attribute("data-jp-theme-light", "true")
+    assert watched.outside == []
     watched.page.close()

@@ -59,11 +59,16 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
     assert [line.split()[5] for line in done.stdout.splitlines()[1:3]] == ["10510", "2011"]
 
 
-@pytest.mark.exhaustive
-def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -> None:
-    done = command("demo", "--engine", "spark", "--out", str(tmp_path), code=0)
+@pytest.mark.parametrize(
+    ("engine", "made"),
+    [("local", "in one process"), pytest.param("spark", "on Spark", marks=pytest.mark.exhaustive)],
+)
+def test_the_demo_says_how_its_groups_are_and_names_its_report(
+    engine: str, made: str, tmp_path: Path
+) -> None:
+    done = command("demo", "--engine", engine, "--out", str(tmp_path), code=0)
     headline, table, last, following = done.stdout.split("\n\n")
-    groups = sharelag.open("demo", engine="spark").overview()  # which says the same
+    groups = sharelag.open("demo", engine=engine).overview()  # which says the same
     assert headline == groups.title
     heading, *rows = [line.split() for line in table.splitlines()]
     assert heading == ["LEVEL", "GROUP", "LAG", "AGE", "CAUSE"]
@@ -73,8 +78,7 @@ def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -
     ]
     assert rows[0][0] == "critical"
     page = tmp_path / "reports" / "daily" / "latest" / "report.html"
-    assert last.startswith("The daily report, ")
-    assert last.splitlines()[0].endswith(f": {page}")
+    assert last.splitlines()[0] == f"The daily report, critical, made {made}: {page}"
     assert "shipments" in page.read_text("utf-8")
     named = [re.split(r"\s{2,}", line.strip())[0] for line in following.splitlines()[1:]]
     tried = [words.split()[1:] for words in named if "--capture" in words]
@@ -82,8 +86,10 @@ def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -
     assert named[-2:] == ["make lab", "the notebooks"]
     # From the first moment on it says what it does, and otherwise only what it has read.
     assert done.stderr.startswith("sharelag: running the notebook of the report daily\n")
-    assert done.stderr.endswith(", demo, on Spark\n")
-    assert json.loads(page.with_name("verdict.json").read_text())["engine"] == "spark"
+    assert done.stderr.endswith(f", demo{', on Spark' * (engine == 'spark')}\n")
+    # The report is by that engine, too, and says so.
+    assert json.loads(page.with_name("verdict.json").read_text())["engine"] == engine
+    assert f"the {engine} engine" in page.read_text("utf-8")
     assert "WARNING" not in done.stderr
     for words in tried:
         assert command(*words).returncode == 0, words

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+from IPython.core.events import EventManager, available_events
 
 import sharelag
 from sharelag.durations import duration
@@ -23,7 +25,7 @@ from sharelag_widgets.dashboards import GroupView, Now
 from sharelag_widgets.dashboards.now import LAB_REFUSES, READING
 from sharelag_widgets.dashboards.parts import TablePart
 from sharelag_widgets.dashboards.past import RANGES
-from sharelag_widgets.dashboards.tried import CLEARS, NOTHING_STUCK, TRIALS
+from sharelag_widgets.dashboards.tried import CLEARS, FITTING, NOTHING_STUCK, TRIALS
 from tests.support.columns import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -117,10 +119,55 @@ def test_what_is_copied_names_what_is_wrong_and_the_code_answers_it(demo: Workbe
     stuck = Now(sharelag.open("head_of_line", engine="local")).verdict.copies[0][1]
     assert "(head-of-line-orders:0, offset " in stuck
     assert not any("refunds" in line for line in lines)
-    answers: dict[str, Any] = {"bench": demo}
-    for line in texts["Copy the Python behind this"].splitlines():
-        exec(f"found = {line}", answers)
-        assert answers["found"] is not None
+    shown = run_python(board)
+    assert [one.title for one in (shown[0], shown[2], shown[5])] == [
+        one.title for one in (said, demo.explain("billing"), demo.lag("billing"))
+    ]
+    assert shown[1].layout.meta["title"] == board.over_time.header.finding
+    assert shown[3].note == board.parts.view.note
+    assert shown[4].rows.equals(board.strip.view.rows)
+
+
+def run_python(board: Now) -> list[Any]:
+    """Run the Python behind a dashboard; return what it displays."""
+    shown: list[Any] = []
+    code = dict(board.verdict.copies)["Copy the Python behind this"]
+    exec(code, {"bench": board.bench, "display": lambda *given: shown.extend(given)})
+    return shown
+
+
+def test_python_of_an_earlier_moment_gives_that_moment(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    board.selection.moment = demo.evidence().as_of - timedelta(seconds=60)
+    assert board.join(300)
+    overview, _, causes, *_, lag = run_python(board)
+    assert overview.title == board.verdict.sentence != demo.overview().title
+    assert causes.table.equals(board.seen.explain("billing").table)
+    assert lag.table.equals(board.seen.lag("billing").table)
+
+
+def test_python_begins_with_what_the_notebook_calls_the_workbench(
+    demo: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell: Any = SimpleNamespace(user_ns={})
+    shell.events = EventManager(shell, available_events)
+    monkeypatch.setattr("sharelag_widgets.dashboards.dashboard.get_ipython", lambda: shell)
+    monkeypatch.setattr("sharelag_widgets.dashboards.named.get_ipython", lambda: shell)
+    board = demo.dashboard()
+    for names, line in (
+        ({"_": board}, ""),  # soon another cell's result
+        ({"_2": board}, "bench = _2.bench\n"),
+        ({"_2": board, "shop": board}, "bench = shop.bench\n"),
+        ({"mine": demo, "bench": demo.refresh()}, "bench = mine\n"),
+        ({"mine": demo, "bench": demo}, ""),
+    ):
+        shell.user_ns = names
+        shell.events.trigger("post_run_cell", None)
+        assert board.header.names == line
+    board.close()
+    shell.user_ns = {"mine": demo}
+    shell.events.trigger("post_run_cell", None)
+    assert board.header.names == ""
 
 
 def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it() -> None:
@@ -239,11 +286,20 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
     assert row_of(board, "members")["age"] == ""
 
 
-def test_what_cannot_help_says_why_and_is_not_simulated() -> None:
+def test_what_cannot_help_says_why_and_is_not_simulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     healthy = Now(sharelag.open("no_members", engine="local"))
     assert row_of(healthy, "heads")["why"] == NOTHING_STUCK
     press(healthy, "heads")
     assert healthy.comparison is None
+    assert healthy.verdict.actions[0] == ["what if", "Simulate the fix", ""]
+    # Also above all groups, where the worst has a cause that fits, but nothing is stuck.
+    worst = healthy.bench.overview().table.column("cause")[0].as_py()
+    monkeypatch.setitem(FITTING, worst, "heads")
+    healthy.show()
+    assert healthy.verdict.actions[0] == ["what if", "Simulate the fix", NOTHING_STUCK]
+    assert healthy.cards.cards[0]["why"] == NOTHING_STUCK
 
 
 @pytest.mark.exhaustive

@@ -418,8 +418,10 @@ def test_one_button_finds_what_clears_the_lag(uneven: Workbench) -> None:
     assert lab.decided.value in lab.still()
     variants = shown.table.column("variant").to_pylist()
     assert variants == list(dict.fromkeys(found.cells["variant"].to_pylist()))
-    names: dict[str, Any] = {"bench": uneven}
+    displayed: list[Any] = []
+    names: dict[str, Any] = {"bench": uneven, "display": lambda *given: displayed.extend(given)}
     exec(lab.verdict.copies[-1][1], names)
+    assert displayed == [names["found"], names["curves"]]
     assert names["found"].cells.equals(found.cells)
     lab.members.value, lab.assignors.value = "4", ()
     lab.run()
@@ -470,8 +472,10 @@ def test_the_python_of_the_lab_finds_the_same(
     assert lab.state == "done"
     (_, code) = lab.verdict.copies[-1]
     assert all(one in code for one in lines)
-    names: dict[str, Any] = {"bench": uneven}
+    shown: list[Any] = []
+    names: dict[str, Any] = {"bench": uneven, "display": lambda *given: shown.extend(given)}
     exec(code, names)
+    assert shown == [names["comparison"], names["curves"]]
     found = names["comparison"]
     assert found.runs.equals(lab.comparison.runs)
     assert found.projected.equals(lab.comparison.projected)

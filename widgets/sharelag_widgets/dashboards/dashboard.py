@@ -14,6 +14,7 @@ from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
+from IPython import get_ipython
 
 from sharelag.charts import text
 from sharelag.errors import InputError
@@ -26,6 +27,7 @@ from .. import still
 from ..run import Run
 from ..selection import Selection
 from ..view import Deaf, in_other_forms
+from .named import line_for
 from .parts import Part
 from .pieces import Finder, Header, words_of
 
@@ -108,6 +110,9 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._selection.observe(self._on_pick, names=["keys"])
         self._selection.observe(self._say_code, names=PICKED)
         self._say_code()
+        self._shell = get_ipython()
+        if self._shell is not None:  # each cell may give names
+            self._shell.events.register("post_run_cell", self._say_names)
 
     @property
     def bench(self) -> Workbench:
@@ -118,6 +123,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def bench(self, bench: Workbench) -> None:
         with self._lock:
             self._bench = bench
+            self._say_names()
             self.show()
 
     @property
@@ -222,6 +228,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self.comm is not None:  # it is closed once more when it is collected
             self._selection.unobserve(self._on_pick, names=["keys"])
             self._selection.unobserve(self._say_code, names=PICKED)
+            if self._shell is not None:
+                self._shell.events.unregister("post_run_cell", self._say_names)
             for part in self.children:
                 _close(part)
         super().close()
@@ -233,6 +241,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """The Python that chooses what is picked."""
         is_picked = any(getattr(self._selection, name) for name in PICKED)
         self.header.code = self._selection.to_code("bench.lag().table") if is_picked else ""
+
+    def _say_names(self, _: Any = None) -> None:
+        """The line that this Python, and that of all parts, needs in the notebook."""
+        self.header.names = line_for(self._bench, self)
 
     def _begin(self) -> None:
         """Show everything for the first time."""

@@ -8,7 +8,7 @@ import { menu } from "../shared/menu.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
-const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "busy", "earlier", "live", "every", "paused", "stale_after"];
+const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
@@ -128,7 +128,7 @@ function render({ model, el }) {
     parts.forEach((text, n) => write(when.children[n] ?? when.appendChild(make("bdi")), text));
     const stale = get("live") && !get("earlier") && old !== null && old > get("stale_after") * 1000;
     hide(badge, !(main && (stale || !get("live") || get("earlier") || isBusy())));
-    write(badge, isBusy() ? "Reading …" : stale ? `Stale: ${age(old)} old` : get("earlier") ? "Earlier moment" : "Recorded");
+    write(badge, isBusy() ? "Working …" : stale ? `Stale: ${age(old)} old` : get("earlier") ? "Earlier moment" : "Recorded");
     badge.classList.toggle("sl-stale", stale && !isBusy());
     if (root.dataset.stale !== String(stale)) root.dataset.stale = String(stale);
   }
@@ -147,6 +147,7 @@ function render({ model, el }) {
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));
+    root.dataset.names = get("names");
     renew(about, get("source"), (text) => [bdi(text)]);
     hide(picked, !get("code"));
     hide(more, !get("code") && !get("source"));

@@ -18,6 +18,7 @@ from sharelag.engine import engines
 from sharelag.errors import InputError, ShareLagError
 from sharelag.inputs import KafkaInput
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.model import iso
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.words import lag_sum, shown_name, terminal
 from sharelag.whatif.horizon import LONGEST_MS
@@ -42,7 +43,7 @@ from .fleet import (
 from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
 from .past import RANGES, PastGroup
 from .pieces import CAUSES_HELP, CauseCards, Fold, PeekView, Verdict
-from .tried import CLEARS, FITTING, SEARCH, SEEDS
+from .tried import CLEARS, SEARCH, SEEDS, fitting, reasons_against
 from .what_if import WhatIfLab
 
 #: Of so many groups the healthy ones are not folded away.
@@ -352,14 +353,14 @@ class Now(PastGroup):
         if self._only_lag:
             return
         group = str(self.group)
-        lag = self.chosen(self._mine(self.seen.lag().table))
-        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
-        self._draw_matrix()
-        if self._knows_past(group):
+        if self._knows_past(group):  # first what is in sight first
             self._draw_story(group)
         else:
             self.over_time.wait(READING)
             self._read_past_soon()
+        lag = self.chosen(self._mine(self.seen.lag().table))
+        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+        self._draw_matrix()
 
     def _draw_story(self, group: str) -> None:
         records = self._in_range(charts.group_story_records(self.chosen(self._timeline(group))))
@@ -382,21 +383,26 @@ class Now(PastGroup):
     def _say(self, group: str) -> None:
         overview = self.seen.overview()
         groups, worst = overview.table, overview.table.column("level")[0].as_py()
+        at = overview.as_of if self.header.earlier else None
+        moment = "" if at is None else f".at({iso(at)!r})"
         code = "\n".join(
             [
-                "bench.overview()",
-                f"bench.explain({group!r})",
-                f"bench.strip({group!r})",
-                f"bench.timeline({group!r}).plot()",
+                "from sharelag import charts",
+                f"then, group = bench{moment}, {group!r}",
+                "story = charts.group_story_records(bench.timeline(group).table)",
+                "causes, events = bench.explain(group).table, bench.events(group).table",
+                "display(then.overview(), charts.group_story_figure(story, causes, events))",
+                "display(then.explain(group), then.lag(group).plot('decomposition'))",
+                "display(bench.strip(group), then.lag(group))",
             ]
         )
         with self.verdict.hold_sync():
             self.verdict.level, self.verdict.sentence = worst, overview.title
             bad = worst in ("critical", "warning")
             self.verdict.actions = [
-                *([["what if", "Simulate the fix"]] if bad else []),
-                *([["worst", "Show the worst"]] if len(groups) > 1 else []),
-                *([["now", "Back to the last moment"]] if self.header.earlier else []),
+                *([["what if", "Simulate the fix", self._worst_fix()[1]]] if bad else []),
+                *([["worst", "Show the worst", ""]] if len(groups) > 1 else []),
+                *([["now", "Back to the last moment", ""]] if self.header.earlier else []),
             ]
             self.verdict.copies = [
                 ["Copy for the incident channel", self._channel],
@@ -435,8 +441,12 @@ class Now(PastGroup):
     def _try_worst(self) -> None:
         """Show the worst group, and simulate what fits its first cause."""
         self._show_worst()
+        self.run(self._worst_fix()[0])
+
+    def _worst_fix(self) -> tuple[str, str]:
+        """Return the what-if that fits the worst group, and why it cannot help."""
         cause = self.bench.overview().table.column("cause")[0].as_py()
-        self.run(FITTING.get(cause, "members"))
+        return fitting(cause, reasons_against(self.bench, self._first_group()))
 
     def _picked_row(self, change: Any) -> None:
         if not self._hearing and change["new"]:

@@ -73,6 +73,7 @@ class Header(Piece):
     notes = traitlets.List(traitlets.Unicode()).tag(sync=True)
     failure = traitlets.Unicode("").tag(sync=True)
     code = traitlets.Unicode("").tag(sync=True)  # Python of what is picked
+    names = traitlets.Unicode("").tag(sync=True)  # the line that any Python needs before it
     busy = traitlets.Bool(False).tag(sync=True)
     earlier = traitlets.Bool(False).tag(
         sync=True
@@ -121,7 +122,7 @@ class Verdict(Piece):
 
     level = traitlets.Unicode("").tag(sync=True)
     sentence = traitlets.Unicode("").tag(sync=True)
-    #: Pairs of a name and the words on its button.
+    #: For each button a name, its words, and why it cannot help, if so.
     actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     #: Pairs of the words on a button and the text that it copies.
     copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)

@@ -63,7 +63,7 @@ class Change:
                 "others = {name: one for name, one in tried.items() if one != scenario}",
                 f"comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds!r})",
                 "curves = charts.projection_figure(comparison.projected)",
-                "comparison",
+                "display(comparison, curves)",
             ]
         )
 
@@ -156,7 +156,7 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 f"found = what_clears(scenario, {given}baseline={BASELINE!r})",
                 "comparison = found.comparison",
                 "curves = charts.projection_figure(comparison.projected)",
-                "found",
+                "display(found, curves)",
             ]
         )
 

@@ -17,6 +17,7 @@ from sharelag.whatif import Clearing, Comparison, Scenario
 from sharelag.whatif.comparison.rows import amount, sentence, unknown_work
 from sharelag.whatif.horizon import cut_short
 from sharelag.whatif.stuck_records import without_stuck_heads
+from sharelag.workbench import Workbench
 
 from ..run import Run
 from .dashboard import GroupDashboard
@@ -115,13 +116,11 @@ class TriedGroup(GroupDashboard):
 
     def fits(self, cause: str) -> tuple[str, str]:
         """Return the what-if that fits a cause of the group, and why it cannot help."""
-        name = FITTING.get(cause, "members")
-        return name, self._reasons.get(name, "")
+        return fitting(cause, self._reasons)
 
     def _look_at(self, group: str) -> None:
         """Find out what cannot help a group; what was found of another one is forgotten."""
-        lag = self.bench.lag(group).table
-        self._reasons = {} if _is_pinned(lag) else {"heads": NOTHING_STUCK}
+        self._reasons = reasons_against(self.bench, group)
         if self._tried_of != group:
             self._tried_of, self._scenario, self.found = group, None, {}
             self.comparison = self.clearing = None
@@ -192,7 +191,7 @@ class TriedGroup(GroupDashboard):
                 f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
                 f"comparison = compare(variants, seeds=range({len(SEEDS)}))",
                 "curves = charts.projection_figure(comparison.projected)",
-                "comparison",
+                "display(comparison, curves)",
             ]
         )
 
@@ -206,6 +205,17 @@ _UNTRIED: dict[str, Any] = {
     "verdict": "",
     "span": [],
 }
+
+
+def fitting(cause: str, reasons: Mapping[str, str]) -> tuple[str, str]:
+    """Return the what-if that fits a cause, and by ``reasons`` why it cannot help."""
+    name = FITTING.get(cause, "members")
+    return name, reasons.get(name, "")
+
+
+def reasons_against(bench: Workbench, group: str) -> dict[str, str]:
+    """Return why a what-if cannot help a group, by its name, as far as that is known untried."""
+    return {} if _is_pinned(bench.lag(group).table) else {"heads": NOTHING_STUCK}
 
 
 def _is_pinned(lag: pa.Table) -> bool:

@@ -9,7 +9,7 @@ import { menu } from "../shared/menu.js";
 const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
 const TRY_HEADINGS = ["What if", "P95 age", "Drains in", "Difference of p95 age (95 %)"];
 /** Of the small picture of an interval, in pixels. */
-const [WIDE, HIGH] = [90, 14];
+const [WIDE, HIGH] = [70, 14];
 
 /** Build it, and keep it up to date; returns what ends it. */
 function render({ model, el }) {

@@ -37,10 +37,11 @@ function render({ model, el }) {
   function renew(wanted) {
     const had = [...bar.querySelectorAll("button")].indexOf(document.activeElement);
     const off = Boolean(get("busy"));
-    const acts = get("actions").map(([name, words]) => button(words, () => model.send({ act: name }), { disabled: off }));
+    const acts = get("actions").map(([name, words, why]) => button(words, () => model.send({ act: name }), { disabled: off || Boolean(why), title: why }));
+    const reasons = get("actions").flatMap(([, , why]) => (why ? [make("span", { class: "sl-soft" }, why)] : []));
     acts[0]?.classList.add("sl-primary");
     const copies = codeButtons(root, voice, below, get("copies"), true);
-    bar.replaceChildren(...(off ? [make("span", { class: "sl-soft", role: "status" }, get("busy"))] : []), ...acts, ...(copies.length ? [menu("More", ...copies)] : []));
+    bar.replaceChildren(...(off ? [make("span", { class: "sl-soft", role: "status" }, get("busy"))] : []), ...reasons, ...acts, ...(copies.length ? [menu("More", ...copies)] : []));
     buttons = wanted;
     if (had >= 0) bar.querySelectorAll("button")[had]?.focus();
   }
