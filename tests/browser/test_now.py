@@ -397,6 +397,75 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
     opened.assert_quiet()
 
 
+# Titles of a chart's axes that are cut by its frame, or lie on a number of an axis.
+COVERED = """stage => { const box = one => one.getBoundingClientRect(), frame = box(stage);
+    const all = find => [...stage.querySelectorAll(find)].filter(one => one.textContent.trim());
+    const meets = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+    const ticks = all('.xtick text, .ytick text, .y2tick text').map(box), titles = all('.g-gtitle text, [class*="title"] text, text[class*="title"]');
+    return titles.filter(one => { const at = box(one); return at.left < frame.left - 1 || at.right > frame.right + 1
+        || at.top < frame.top - 1 || at.bottom > frame.bottom + 1 || ticks.some(tick => meets(at, tick)); }).map(one => one.textContent); }"""
+TITLES = """stages => stages.flatMap(stage => [...stage.querySelectorAll('text[class*="title"]')].map(one => one.textContent))"""
+
+
+@pytest.mark.parametrize("width", [768, 1010, 1440, 1920])
+def test_moment_and_titles_are_whole_at_any_width(opened: Watched, width: int) -> None:
+    page = opened.page
+    board = board_of(page)
+    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page.set_viewport_size({"width": width, "height": 900})
+    settle(page)
+    stages = board.locator(".sl-chart .sl-stage:visible")
+    fits = "stage => { const svg = stage.querySelector('.main-svg'); return svg.clientWidth <= stage.clientWidth + 1; }"
+    for stage in stages.all():
+        page.wait_for_function(fits, arg=stage.element_handle())  # drawn anew at this width
+        assert stage.evaluate(COVERED) == []
+    assert {"lag (offsets)", "age (minutes)"} <= set(stages.evaluate_all(TITLES))
+    moment = board.locator(".sharelag-bar .sl-when bdi").first
+    expect(moment).to_contain_text("As of 2026-11-23 12:30:20.783 UTC")
+    bar, said = (one.bounding_box() for one in (board.locator(".sharelag-bar"), moment))
+    assert bar is not None
+    assert said is not None
+    assert bar["x"] <= said["x"]
+    assert said["x"] + said["width"] <= bar["x"] + bar["width"]
+    assert moment.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
+    opened.assert_quiet()
+
+
+def test_enlarged_to_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(
+    opened: Watched,
+) -> None:
+    """As a browser does it: twice as many pixels for half as many lines and columns."""
+    page = opened.page
+    board = board_of(page)
+    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    enlarged = {"width": 720, "height": 450, "deviceScaleFactor": 2, "mobile": False}
+    session = opened.context.new_cdp_session(page)
+    session.send("Emulation.setDeviceMetricsOverride", enlarged)
+    page.wait_for_function("() => devicePixelRatio === 2 && innerWidth === 720")
+    settle(page)
+    board.locator(".sl-table").last.scroll_into_view_if_needed()
+    covered = board.locator(".sharelag-bar").evaluate(
+        "bar => { const { top, bottom } = bar.getBoundingClientRect(); return Math.max(0, bottom - Math.max(top, 0)); }"
+    )
+    assert covered < 450 / 5
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert board.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    # What is too wide for the page scrolls within its own frame.
+    beyond = """(frames, board) => frames.filter(one => one.getBoundingClientRect().right > board.getBoundingClientRect().right + 1
+        || (one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX !== 'auto')).length"""
+    frames = board.locator(".sl-table .sl-scroll:visible, .sharelag-result .scroll:visible")
+    assert frames.count() >= 2
+    assert frames.evaluate_all(beyond, board.element_handle()) == 0
+    assert axe_violations(page, ".sharelag-now") == []
+    session.send("Emulation.clearDeviceMetricsOverride")
+    session.detach()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
+    opened.assert_quiet()
+
+
 @pytest.mark.parametrize(
     ("width", "theme"),
     [

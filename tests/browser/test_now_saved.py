@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-import os
 import re
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -18,13 +15,16 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pytest
 from nbformat import NotebookNode
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 import sharelag
 from sharelag.charts import palette
 from sharelag_widgets import LagTable, PartitionGrid, PlotView
 from sharelag_widgets.dashboards import Now
+from tests.support.browser.desk import axe_violations
+from tests.support.browser.jupyter import Lab, change_theme
 from tests.support.browser.offline import OfflinePage
+from tests.support.notebooks.shipped import complaints, papermill
 from tests.support.widgets.samples import HOSTILE
 
 _IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]+)"')
@@ -48,54 +48,86 @@ def board() -> Now:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
-    """A notebook that papermill has run: with the state of its widgets."""
+    """The first notebook as papermill has run it: with the state of its widgets."""
     folder = tmp_path_factory.mktemp("saved")
-    cell = nbformat.v4.new_code_cell(
-        "import sharelag\nsharelag.open('demo', engine='local').dashboard(group='returns-desk')"
-    )
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
-    nbformat.write(notebook, folder / "shop.ipynb")
-    command = [sys.executable, "-m", "papermill", "shop.ipynb", "ran.ipynb"]
-    env = {**os.environ, "IPYTHONDIR": str(folder), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    env.pop("PYTEST_CURRENT_TEST", None)
-    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, timeout=400)
-    ran: NotebookNode = nbformat.read(folder / "ran.ipynb", as_version=4)
+    ran = papermill("00_start_here", folder, "", engine="local")
+    assert complaints(ran) == []
     return ran
 
 
-@pytest.mark.parametrize("template", ["lab", "basic"])
-@pytest.mark.parametrize("state", ["with state", "without state"])
+def with_state(saved: NotebookNode, state: str) -> NotebookNode:
+    """A copy with the state of its widgets, or without."""
+    notebook = deepcopy(saved)
+    states = notebook.metadata.pop("widgets")
+    assert states
+    if state == "with state":
+        notebook.metadata["widgets"] = states
+    return notebook
+
+
+def assert_shown(page: Page, board: Now) -> None:
+    """Verdict, table and charts are there, once and in sight, and no view is left blank."""
+    body = page.locator("body")
+    expect(body.get_by_text(f"{board.verdict.level}: {board.verdict.sentence}")).to_be_visible()
+    groups = page.locator("table:visible").first
+    for group in board.bench.groups:
+        expect(groups).to_contain_text(group)
+    for words in (
+        *("returns-desk: 915 offsets of lag", "returns-desk: lag 915 offsets"),  # of the dashboard
+        *("analytics, billing, checkout and 5 more: ", "orders-0 in billing: window 4142 to 4774"),
+    ):
+        picture = page.get_by_role("img", name=re.compile(words))
+        expect(picture).to_have_count(1)  # nothing is said twice
+        expect(picture).to_be_visible()
+        page.wait_for_function("image => image.naturalWidth", arg=picture.element_handle())
+        box = picture.bounding_box()
+        assert box is not None
+        assert box["width"] > 400, words
+        assert box["height"] > (200 if "lag 915" in words else 60), words
+    assert page.locator(".sl:visible").count() == 0
+    assert page.get_by_text(re.compile("model not found|Loading widget")).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "template"),
+    [
+        *(("with state", "lab"), ("without state", "basic")),
+        pytest.param("with state", "basic", marks=pytest.mark.exhaustive),
+        pytest.param("without state", "lab", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_page_of_a_saved_notebook_shows_verdict_table_and_charts(
     board: Now, saved: NotebookNode, browser: Browser, tmp_path: Path, state: str, template: str
 ) -> None:
     """As nbconvert makes it, with its own settings, where no network brings the widgets' code."""
     from nbconvert import HTMLExporter
 
-    notebook = deepcopy(saved)
-    if state == "without state":
-        del notebook.metadata["widgets"]
-    else:
-        assert notebook.metadata["widgets"]
-    page_text, _ = HTMLExporter(template_name=template).from_notebook_node(notebook)
+    exporter = HTMLExporter(template_name=template)
+    page_text, _ = exporter.from_notebook_node(with_state(saved, state))
     path = tmp_path / "saved.html"
     path.write_text(page_text, "utf-8")
     page = OfflinePage(browser, path).page
-    body = page.locator("body")
-    expect(body).to_contain_text(board.verdict.sentence)
-    groups = page.locator("table").first
-    for group in board.bench.groups:
-        expect(groups).to_contain_text(group)
-    story = page.get_by_role("img", name=re.compile("^returns-desk: lag 915 offsets"))
-    expect(story).to_have_count(1)  # nothing is said twice
-    expect(story).to_be_visible()
-    page.wait_for_function(
-        "image => image.getBoundingClientRect().height > 200", arg=story.element_handle()
-    )
-    box = story.bounding_box()
-    assert box is not None
-    assert (box["width"], box["height"]) > (400, 200)
-    page.screenshot(path=str(tmp_path / "saved.png"), full_page=True)
+    assert_shown(page, board)
+    assert axe_violations(page, ".sharelag-result") == []
+    page.close()
+
+
+@pytest.mark.parametrize(
+    "state", [pytest.param("with state", marks=pytest.mark.exhaustive), "without state"]
+)
+def test_a_saved_notebook_that_is_opened_without_a_kernel_shows_the_same(
+    board: Now, saved: NotebookNode, lab: Lab, browser: Browser, state: str
+) -> None:
+    name = f"saved-{state.replace(' ', '-')}.ipynb"
+    nbformat.write(with_state(saved, state), lab.folder / name)
+    watched = lab.page(browser)
+    page = lab.open_without_kernel(watched, name)
+    for theme in ("Light", "Dark"):
+        shown = "dark => (document.body.dataset.jpThemeLight === 'false') === dark"
+        change_theme(page, f"JupyterLab {theme}", shown, theme == "Dark")
+        assert_shown(page, board)
+        assert axe_violations(page, ".sharelag-result") == []
+    assert watched.outside == []
     page.close()
 
 
@@ -140,7 +172,8 @@ def test_names_from_outside_are_text_in_what_is_saved() -> None:
     rows = rows.append_column("partition", pa.array([0], pa.int32()))
     rows = rows.append_column("lag", pa.array([5], pa.int64()))
     figure = go.Figure(go.Bar(x=[5], y=[0], orientation="h", name=HOSTILE))
-    figure.update_layout(yaxis={"tickvals": [0], "ticktext": [html.escape(HOSTILE)]})
+    names = [html.escape(name) for name in (HOSTILE, "<" * 40, "a" * 32 + "<<<")]
+    figure.update_layout(yaxis={"tickvals": [0, 1, 2], "ticktext": names})
     for view in (LagTable.of(rows), PartitionGrid.of(rows), PlotView(figure, alt=HOSTILE)):
         found = html_of(view)
         assert "<img src=x" not in found

@@ -83,6 +83,12 @@ def opened(made: Any, browser: Browser) -> Opened:
     return Opened(browser, made.html)
 
 
+def outputs(made: Any) -> list[Any]:
+    """What the cells of a report's notebook gave out."""
+    cells = nbformat.read(made.folder / "notebook.ipynb", as_version=4).cells
+    return [output for cell in cells for output in cell.get("outputs", [])]
+
+
 # ---- U11: size, paint, facts, paper --------------------------------------------------------------
 
 
@@ -94,6 +100,9 @@ def test_it_opens_from_disk_with_the_network_off(made: Any, opened: Opened) -> N
     # Nobody works on most of it, so there is no time that a chart could show.
     assert "there are no members in 23 of 32 share partitions" in seen.page.inner_text("body")
     assert seen.page.locator("[data-shown] .sl-strip[data-loaded]").count() == 1
+    # What stands in for it in a saved notebook is not there as well.
+    assert any(one.get("metadata") == {"sharelag": "still"} for one in outputs(made))
+    assert seen.page.locator("[class^=sharelag-still]").count() == 0
     assert seen.page.locator(".sr-missing:visible").count() == 0
     policy = seen.page.get_attribute("meta[http-equiv]", "content") or ""
     assert policy.startswith("default-src 'none'; script-src 'sha256-")

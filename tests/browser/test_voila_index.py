@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from tests.support.browser.desk import Watched
+from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import voila_over
 from tests.support.notebooks.shipped import copy_of
 
@@ -27,8 +27,10 @@ def test_the_list_of_pages_is_as_dark_as_the_system_and_nothing_leaves_the_machi
         expect(watched.page.get_by_text("00_start_here.ipynb")).to_be_visible()
         assert watched.outside == []
         assert watched.page.evaluate(_PAPER) == "white"
+        assert axe_violations(watched.page) == []
         watched.page.emulate_media(color_scheme="dark")  # it is as dark as the system
         assert watched.page.evaluate(_PAPER) != "white"
+        assert axe_violations(watched.page) == []
         missing = watched.page.goto(f"{url}/voila/render/no-such-page.ipynb")
         assert missing is not None
         assert not missing.ok

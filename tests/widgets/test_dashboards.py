@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import threading
 from dataclasses import replace
 from datetime import timedelta
@@ -153,8 +154,13 @@ def test_where_no_view_can_be_shown_it_is_text(kind: type[Dashboard]) -> None:
     assert [line.startswith("not known: ") for line in lines] == [False] * len(found) + [
         True
     ] * len(board.header.unknown)
-    assert data["text/html"].count("<li>") == 1 + len(lines)
-    assert "<img src=x" not in data["text/html"]
+    saved = data["text/html"]
+    for line in (head, *lines[len(found) :]):
+        assert f"<p>{html.escape(line)}</p>" in saved
+    for part in _parts(board.body):  # beside its picture, or what there is instead of one
+        said = [html.escape(one) for one in (part.header.finding, *part.header.facts)]
+        assert not part.header.finding or any(f"<p>{one.rstrip('.')}" in saved for one in said)
+    assert "<img src=x" not in saved
     assert "application/vnd.jupyter.widget-view+json" in data
     wrong = GroupView(board.bench, "nobody").summary()
     assert "there is no state of share group 'nobody'" in wrong

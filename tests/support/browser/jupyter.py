@@ -31,6 +31,8 @@ IDLE = (
 NOW_AND_THEN = 200
 #: What a lab keeps of a theme that somebody chose, within its settings.
 _THEMES = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+_OPEN_TO_READ = """path => window.jupyterapp.commands.execute('docmanager:open',
+    { path, factory: 'Notebook', kernelPreference: { shouldStart: false, canStart: false } })"""
 _THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 
 
@@ -51,15 +53,7 @@ class Lab(NamedTuple):
 
     def open(self, watched: Watched, notebook: str) -> Page:
         """Open a notebook in the light theme, and wait for its kernel."""
-        # The lab keeps the theme that the last test of another notebook chose.
-        (_settings_of(self.folder) / _THEMES).unlink(missing_ok=True)
-        page = watched.page
-        page.set_default_timeout(60_000)
-        # A workspace for each: the lab would load again where another page of the browser has it.
-        space = notebook.removesuffix(".ipynb").replace("/", "-")
-        where = f"{self.url}/lab/workspaces/{space}/tree/{notebook}"
-        page.goto(f"{where}?token={self.token}&reset")
-        page.wait_for_function("() => window.jupyterapp?.started", polling=NOW_AND_THEN)
+        page = self._start(watched, notebook, f"/tree/{notebook}")
         page.locator(".jp-Notebook .jp-Cell").first.wait_for()
         page.wait_for_function(
             """async () => { const shown = window.jupyterapp.shell.currentWidget;
@@ -67,6 +61,25 @@ class Lab(NamedTuple):
             await shown.sessionContext.ready; return shown.sessionContext.session?.kernel?.status === 'idle'; }""",
             polling=NOW_AND_THEN,
         )
+        return page
+
+    def open_without_kernel(self, watched: Watched, notebook: str) -> Page:
+        """Open a notebook in the light theme, as somebody does who only reads it."""
+        page = self._start(watched, notebook)
+        page.evaluate(_OPEN_TO_READ, notebook)
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+        return page
+
+    def _start(self, watched: Watched, notebook: str, place: str = "") -> Page:
+        # The lab keeps the theme that the last test of another notebook chose.
+        (_settings_of(self.folder) / _THEMES).unlink(missing_ok=True)
+        page = watched.page
+        page.set_default_timeout(60_000)
+        # A workspace for each: the lab would load again where another page of the browser has it.
+        space = notebook.removesuffix(".ipynb").replace("/", "-")
+        where = f"{self.url}/lab/workspaces/{space}{place}"
+        page.goto(f"{where}?token={self.token}&reset")
+        page.wait_for_function("() => window.jupyterapp?.started", polling=NOW_AND_THEN)
         return page
 
     def end(self, session: str) -> None:

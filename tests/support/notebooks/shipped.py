@@ -31,14 +31,19 @@ def copy_of(name: str, folder: Path, engine: str = "", **parameters: Any) -> Pat
     path = folder / f"{name}.ipynb"
     shipped = load_notebook_node(str(FOLDER / f"{name}.ipynb"))
     notebook = parameterize_notebook(shipped, parameters) if parameters else read(name)
+    nbformat.write(_on(notebook, engine), path)
+    return path
+
+
+def _on(notebook: NotebookNode, engine: str) -> NotebookNode:
+    """Have a notebook answer on an engine; empty: on Spark."""
     if engine:
         opens = [cell for cell in notebook.cells if _OPENS in cell.source]
         if not opens:
-            raise ValueError(f"{name} opens nothing whose engine could be chosen")
+            raise ValueError("the notebook opens nothing whose engine could be chosen")
         for cell in opens:
             cell.source = cell.source.replace(_OPENS, f"{_OPENS}engine={engine!r}, ")
-    nbformat.write(notebook, path)
-    return path
+    return notebook
 
 
 def papermill(
@@ -47,6 +52,7 @@ def papermill(
     remote: str,
     *,
     cells: int | None = None,
+    engine: str = "",
     env: Mapping[str, str] | None = None,
     **parameters: Any,
 ) -> NotebookNode:
@@ -61,13 +67,15 @@ def papermill(
         The Spark Connect server of its kernel; empty: the kernel starts a Spark.
     cells : int, optional
         How many of its code cells run; all by default.
+    engine : str, optional
+        Instead of Spark.
     env : mapping of str to str, optional
         In place of this process's environment.
     **parameters
         In place of the notebook's.
     """
     shipped, out = folder / f"{name}-shipped.ipynb", folder / f"{name}.ipynb"
-    notebook = read(name)
+    notebook = _on(read(name), engine)
     last = [n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code"][:cells][-1]
     notebook.cells = notebook.cells[: last + 1]
     nbformat.write(notebook, shipped)

@@ -6,7 +6,6 @@ that a dashboard that is gone from the page, or in a tab behind others, reads no
 
 from __future__ import annotations
 
-import html
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -177,23 +176,31 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def summary(self) -> str:
         """Return what is shown, as lines of text."""
+        parts = [part.header for part in _parts(self.body)]
+        found = [f"{part.title}: {part.finding}" for part in parts if part.finding]
+        return "\n".join(self._said(*found))
+
+    def _said(self, *found: str) -> list[str]:
+        """Return what it is about, what was found, and what is not known, as lines of text."""
         header = self.header
         when = text.moment(
             None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC)
         )
-        parts = [part.header for part in _parts(self.body)]
         lines = [
             f"{header.title} of {header.source}, as of {when}",
             *([header.failure] if header.failure else []),
+            *found,
+            *(f"not known: {one}" for one in header.unknown),
         ]
-        lines += [f"{part.title}: {part.finding}" for part in parts if part.finding]
-        lines += [f"not known: {one}" for one in header.unknown]
-        return "\n".join(terminal(line.replace(_NO_BREAK, " ")) for line in lines)
+        return [terminal(line.replace(_NO_BREAK, " ")) for line in lines]
 
     def still(self) -> str:
-        """Return what a saved notebook shows where no kernel is, as HTML."""
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.summary().splitlines())
-        return f"<ul>{lines}</ul>" + "".join(part.still() for part in _parts(self.body))
+        """Return what a saved notebook shows where no kernel is, as HTML.
+
+        What a chart shows stands beside its picture.
+        """
+        about = "".join(map(still.words, self._said()))
+        return about + "".join(part.still() for part in _parts(self.body))
 
     def _ipython_display_(self, **_: Any) -> None:
         still.show(self)
