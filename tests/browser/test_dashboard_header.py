@@ -280,6 +280,21 @@ def test_the_browsers_own_controls_have_the_theme_too(paper: str, open_desk: Ope
     desk.page.wait_for_function(f"({LOOKS})().every(([scheme]) => scheme === 'dark')")
 
 
+# As ipywidgets mark what has lost its kernel, all of a dashboard and itself.
+LOST = """() => { const board = document.querySelector('main'), style = document.createElement('style');
+    board.className = 'sharelag-dashboard jupyter-widgets-disconnected';
+    board.insertAdjacentHTML('beforeend', '<div class="jupyter-widgets-disconnected"></div>'.repeat(3));
+    style.textContent = '.jupyter-widgets-disconnected::before { content: "lost"; }';
+    document.head.prepend(style);
+    return [...document.querySelectorAll('.jupyter-widgets-disconnected')].filter(one =>
+        getComputedStyle(one, '::before').display !== 'none').map(one => one.nodeName); }"""
+
+
+def test_a_dashboard_that_has_lost_its_kernel_is_marked_once(open_desk: OpenDesk) -> None:
+    view, _ = header()
+    assert open_desk(view).page.evaluate(LOST) == ["MAIN"]
+
+
 def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(open_desk: OpenDesk) -> None:
     at = datetime(2026, 11, 21, 8, 22, 50, tzinfo=UTC).timestamp() * 1000
     main, _ = header(live=False, as_of=at, unknown=["in 'Windows': the age of 3 offsets"])
