@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, limit
 from tests.support.browser.chromium import running_browser
 from tests.support.browser.desk import Watched
-from tests.support.browser.jupyter import IDLE, jupyter_lab
+from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.support.notebooks.running import Running, settle
 from tests.support.notebooks.shipped import copy_of
 
@@ -75,8 +75,8 @@ class Shown(NamedTuple):
 class Open:
     """A notebook in a JupyterLab: its first cell is run once, its second again and again."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self, page: Page, lab: Lab, folder: Path) -> None:
+        self.page, self.lab, self.folder = page, lab, folder
         self.cold = self._run(0)
         self._run(1)  # with what is compiled when it is first needed
 
@@ -118,7 +118,7 @@ def _lab() -> Iterator[Open]:
             lab.write("verdict", [_CELL, _CELL])
             page = lab.open(Watched(chromium), "verdict.ipynb")
             page.set_viewport_size({"width": 1440, "height": 900})
-            yield Open(page)
+            yield Open(page, lab, folder)
 
 
 @contextmanager
@@ -165,27 +165,26 @@ def many(bench: Bench, act: Callable[[Open], list[float]], goal: float) -> Itera
 
 
 @contextmanager
-def notebook(_: Bench, name: str, goal: float) -> Iterator[Contest]:
+def notebook(bench: Bench, name: str, goal: float) -> Iterator[Contest]:
     """Run a notebook as it is, each time with a new kernel."""
-    with tempfile.TemporaryDirectory() as scratch, running_browser() as chromium:
-        folder = Path(scratch) / "notebooks"
-        folder.mkdir()
-        copy_of(name, folder)
-        with jupyter_lab(folder) as lab:
+    opened = bench.keep("lab", _lab)
+    chromium = opened.page.context.browser
+    assert chromium is not None
+    copy_of(name, opened.folder)
 
-            def ours() -> Measured:
-                running = Running(lab, chromium, [name])
-                ran = running.finished(name)
-                running.close(name)
-                return Measured(ran.saved, wall=ran.seconds, cpu=0)
+    def ours() -> Measured:
+        running = Running(opened.lab, chromium, [name])
+        ran = running.finished(name)
+        running.close(name)
+        return Measured(ran.saved, wall=ran.seconds, cpu=0)
 
-            def check(saved: NotebookNode, _: Any) -> None:
-                outputs = [one for cell in saved.cells for one in cell.get("outputs", [])]
-                failed = [one.evalue for one in outputs if one.output_type == "error"]
-                if failed or not outputs:
-                    raise GateError(f"a cell failed: {failed}")
+    def check(saved: NotebookNode, _: Any) -> None:
+        outputs = [one for cell in saved.cells for one in cell.get("outputs", [])]
+        failed = [one.evalue for one in outputs if one.output_type == "error"]
+        if failed or not outputs:
+            raise GateError(f"a cell failed: {failed}")
 
-            yield Contest(Side(name, ours, unit="times"), limit(goal), check)
+    yield Contest(Side(name, ours, unit="times"), limit(goal), check)
 
 
 ROWS = (
