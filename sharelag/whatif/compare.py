@@ -610,9 +610,25 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
     else:
         within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
         often = f"drained within {within} in {drained} of {runs} runs"
-        said = often if drained else f"not drained within {within}"
+        said = often if drained else f"not drained within {within}{_trend(found, names)}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
     return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
+
+
+def _trend(found: Comparison, names: tuple[str, ...]) -> str:
+    """Say where the lag of variants is going; empty where the runs do not tell."""
+    usual = found.scenarios.get(found.baseline)
+    ends = [cell for name in names if (cell := found.cells.get((name, "lag_end")))]
+    bounds = [one[bound] for one in ends for bound in ("low", "high")]
+    known = [one for one in bounds if one is not None]
+    if usual is None or not known or len(known) < len(bounds):
+        return ""
+    lag = rates(usual).waiting
+    if min(known) <= lag <= max(known):
+        return ""
+    verb = "grows" if min(known) > lag else "falls"
+    means = [one["mean"] for one in ends if one["mean"] is not None]
+    return f", lag {verb} to {words.span('lag_end', means)}"
 
 
 def projected(

@@ -225,9 +225,10 @@ class Result:
         """
         if self.frame is not None:
             return self.frame()
-        from sharelag.inputs.spark.frames import frame_of
+        session = spark or self._session()
+        from sharelag.inputs.spark.frames import frame_of  # only now: without pyspark it cannot be
 
-        return frame_of(spark or self._session(), self.table)
+        return frame_of(session, self.table)
 
     def _session(self) -> SparkSession:
         from sharelag.inputs.spark import session

@@ -43,7 +43,9 @@ def test_no_run_left_anything_in_it(name: str) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert (cell.outputs, cell.execution_count) == ([], None)
-        assert set(cell.metadata) <= {"tags"}
+        folded = {"source_hidden": True} if name == "00_start_here" else None  # its first screen
+        assert cell.metadata.get("jupyter") in (None, folded)
+        assert set(cell.metadata) <= {"tags", "jupyter"}
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
     assert (FOLDER / f"{name}.ipynb").stat().st_size < 12_000
 

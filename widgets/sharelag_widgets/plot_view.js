@@ -13,7 +13,7 @@ const WATCHED = ["alt", "picked_keys", "picked_moment"];
 const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter, space or a click: pick the point. Escape, or a click on what is picked: pick nothing. Dragging over a chart of time: through time.";
 const WAITING = {
   busy: "The kernel is busy; the chart appears when it answers.",
-  silent: "Python has not answered for a while: the kernel is busy with other cells, or there is none. The chart appears when it answers; its numbers are here already, as a table.",
+  silent: "Python has not answered for a while: the kernel is busy with other cells, or it is a new one, and the cell has to run again. The chart appears when it answers; its numbers are here already, as a table.",
   gone: "The kernel of this chart has ended before the chart was drawn: run the cell again. Its numbers are here already, as a table.",
 };
 /** Pixels that the title of our own charts has (`sharelag.charts.figure`): above it, a line of it, a line of what stands below. */

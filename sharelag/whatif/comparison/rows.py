@@ -143,8 +143,9 @@ class Best(NamedTuple):
 
 
 def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of `decision` in words: times with their units, numbers of three digits."""
-    said = {**row, **{name: amount(name, row[name]) for name in DECIDING}}
+    """Return a row of `decision` in words: times with their units."""
+    times = [name for name in DECIDING if name.endswith("_ms")]
+    said = {**row, **{name: amount(name, row[name]) for name in times}}
     if row["drain_ms"] is None and row["drained"] and row["horizon_ms"]:
         never = row["drained"].startswith("0 of ")
         said["drain_ms"] = f"not in {duration(row['horizon_ms'])}" if never else "not in all runs"

@@ -24,6 +24,7 @@ from sharelag.whatif import (
     what_clears,
 )
 from sharelag.whatif.clearing import CELLS, Clearing
+from sharelag.whatif.comparison.rows import amount
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.horizon import long_enough, rates
 
@@ -72,7 +73,9 @@ def test_the_verdict_is_that_of_the_cells_and_of_the_comparison(found: Clearing)
     clear = [row for row in found.cells.to_pylist() if row["clears"] and row["members"] == fewest]
     latest = 1.1 * min(row["drain_ms"] for row in clear)
     assert all(row["answer"] for row in clear if row["drain_ms"] < latest)
-    assert "; as it is (simple, 2 members): not drained within 2m, p95 age " in said
+    left = amount("lag_end", found.comparison.cells["as it is", "lag_end"]["mean"])
+    is_far = f"; as it is (simple, 2 members): not drained within 2m, lag grows to {left}, p95 age "
+    assert is_far in said
     (usual,) = (row for row in found.comparison.decision() if row["variant"] == "as it is")
     assert usual["drained"] == f"0 of {found.cells['runs'][0].as_py()}"
     best = found.comparison.best("drain_ms")
