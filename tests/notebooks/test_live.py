@@ -104,6 +104,7 @@ def test_the_what_if_begins_with_this_group(ran: dict[str, NotebookNode]) -> Non
     (assumed,) = [text for text in said if "of work for each record" in text]
     assert re.search(r"^[\d.,]+ ms of work for each record, exponentially distributed", assumed)
     assert "records of live-orders keep arriving at random" in assumed
-    (compared,) = [text for text in said if text.startswith("Compared to simple")]
-    for name in ("lag-proportional", "lag-aware-sticky"):
-        assert re.search(rf"age_p95_ms +{name} ", compared)
+    (cleared,) = [text for text in said if text.startswith("What clears the lag")]
+    for name in ("simple", "all-to-all", "lag-aware-sticky"):
+        assert re.search(rf"^{name} +not in ", cleared, re.MULTILINE)
+    assert "; as it is (simple, 2 members): not drained within " in cleared
