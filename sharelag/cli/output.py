@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
@@ -118,14 +118,18 @@ def print_rows(
     output: str,
     columns: Mapping[str, str] | None = None,
     for_people: Callable[[Any], Any] | None = None,
+    best: Collection[tuple[int, str]] = (),
 ) -> None:
-    """Print a table of Arrow or plain rows, which people get as ``for_people`` makes them."""
+    """Print a table of Arrow or plain rows, which people get as ``for_people`` makes them.
+
+    On a terminal the cells in ``best``, by the row's number and the column, are bold.
+    """
     from sharelag.tables.lines import lines
 
     rows = plain(rows)
     if output == "human" and for_people is not None:
         rows = map(for_people, rows)
-    write(lines(rows, output, columns))
+    write(lines(rows, output, columns, best))
 
 
 def plain(rows: Any) -> Any:

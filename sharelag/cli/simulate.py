@@ -237,7 +237,8 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     comparison = compared(_runs(tried, options), options["baseline"], options["confidence"], tried)
     if output == "human" and not options["measure"] and not options["optimal"]:
         columns, rows = views.DECISION.columns, comparison.decision()
-        print_rows(rows, output, columns, trials.decision_for_people)
+        best = comparison.best_cells()
+        print_rows(rows, output, columns, trials.decision_for_people, best)
     else:
         shown = trials.SHOWN if output == "human" else ()
         rows = list(comparison.rows(options["measure"] or shown))

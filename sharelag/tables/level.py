@@ -66,9 +66,18 @@ def paint(text: str) -> str:
     There may be blanks around it; other texts stay as they are.
     """
     level = LEVELS.get(text.strip())
-    if level is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
+    return text if level is None else _render(text, level.style)
+
+
+def embolden(text: str) -> str:
+    """Write a text in bold on a terminal, where levels have colours."""
+    return _render(text, "bold")
+
+
+def _render(text: str, style: str) -> str:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
         return text
     from rich.color import ColorSystem
     from rich.style import Style
 
-    return Style.parse(level.style).render(text, color_system=ColorSystem.STANDARD)
+    return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)

@@ -13,7 +13,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any
@@ -25,7 +25,7 @@ from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.tables.conform import Arrow
 from sharelag.tables.declared import format_of, heading_of
 from sharelag.tables.fitting import Cells, cells_of, fit, widest
-from sharelag.tables.level import paint
+from sharelag.tables.level import embolden, paint
 from sharelag.tables.table import Format
 from sharelag.tables.words import MEASURES, MISSING, lag_sum, number, shown_name, terminal
 
@@ -65,12 +65,16 @@ def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def lines(
-    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str] | None = None
+    rows: Iterable[Mapping[str, Any]],
+    output: str,
+    columns: Mapping[str, str] | None = None,
+    best: Collection[tuple[int, str]] = (),
 ) -> Iterator[str]:
     """Print rows of plain values, as `plain_rows` and its siblings give them.
 
-    ``human`` shows ``columns``, by heading; without them every key. Lines have no ends: JSON and
-    YAML are one document element a row, CSV has a heading.
+    ``human`` shows ``columns``, by heading; without them every key. On a terminal the cells in
+    ``best``, by the row's number and the column, are bold. Lines have no ends: JSON and YAML are
+    one document element a row, CSV has a heading.
     """
     if output == "json":
         yield from map(json_text, rows)
@@ -85,13 +89,17 @@ def lines(
     elif output == "csv":
         yield from _csv(rows)
     else:
-        yield from _human(list(rows), columns)
+        yield from _human(list(rows), columns, best)
 
 
 # ---- people --------------------------------------------------------------------------------------
 
 
-def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> Iterator[str]:
+def _human(
+    rows: list[Mapping[str, Any]],
+    columns: Mapping[str, str] | None,
+    best: Collection[tuple[int, str]],
+) -> Iterator[str]:
     if not rows:
         return
     shown = columns or {heading_of(name): name for name in rows[0]}
@@ -106,19 +114,26 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
         width = shutil.get_terminal_size().columns
         every, cells = cells, fit(cells, shown, width)
         left_out = list(_left_out(every, cells, width))
-    levels = [paint if looked_at and shown[head] in _LEVELS else str for head in cells]
     numbers = [format_of(shown[head]) in _NUMBERS for head in cells]
     widths = [widest(texts) for texts in cells.values()]
-    for texts in zip(*cells.values(), strict=True):
+    styles: list[Callable[[str], str]] = [str] * len(cells)
+    for place, texts in enumerate(zip(*cells.values(), strict=True), -1):  # after the headings
+        if looked_at:
+            styles = [_style(shown[head], (place, shown[head]) in best) for head in cells]
         for line in zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
             aligned = (
                 styled(_pad(text, width, is_number))
                 for text, width, is_number, styled in zip(
-                    line, widths, numbers, levels, strict=True
+                    line, widths, numbers, styles, strict=True
                 )
             )
             yield " ".join(aligned).rstrip()
     yield from left_out
+
+
+def _style(name: str, is_best: bool) -> Callable[[str], str]:
+    """Return how the texts of a cell are written on a terminal."""
+    return paint if name in _LEVELS else embolden if is_best else str
 
 
 def _left_out(every: Cells, shown: Cells, width: int) -> Iterator[str]:

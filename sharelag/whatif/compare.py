@@ -251,18 +251,11 @@ class Comparison(Displayable):
         It is the same on every page: the baseline first, what is best in bold.
         """
         rows = [words.decision_for_people(row) for row in self.decision()]
-        measured = [name for name in words.DECIDING if (self.baseline, name) in self.cells]
-        best = {name: self.best(name).names for name in measured}
         notes = (self.verdict(), *self.sentences())
         every = [words.for_people(row) for row in self.rows()]
         return replace(
             presented(f"Compared to {self.baseline}", rows, report_views.DECISION, notes),
-            best=frozenset(
-                (number, name)
-                for number, row in enumerate(rows)
-                for name, names in best.items()
-                if row["variant"] in names
-            ),
+            best=self.best_cells(),
             spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
             more=presented("All measures", every, report_views.COMPARED),
         )
@@ -301,6 +294,16 @@ class Comparison(Displayable):
             }
             rows.append(row)
         return rows
+
+    def best_cells(self) -> frozenset[tuple[int, str]]:
+        """Return the cells of `decision` that are best, by the row's number and the measure."""
+        variants = list(dict.fromkeys((self.baseline, *self.names)))
+        return frozenset(
+            (variants.index(variant), measure)
+            for measure in words.DECIDING
+            if (self.baseline, measure) in self.cells
+            for variant in self.best(measure).names
+        )
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.

@@ -240,6 +240,18 @@ def test_levels_have_colours_on_a_terminal_alone(
     assert "\x1b[31m" not in sharelag_on_a_terminal(80, "explain", "--capture", "poison")
 
 
+def test_what_is_best_is_bold_on_a_terminal_alone() -> None:
+    asked = ("simulate", "--capture", "slow", "--members", "2,6", "--compare")
+    looked_at = sharelag_on_a_terminal(120, *asked).splitlines()
+    (two,), (six,) = ([one for one in looked_at if one.startswith(f"{n} members ")] for n in (2, 6))
+    assert re.match(r"6 members \x1b\[1m +[\d.]+ s\x1b\[0m 7 of 7 ", six)
+    assert re.match(r"2 members +not in ", two)
+    assert re.search(r" \d,\d+ ", two)
+    piped = command(*asked).stdout
+    assert "\x1b" not in piped
+    assert "," not in piped  # of the lag, as of all amounts in a pipe
+
+
 def test_the_worst_group_is_explained_first() -> None:
     groups = [
         line.split("  ")
