@@ -71,7 +71,9 @@ def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_tw
 ) -> None:
     scenario = random_scenario(Random(seed), plain=False)
     result, ledgers = audited(scenario, seed, plain=False)
-    assert pc.min(result.timeline.column("lag")).as_py() >= 0
+    if not any(producer.abort_share for producer in scenario.producers):
+        # Of aborted record batches Kafka counts what lies before the start offset, too.
+        assert pc.min(result.timeline.column("lag")).as_py() >= 0
     _replays(result, ledgers, plain=False)
 
 
@@ -115,8 +117,13 @@ def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> No
     members = tuple(
         replace(member, leave_ms=member.leave_ms or 14_000) for member in scenario.members
     )
+    # Who hangs for good never leaves, and keeps what is assigned.
+    hung = [
+        replace(one, for_ms=one.for_ms or 1000) for one in scenario.faults if one.kind == "hang"
+    ]
     longer = replace(
         scenario,
+        faults=(*(one for one in scenario.faults if one.kind != "hang"), *hung),
         members=(*members, Member("last", join_ms=16_000, max_poll_records=100)),
         producers=tuple(replace(one, end_ms=14_000) for one in scenario.producers),
         poison=(),
