@@ -272,7 +272,7 @@ class Comparison(Displayable):
             has all measures. ``age_p95_span`` has low, mean and high of the difference.
         """
         rows = []
-        for name in dict.fromkeys((self.baseline, *self.names)):
+        for name in self._in_rows():
             of = {measure: self.cells.get((name, measure), {}) for measure in words.DECIDING}
             drain = of["drain_ms"]
             runs = drain.get("n", 0) + drain.get("unknown", 0)
@@ -295,11 +295,15 @@ class Comparison(Displayable):
             rows.append(row)
         return rows
 
+    def _in_rows(self) -> list[str]:
+        """Return the variants in the order of `decision`: the baseline first."""
+        return list(dict.fromkeys((self.baseline, *self.names)))
+
     def best_cells(self) -> frozenset[tuple[int, str]]:
         """Return the cells of `decision` that are best, by the row's number and the measure."""
-        variants = list(dict.fromkeys((self.baseline, *self.names)))
+        place = {name: number for number, name in enumerate(self._in_rows())}
         return frozenset(
-            (variants.index(variant), measure)
+            (place[variant], measure)
             for measure in words.DECIDING
             if (self.baseline, measure) in self.cells
             for variant in self.best(measure).names
@@ -446,8 +450,8 @@ class Comparison(Displayable):
             return f"{held}: members do not help there, nor do assignors or locks; {figures}"
         if held:
             figures += f"; {self.baseline} is {held}"
-        elif clears := _clears(self):
-            figures += f"; {clears}"
+        elif answer := _what_clears(self):
+            figures += f"; {answer}"
         over = "" if self.horizon_ms is None else f" over {duration(self.horizon_ms)}"
         who = _who(self, best) if best else _nobody(self, told[0])
         return f"{who}{over}: {figures}"
@@ -574,7 +578,7 @@ def _gain(best: Best, measure: str, found: Comparison) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def _clears(found: Comparison) -> str:
+def _what_clears(found: Comparison) -> str:
     """Say what would clear a lag that no variant clears; empty where one does, or nobody knows."""
     usual, over_ms = found.scenarios.get(found.baseline), found.horizon_ms
     drains = [cell for name in found.names if (cell := found.cells.get((name, "drain_ms")))]

@@ -373,7 +373,7 @@ def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narr
     assert place(causes)["y"] > place(story)["end"]
     cards = causes.locator("li")
     expect(cards.locator(".sl-primary")).to_have_count(cards.count())
-    # The controls of the grid and of the window are a row each; the steps of the scale have no words.
+    # The controls of the grid and of the window are a row each; the scale has no words.
     tops = "bar => new Set([...bar.children].filter(one => one.checkVisibility())\
         .map(one => Math.round((one.getBoundingClientRect().top + one.getBoundingClientRect().bottom) / 20))).size"
     for controls in (".sl-grid .sl-bar", ".sl-strip .sl-bar"):
@@ -504,8 +504,8 @@ def test_by_keys_alone_from_opening_it_to_a_decision_in_a_minute(opened: Watched
     go_to(page, what_if.get_by_role("button", name="what clears the lag"))
     page.keyboard.press("Enter")
     decision = re.compile(  # both, as they differ by seconds
-        r"all-to-all and lag-aware-sticky with 9 members clear the lag: drained in 7m 4\ds, p95 age "
-        r".*; the group as it is \(simple, 3 members\): not drained within 10m, lag grows to "
+        r"all-to-all and lag-aware-sticky with 9 members clear the lag: drained in 7m 4\ds, p95 "
+        r"age .*; the group as it is \(simple, 3 members\): not drained within 10m, lag grows to "
         r"1\d,\d+, p95 age 24m 5\ds; no assignor does with 7 members"
     )
     expect(what_if.locator("p[role=status]")).to_contain_text(decision, timeout=60_000)

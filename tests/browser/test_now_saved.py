@@ -154,7 +154,7 @@ def test_bars_in_a_saved_notebook_have_whole_names_and_a_legend(board: Now) -> N
 
 def test_the_window_in_a_saved_notebook_is_drawn_to_scale(board: Now) -> None:
     """search-index, catalogue-1: one available, 199 acknowledged, and a tenth of that unread."""
-    strip = board.bench.strip("search-index")  # noqa: B005  # a workbench
+    strip = board.bench.strip("search-index")  # noqa: B005  # not the strip of a str
     (drawn,) = drawings(html_of(strip))
     bars = [one.attrib for one in drawn.iter() if one.tag.endswith("rect")][1:]
     width = {one["fill"]: float(one["width"]) for one in bars if float(one["height"]) > 20}

@@ -84,7 +84,7 @@ def opened(made: Any, browser: Browser) -> Opened:
 
 
 def outputs(made: Any) -> list[Any]:
-    """What the cells of a report's notebook gave out."""
+    """Outputs of the cells of a report's notebook."""
     cells = nbformat.read(made.folder / "notebook.ipynb", as_version=4).cells
     return [output for cell in cells for output in cell.get("outputs", [])]
 

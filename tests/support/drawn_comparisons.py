@@ -32,7 +32,7 @@ def runs(**values: Mapping[str, Any]) -> pa.Table:
 
 
 def drawn_comparisons(count: int) -> Iterator[Comparison]:
-    """Comparisons with ``a``, of two to eight variants: some drain, some tie, some differ by little."""
+    """Comparisons with ``a`` of two to eight variants: some drain, some tie, some differ little."""
     chance = np.random.default_rng(4)
     for _ in range(count):
         centres = ([80, 95, 100, 120], [80])[chance.integers(2)]  # of the second, many tie

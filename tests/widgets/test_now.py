@@ -152,7 +152,6 @@ def test_python_begins_with_what_the_notebook_calls_the_workbench(
     shell: Any = SimpleNamespace(user_ns={})
     shell.events = EventManager(shell, available_events)
     monkeypatch.setattr("sharelag_widgets.dashboards.dashboard.get_ipython", lambda: shell)
-    monkeypatch.setattr("sharelag_widgets.dashboards.named.get_ipython", lambda: shell)
     board = demo.dashboard()
     for names, line in (
         ({"_": board}, ""),  # soon another cell's result

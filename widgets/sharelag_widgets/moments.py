@@ -52,6 +52,10 @@ class Moments(NamedTuple):
     runs_at: NDArray[np.int64]
     runs: NDArray[np.int64]  # runs x 4
 
+    def runs_of(self, row: int) -> NDArray[np.int64]:
+        """Return the runs of a row."""
+        return self.runs[self.runs_at[row] : self.runs_at[row + 1]]
+
 
 def moments_of(
     rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, End]

@@ -48,7 +48,7 @@ _STYLE = """<style>
 
 
 def is_of_voila() -> bool:
-    """Whether this process is a kernel of Voila's, whose pages live and whose people look on."""
+    """Whether this process is a Voila kernel, whose pages stay live while people watch them."""
     return "VOILA_KERNEL_ID" in os.environ
 
 
@@ -114,7 +114,7 @@ class _Series(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """What is drawn, and how much room there is for it, in pixels."""
+    """Contents of a picture, and its dimensions in pixels."""
 
     layout: Mapping[str, Any]
     series: list[_Series]
@@ -182,8 +182,8 @@ def _drawn(page: _Page) -> Iterator[str]:
             yield from (_bars if one.trace.get("type") == "bar" else _line)(one, scale)
     if series:
         yield from _ends(page, across, series[0].trace.get("x"))
-    for above, line in enumerate(page.legend):
-        at, middle = 0, 9 + _LINE * above
+    for row, line in enumerate(page.legend):
+        at, middle = 0, 9 + _LINE * row
         for name, colour in line:
             yield f'<rect x="{at}" y="{middle - 5}" width="10" height="10" fill="{colour}"/>'
             yield f'<text x="{at + 14}" y="{middle + 4}">{name}</text>'

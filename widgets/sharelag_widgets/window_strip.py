@@ -199,7 +199,7 @@ class WindowStrip(View):
         if np.isnan(start):
             return {}
         numbers = np.zeros(len(KINDS), np.int64)
-        runs = self._moments.runs[self._moments.runs_at[row] : self._moments.runs_at[row + 1]]
+        runs = self._moments.runs_of(row)
         np.add.at(numbers, _states_of(runs), runs[:, 1] + 1 - runs[:, 0])
         rest = int(max(window_end - head, 0)) - int(numbers.sum())
         numbers[_UNKNOWN if self._moments.itemised else _WINDOW] = max(rest, 0)
@@ -219,9 +219,7 @@ class WindowStrip(View):
         if self.limit is None or not self._moments.itemised:
             return None
         row = self._row(moment)
-        first, last, state, count = self._moments.runs[
-            self._moments.runs_at[row] : self._moments.runs_at[row + 1]
-        ].T
+        first, last, state, count = self._moments.runs_of(row).T
         marked = (state == DeliveryState.AVAILABLE) & (count >= self.limit - 1)
         return int((last + 1 - first)[marked].sum())
 
@@ -293,7 +291,7 @@ class WindowStrip(View):
         head, window_end = (self._moments.numbers[name][row] for name in ("head", "window_end"))
         inside = _UNKNOWN if self._moments.itemised else _WINDOW
         kinds = np.select([offsets < head, offsets < window_end], [_FINISHED, inside], _UNREAD)
-        runs = self._moments.runs[self._moments.runs_at[row] : self._moments.runs_at[row + 1]]
+        runs = self._moments.runs_of(row)
         at = np.searchsorted(runs[:, 0], offsets, "right") - 1
         is_in_run = (at >= 0) & (offsets <= runs[at, 1]) if len(runs) else at >= 0
         kinds[is_in_run] = _states_of(runs)[at[is_in_run]]

@@ -278,7 +278,7 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
 
 
 def _may_meet(where: Sequence[Condition], spans: Sequence[_Range]) -> bool:
-    """Whether any row can meet the conditions, given the minimum and maximum of each column."""
+    """Whether any row could meet the conditions, judging by the minima and maxima of columns."""
     for (_, comparison, value), span in zip(where, spans, strict=True):
         values = value if comparison == "in" else [value]
         if span is None or any(_kind(one) != _kind(values[0]) for one in span):

@@ -115,7 +115,7 @@ class Running:
 
 
 def assert_whole(page: Page, notebook: NotebookNode) -> int:
-    """Assert that a page shows all that a notebook's cells gave out, and that nothing failed.
+    """Assert that a page shows all outputs of a notebook's cells, and that nothing failed.
 
     Returns
     -------

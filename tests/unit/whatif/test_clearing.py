@@ -122,7 +122,9 @@ def test_a_figure_of_the_cells_fills_what_clears_and_frames_the_answer(found: Cl
 
 #: What is to be done of each group of the demo, and what it says of it.
 DECISIONS = {
-    "analytics": "^simple and lag-aware-sticky with 7 members clear the lag: .* does with 6 members$",
+    "analytics": (
+        "^simple and lag-aware-sticky with 7 members clear the lag: .* does with 6 members$"
+    ),
     "billing": (
         "^simple with 8 members clears the lag: .*; that is as it is .*; offset 4142 of orders:0 "
         "fails again until it is archived, about 1m 10s from now: finish or reject it"
@@ -183,8 +185,8 @@ def test_what_clears_as_often_by_chance_is_no_answer() -> None:
     assert found.answers == []
     assert "*" not in found.presented().table.to_string()
     assert re.search(
-        r"^as it is \(simple, 8 members\): drained within 2m in \d of \d+ runs, p95 age .*; nothing "
-        "that was tried is shown to clear the lag sooner or more often; offset 4142 of orders:0 ",
+        r"^as it is \(simple, 8 members\): drained within 2m in \d of \d+ runs, p95 age .*; "
+        "nothing that was tried is shown to clear the lag sooner or more often; offset 4142 of orders:0 ",
         found.verdict(),
     )
 

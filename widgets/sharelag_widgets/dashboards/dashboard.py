@@ -26,7 +26,6 @@ from .. import still
 from ..run import Run
 from ..selection import Selection
 from ..view import Deaf, in_other_forms
-from .named import line_for
 from .parts import Part
 from .pieces import Finder, Header, words_of
 
@@ -250,8 +249,23 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header.code = self._selection.to_code("bench.lag().table") if is_picked else ""
 
     def _say_names(self, _: Any = None) -> None:
-        """The line that this Python, and that of all parts, needs in the notebook."""
-        self.header.names = line_for(self._bench, self)
+        """Show the line that makes ``bench`` what is shown, for Python taken from here.
+
+        It is empty where no variable leads there. One may hold the workbench or the dashboard, or
+        the dashboard was the result of a cell: ``_2``.
+        """
+        shell = get_ipython()
+        names = {} if shell is None else dict(shell.user_ns)
+        # `_`, `__` and `___` will be other results by the time that the line runs.
+        lasting = sorted(
+            filter(lambda name: name.strip("_"), names), key=lambda name: name[0] == "_"
+        )
+        ways = (
+            f"bench = {name}{'' if names[name] is self._bench else '.bench'}\n"
+            for name in lasting
+            if names[name] is self._bench or names[name] is self
+        )
+        self.header.names = "" if names.get("bench") is self._bench else next(ways, "")
 
     def _begin(self) -> None:
         """Show everything for the first time."""

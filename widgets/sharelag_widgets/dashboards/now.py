@@ -53,8 +53,8 @@ NAMED = 5
 #: Up to this many records are read while the cell runs; of more, lag is shown first.
 AT_ONCE = 100_000
 READING = "Reading how it came about ..."
-#: Where somebody left something in the lab that cannot be read, which says so itself.
-LAB_REFUSES = "A field of the what-if lab below has to be mended first."
+#: Where a field of the lab cannot be read; the lab says which and why.
+LAB_REFUSES = "Correct the field in the what-if lab below first."
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
