@@ -449,8 +449,8 @@ def test_lag_comes_first_then_the_verdict_and_the_past_of_a_group_last(
 ) -> None:
     """As in a notebook on Spark, where everything takes ten times as long as lag."""
     monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
-    judged, read = threading.Event(), threading.Event()
-    overview, moments = Workbench.overview, Workbench.moments
+    judged, read, is_shown = threading.Event(), threading.Event(), threading.Event()
+    overview, moments, show = Workbench.overview, Workbench.moments, Now.show
 
     def judge(bench: Workbench) -> Any:
         assert judged.wait(300)
@@ -486,7 +486,14 @@ def test_lag_comes_first_then_the_verdict_and_the_past_of_a_group_last(
         for part in (board.over_time, board.strip):
             assert (part.header.busy, part.header.facts) == (True, [READING])
         assert "trend" not in rows_of(board.table).names
+
+    def show_more(board: Now, *_: Any) -> None:
+        is_shown.set()
+        show(board)
+
+    monkeypatch.setattr(Now, "show", show_more)
     read.set()
+    assert is_shown.wait(300)  # the first group was read, and the next is about to be
     assert board.join(300)
     assert "trend" in rows_of(board.table).names
     whole = Now(bench, "billing")

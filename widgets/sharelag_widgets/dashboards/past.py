@@ -173,10 +173,15 @@ class PastGroup(TriedGroup):
         """Wait until nothing is read or simulated any more; return whether that is so."""
         if self._run is not None and not self._run.join(timeout):
             return False
-        while (run := self._past_run or self._then_run) is not None:
+        while (run := self._reading()) is not None:
             if not run.join(timeout):
                 return False
         return super().join(timeout)
+
+    def _reading(self) -> Run | None:
+        """Return what is being read; one that ends may begin the next before it lets go."""
+        with self._lock:
+            return self._past_run or self._then_run
 
     def close(self) -> None:
         """Let go of everything; the past that is being read is thrown away."""
