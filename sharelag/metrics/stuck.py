@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sharelag.metrics.causes import CAUSES
+from sharelag.metrics.causes import known_causes
 from sharelag.metrics.causes.inputs import CauseInputs, Floats
-
-#: Causes that more members do not resolve.
-STUCK = frozenset(
-    [
-        "poison_records",
-        "head_of_line",
-        "window_full",
-        "open_transaction",
-        "markers",
-        "compaction_holes",
-        "records_deleted",
-    ]
-)
 
 
 def stuck(facts: CauseInputs) -> Floats:
     """Count the offsets of each share partition that more members cannot finish, up to its lag."""
     held = np.zeros(len(facts.groups))
-    for cause in CAUSES:
-        if cause.name in STUCK:
+    for cause in known_causes():
+        if not cause.members_help:
             found = cause.find(facts)
             # An offset may have several causes; the largest count is a lower bound.
             held = np.maximum(held, np.where(found.where, np.nan_to_num(found.held), 0))

@@ -10,11 +10,9 @@ from typing import Any
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput
 from sharelag.inputs.files.archive import ArchiveInput
 from sharelag.inputs.recorded import folder_of, samples
-from sharelag.metrics.causes import Cause, known_causes
+from sharelag.metrics.causes import HEADS, Cause, known_causes
 from sharelag.tables.words import shell_word
 
-#: Of one record, which a running cluster can show.
-_OF_RECORD = ("head_of_line", "poison_records", "window_full")
 #: Commands that take ``--topic``.
 _OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain", "plan-reset")
 
@@ -31,14 +29,15 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
         place = f"--topic {shlex.quote(cause['topic'])} --partition {cause['partition']}"
         return f"kafka-transactions.sh {source} describe-producers {place}"
     offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
-    if cause["cause"] in _OF_RECORD and offset and "--bootstrap-server" in source:
+    declared = {one.name: one for one in known_causes()}.get(cause["cause"])
+    is_of_record = declared is not None and declared.what_if == HEADS
+    if is_of_record and offset and "--bootstrap-server" in source:
         place = f"{cause['topic']}:{cause['partition']}:{offset}"
         # After --, since a name may begin with a dash.
         names = ["--"] if cause["group_id"].startswith("-") else []
         named = map(shell_word, (*names, cause["group_id"], place))
         return " ".join(["sharelag peek", source, *named])
-    declared = {one.name: one.command for one in known_causes()}
-    words = declared.get(cause["cause"], Cause.command).format(more=(members or 1) + 2)
+    words = (declared or Cause).command.format(more=(members or 1) + 2)
     parts = [words, source, f"--group {shell_word(cause['group_id'])}"]
     if cause["topic"] and words.split()[0] in _OF_TOPIC:
         partition = "" if cause["partition"] is None else f":{cause['partition']}"

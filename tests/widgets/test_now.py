@@ -16,16 +16,17 @@ from IPython.core.events import EventManager, available_events
 import sharelag
 from sharelag.durations import duration
 from sharelag.errors import SetupError
+from sharelag.metrics.causes import HEADS, known_causes
 from sharelag.reports.inputs import Case
 from sharelag.reports.verdict import verdict
 from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets import LagTable
-from sharelag_widgets.dashboards import GroupView, Now
+from sharelag_widgets.dashboards import GroupView, Now, tried
 from sharelag_widgets.dashboards.now import LAB_REFUSES, READING
 from sharelag_widgets.dashboards.parts import TablePart
 from sharelag_widgets.dashboards.past import RANGES
-from sharelag_widgets.dashboards.tried import CLEARS, FITTING, NOTHING_STUCK, TRIALS
+from sharelag_widgets.dashboards.tried import CLEARS, NONE_FITS, NOTHING_STUCK, TRIALS
 from tests.support.columns import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -288,6 +289,10 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
 def test_what_cannot_help_says_why_and_is_not_simulated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    blocked = Now(sharelag.open("open_transaction", engine="local", patience="2s"))
+    assert [one["cause"] for one in blocked.cards.cards] == ["open_transaction"]
+    assert blocked.verdict.actions[0] == ["what if", "Simulate the fix", NONE_FITS]
+    assert blocked.cards.cards[0]["why"] == NONE_FITS
     healthy = Now(sharelag.open("no_members", engine="local"))
     assert row_of(healthy, "heads")["why"] == NOTHING_STUCK
     press(healthy, "heads")
@@ -295,7 +300,8 @@ def test_what_cannot_help_says_why_and_is_not_simulated(
     assert healthy.verdict.actions[0] == ["what if", "Simulate the fix", ""]
     # Also above all groups, where the worst has a cause that fits, but nothing is stuck.
     worst = healthy.bench.overview().table.column("cause")[0].as_py()
-    monkeypatch.setitem(FITTING, worst, "heads")
+    fits = [replace(one, what_if=HEADS) for one in known_causes() if one.name == worst]
+    monkeypatch.setattr(tried, "known_causes", lambda: fits)
     healthy.show()
     assert healthy.verdict.actions[0] == ["what if", "Simulate the fix", NOTHING_STUCK]
     assert healthy.cards.cards[0]["why"] == NOTHING_STUCK

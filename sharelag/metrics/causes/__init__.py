@@ -16,12 +16,32 @@ from typing import Any
 import numpy as np
 
 from sharelag.metrics.causes import declared
-from sharelag.metrics.causes.cause import OF_GROUP, Cause, Found, cause
+from sharelag.metrics.causes.cause import (
+    HEADS,
+    LAG_AWARE,
+    MEMBERS,
+    OF_GROUP,
+    WHAT_IFS,
+    Cause,
+    Found,
+    cause,
+)
 from sharelag.metrics.causes.inputs import CauseInputs
 from sharelag.plugins import Plugin, load_plugin, plugin_names
 from sharelag.tables.level import SEVERITIES
 
-__all__ = ["CAUSES", "OF_GROUP", "Cause", "CauseInputs", "Found", "cause", "known_causes"]
+__all__ = [
+    "CAUSES",
+    "HEADS",
+    "LAG_AWARE",
+    "MEMBERS",
+    "OF_GROUP",
+    "Cause",
+    "CauseInputs",
+    "Found",
+    "cause",
+    "known_causes",
+]
 
 #: In the order of the output among causes of the same severity and size.
 CAUSES = tuple(one for one in vars(declared).values() if isinstance(one, Cause))
@@ -53,6 +73,10 @@ def _checked(name: str, plugin: Plugin) -> Cause:
         )
     if not (isinstance(one.summary, str) and isinstance(one.advice, str)):
         raise plugin.wrong("needs a summary and advice that are text")
+    if one.what_if not in ("", *WHAT_IFS):
+        raise plugin.wrong(
+            f"has the what-if {one.what_if!r}: choose one of {', '.join(WHAT_IFS)}, or '' for none"
+        )
 
     def find(given: CauseInputs) -> Found:
         try:

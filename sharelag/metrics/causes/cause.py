@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +15,12 @@ from sharelag.model.defects import BY_CAUSE
 #: Where commands in an advice name the group.
 OF_GROUP = "--group GROUP"
 #: What explains that nothing is finished explains these in the same share partition.
-STUCK = frozenset({"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"})
+NOTHING_FINISHED = frozenset(
+    {"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"}
+)
+#: Changes that can be tried by one click: more members, an assignor that looks at the lag, no stuck
+#: records at the head.
+MEMBERS, LAG_AWARE, HEADS = WHAT_IFS = ("members", "lag-aware", "heads")
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,18 @@ class Cause:
     advice: str
     find: Finder
     #: Causes that this one explains in the same share partition.
-    includes: frozenset[str] = frozenset()
+    includes: AbstractSet[str] = frozenset()
     #: What follows ``sharelag`` in the command that shows more; ``{more}``: two members more.
     command: str = "history --events"
+    #: Which of `WHAT_IFS` fits; empty: none does. `HEADS` says that one record holds the others.
+    what_if: str = MEMBERS
+    #: Whether more members finish what it holds.
+    members_help: bool = True
+    #: Whether only the group's own records, which say who its members are, show it.
+    needs_members: bool = False
 
 
-def cause(
-    severity: str, summary: str, advice: str, *, includes: Iterable[str] = (), command: str = ""
-) -> Callable[[Finder], Cause]:
+def cause(severity: str, summary: str, advice: str, **more: Any) -> Callable[[Finder], Cause]:
     """Declare the cause that a function finds, under the function's name.
 
     Parameters
@@ -56,13 +66,10 @@ def cause(
     severity : {"critical", "warning", "note"}
     summary, advice : str
         What is wrong, and what to do; `OF_GROUP` in an advice becomes the option of the group.
-    includes, command
-        As in `Cause`.
+    **more
+        Other fields of `Cause`.
     """
-    more = {"command": command} if command else {}
-    return lambda find: Cause(
-        find.__name__, severity, summary, advice, find, frozenset(includes), **more
-    )
+    return lambda find: Cause(find.__name__, severity, summary, advice, find, **more)
 
 
 def waits(given: CauseInputs) -> Bools:

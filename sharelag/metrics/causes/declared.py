@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from sharelag.metrics.causes.cause import (
+    HEADS,
+    LAG_AWARE,
+    NOTHING_FINISHED,
     OF_GROUP,
-    STUCK,
     Found,
     cause,
     defect,
@@ -33,8 +35,9 @@ from sharelag.tables.level import CRITICAL, NOTE, WARNING
     CRITICAL,
     "the group has no members",
     f"start consumers; kafka-share-groups.sh --describe {OF_GROUP} --members lists them",
-    includes=STUCK | {"redelivery_storm", "lock_expiry", "window_full", "not_started"},
+    includes=NOTHING_FINISHED | {"redelivery_storm", "lock_expiry", "window_full", "not_started"},
     command="members",
+    needs_members=True,
 )
 def no_members(given: CauseInputs) -> Found:
     """Find groups without members."""
@@ -49,8 +52,10 @@ def no_members(given: CauseInputs) -> Found:
     CRITICAL,
     "the group has members, but these partitions are not assigned to any of them",
     "check the members' subscriptions; the lag of a topic without subscribers never goes away",
-    includes=STUCK,
+    includes=NOTHING_FINISHED,
     command="members",
+    what_if=LAG_AWARE,
+    needs_members=True,
 )
 def unassigned(given: CauseInputs) -> Found:
     """Find share partitions that are not assigned to any of the group's members."""
@@ -65,6 +70,7 @@ def unassigned(given: CauseInputs) -> Found:
     "the start offset went back without a reset: records may be delivered twice",
     f"a defect of brokers ({BY_CAUSE['start_went_back'].issue}): upgrade them to "
     f"{BY_CAUSE['start_went_back'].fixed_in}, and check for duplicates since then",
+    what_if="",
 )
 def start_went_back(given: CauseInputs) -> Found:
     """Find start offsets that went back without a reset."""
@@ -79,6 +85,7 @@ def start_went_back(given: CauseInputs) -> Found:
     "the delivery complete count went back: Kafka's lag is too high",
     f"a defect of brokers ({BY_CAUSE['count_regressed'].issue}): upgrade them to "
     f"{BY_CAUSE['count_regressed'].fixed_in}; effective lag is correct",
+    what_if="",
 )
 def count_regressed(given: CauseInputs) -> Found:
     """Find delivery complete counts that fell with the start offset."""
@@ -98,6 +105,7 @@ def count_regressed(given: CauseInputs) -> Found:
     f"these partitions alone; sharelag plan-reset {OF_GROUP} --topic TOPIC:PARTITION "
     "--to-latest shows what that does, and how",
     command="plan-reset --to-latest",
+    what_if="",
 )
 def start_beyond_end(given: CauseInputs) -> Found:
     """Find start offsets beyond the end of the log, which have been there for longer than patience.
@@ -117,8 +125,10 @@ def start_beyond_end(given: CauseInputs) -> Found:
     CRITICAL,
     "the in-flight window is full: nothing new is delivered until its first record is done",
     "finish or reject the record at that offset, or raise share.partition.max.record.locks",
-    includes=STUCK,
+    includes=NOTHING_FINISHED,
     command="windows --picture",
+    what_if=HEADS,
+    members_help=False,
 )
 def window_full(given: CauseInputs) -> Found:
     """Find windows at their maximum width whose start does not move: nothing new is delivered.
@@ -138,8 +148,10 @@ def window_full(given: CauseInputs) -> Found:
     CRITICAL,
     "the group reads only committed records, and an open transaction blocks it",
     "find and abort it with kafka-transactions.sh, or wait until the producer ends it",
-    includes=STUCK | {"markers"},
+    includes=NOTHING_FINISHED | {"markers"},
     command="explain",
+    what_if="",
+    members_help=False,
 )
 def open_transaction(given: CauseInputs) -> Found:
     """Find read_committed groups that wait at the last stable offset for an open transaction."""
@@ -157,6 +169,7 @@ def open_transaction(given: CauseInputs) -> Found:
     "sharelag doctor names defects of brokers with which fetches hang",
     includes={"slow_consumers", "burst", "hot_partition"},
     command="members",
+    needs_members=True,
 )
 def members_idle(given: CauseInputs) -> Found:
     """Find assigned share partitions with waiting records and neither finishes nor releases."""
@@ -174,6 +187,7 @@ def members_idle(given: CauseInputs) -> Found:
     "records were deleted before the group finished them",
     "the group is further behind than the topic's retention: raise it, or add consumers",
     command="progress",
+    members_help=False,
 )
 def records_deleted(given: CauseInputs) -> Found:
     """Find unfinished offsets below the log start offset; Kafka's lag still counts them.
@@ -205,6 +219,7 @@ def retention_near(given: CauseInputs) -> Found:
     "what the group gives up is lost: brokers do not write it to its dead-letter queue",
     f"until then sharelag dlq {OF_GROUP} shows what is missing",
     command="settings",
+    what_if="",
 )
 def letters_lost(given: CauseInputs) -> Found:
     """Find groups whose dead-letter queue takes no letters."""
@@ -217,7 +232,7 @@ def letters_lost(given: CauseInputs) -> Found:
     WARNING,
     "acquisition locks expire before records are acknowledged, so records are redelivered",
     "raise share.record.lock.duration.ms, fetch fewer records per poll, or renew locks",
-    includes=STUCK | {"redelivery_storm", "poison_records"},
+    includes=NOTHING_FINISHED | {"redelivery_storm", "poison_records"},
     command="settings",
 )
 def lock_expiry(given: CauseInputs) -> Found:
@@ -247,7 +262,7 @@ def lock_expiry(given: CauseInputs) -> Found:
     WARNING,
     "more deliveries fail than succeed",
     "find out why consumers release records; reject records that cannot succeed",
-    includes=STUCK | {"poison_records"},
+    includes=NOTHING_FINISHED | {"poison_records"},
     command="history --events",
 )
 def redelivery_storm(given: CauseInputs) -> Found:
@@ -276,6 +291,8 @@ def redelivery_storm(given: CauseInputs) -> Found:
     "look at the records at these offsets; reject them, or fix the consumer",
     includes={"head_of_line", "members_idle"},
     command="windows --picture",
+    what_if=HEADS,
+    members_help=False,
 )
 def poison_records(given: CauseInputs) -> Found:
     """Find records with one delivery left, or archived at the delivery count limit."""
@@ -300,6 +317,8 @@ def poison_records(given: CauseInputs) -> Found:
     "check the record at that offset and its consumer; if the consumer hangs, the lock expires",
     includes={"members_idle", "slow_consumers"},
     command="windows --picture",
+    what_if=HEADS,
+    members_help=False,
 )
 def head_of_line(given: CauseInputs) -> Found:
     """Find single offsets that block the start offset although later records are finished."""
@@ -319,6 +338,7 @@ def head_of_line(given: CauseInputs) -> Found:
     "choose keys that spread records better, or assign more members to that partition",
     includes={"slow_consumers", "burst"},
     command="imbalance --by partition",
+    what_if=LAG_AWARE,
 )
 def hot_partition(given: CauseInputs) -> Found:
     """Find partitions with the lag and three times their share of the arrivals."""
@@ -377,8 +397,10 @@ def burst(given: CauseInputs) -> Found:
     NOTE,
     "only offsets without records are left: the lag disappears with the next record",
     "nothing: Kafka counts transaction markers and aborted records as lag until it passes them",
-    includes=STUCK,
+    includes=NOTHING_FINISHED,
     command="reconcile",
+    what_if="",
+    members_help=False,
 )
 def markers(given: CauseInputs) -> Found:
     """Find lag that consists of offsets without records: transaction markers, aborted records."""
@@ -400,6 +422,8 @@ def markers(given: CauseInputs) -> Found:
     "count the existing records with sharelag reconcile --true",
     includes={"slow_consumers", "burst", "members_idle"},
     command="reconcile",
+    what_if="",
+    members_help=False,
 )
 def compaction_holes(given: CauseInputs) -> Found:
     """Find lag on compacted topics whose offsets, by a sample, mostly have no record."""
@@ -415,6 +439,7 @@ def compaction_holes(given: CauseInputs) -> Found:
     NOTE,
     "records arrived, but none is finished yet, so start offset and lag are unknown",
     "check that a member polls and acknowledges; share.auto.offset.reset sets where it starts",
+    what_if="",
 )
 def not_started(given: CauseInputs) -> Found:
     """Find share partitions with records but without a start offset: nothing was finished yet."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sharelag.metrics.causes import known_causes
 from sharelag.metrics.causes.declared import poison_records
 from sharelag.metrics.causes.inputs import Bools, CauseInputs, Floats
 from sharelag.metrics.columns import PARTITION
@@ -229,8 +230,6 @@ _MEASURES: dict[str, Callable[[CauseInputs], Floats]] = {
 }
 #: Measures with a known lower bound where the records do not go back far enough.
 _BOUNDED = ("lag", "age", "retention")
-#: Causes that only the groups' own records show.
-_OF_MEMBERS = frozenset({"no_members", "unassigned", "members_idle"})
 _UNKNOWN = {
     "lag": "the lag is unknown",
     "age": "the time of the oldest unfinished record is unknown",
@@ -259,7 +258,7 @@ def _unsure(rule: Rule, facts: CauseInputs) -> dict[str, str]:
     mine &= ~_apart(rule, facts)
     dark = mine & np.isnan(facts.lag("effective_lag"))
     found = dict(zip(facts.groups[dark], _reasons(facts, dark, _UNKNOWN["lag"]), strict=True))
-    if _OF_MEMBERS & set(rule.causes or ()):
+    if any(one.needs_members and one.name in (rule.causes or ()) for one in known_causes()):
         alone = mine & np.isnan(facts.members)
         found |= dict.fromkeys(
             facts.groups[alone], "the members are unknown: the group's own records are missing"

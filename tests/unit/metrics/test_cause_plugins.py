@@ -15,6 +15,7 @@ from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.tables.level import WARNING
+from sharelag.whatif import members_wanted
 from sharelag.workbench.next_steps import next_command
 from tests.support.chapters import CAPTURE
 from tests.support.command import refused
@@ -105,6 +106,13 @@ def test_the_command_takes_it(packages: Packages) -> None:
     assert "buy more" in words
 
 
+def test_what_members_do_not_finish_is_stuck(packages: Packages) -> None:
+    install(packages, code=CODE.replace("}),\n)", "}),\n    members_help=False,\n)"))
+    bench = sharelag.open(STUCK, engine="local")
+    wanted = members_wanted(bench.evidence())
+    assert (wanted.waiting, wanted.stuck) == (0, sum(bench.lag().table.column("lag").to_pylist()))
+
+
 def test_reports_and_rules_take_it(packages: Packages) -> None:
     install(packages)
     judged = verdict(read(capture=STUCK, engine="local"))
@@ -135,6 +143,11 @@ def test_a_broken_package_is_named(packages: Packages, point: str, message: str)
     [
         ('"critical"', '"awful"', r"has the severity 'awful': choose one of critical, warning"),
         ('"buy more"', "None", r"needs a summary and advice that are text"),
+        (
+            "}),\n)",
+            '}), what_if="luck")',
+            r"has the what-if 'luck': choose one of members, lag-aware",
+        ),
         ('lag("effective_lag")', 'lag("nothing")', r"failed \(KeyError: .*nothing.*repair or"),
         ("return Found(", "return (", r"returned a value of type tuple: .*Found is needed"),
         ("Found(facts.behind,", "Found(lag,", r"returned 'where' as float64 of shape"),

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
+from sharelag.metrics.causes import HEADS, LAG_AWARE, MEMBERS, known_causes
 from sharelag.tables.words import MISSING
 from sharelag.whatif import Clearing, Comparison, Scenario
 from sharelag.whatif.comparison.rows import amount, sentence, unknown_work
@@ -27,24 +28,16 @@ from .trials import BASELINE, CancelledError, watch_comparison
 #: Of a what-if that answers within seconds.
 SEEDS = tuple(range(7))
 #: What can be tried by one click, by its name.
-TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
+TRIALS = {MEMBERS: "+2 members", LAG_AWARE: "lag-aware assignor", HEADS: "skip stuck records"}
 #: The change that each makes, as the Python that people copy; `_change` makes it.
 CHANGES = {
-    "members": "scenario.with_members(len(scenario.each_member()) + 2)",
-    "lag-aware": "replace(scenario, assignor='lag-aware-sticky')",
-    "heads": "without_stuck_heads(scenario)",
+    MEMBERS: "scenario.with_members(len(scenario.each_member()) + 2)",
+    LAG_AWARE: "replace(scenario, assignor='lag-aware-sticky')",
+    HEADS: "without_stuck_heads(scenario)",
 }
 #: Of the search of assignors and members, its name and its words.
 SEARCH, CLEARS = "search", "what clears the lag"
-#: What is tried first of a group with such a cause; else more members.
-FITTING = {
-    "head_of_line": "heads",
-    "poison_records": "heads",
-    "window_full": "heads",
-    "hot_partition": "lag-aware",
-    "unassigned": "lag-aware",
-}
-NOTHING_STUCK = "nothing is stuck"
+NOTHING_STUCK, NONE_FITS = "nothing is stuck", "no what-if below changes this"
 #: The measures of a row.
 _AGE, _DRAIN = "age_p95_ms", "drain_ms"
 
@@ -87,7 +80,7 @@ class TriedGroup(GroupDashboard):
                 self.what_if.sentence = sentence(why)
                 return
             if changed is None:
-                self._reasons = {"heads": NOTHING_STUCK}
+                self._reasons = {HEADS: NOTHING_STUCK}
                 self._show_trials()
                 return
             self.what_if.sentence = ""
@@ -185,7 +178,7 @@ class TriedGroup(GroupDashboard):
                 "from dataclasses import replace",
                 "from sharelag.whatif import compare",
                 "from sharelag import charts",
-                *(skips * (name == "heads")),
+                *(skips * (name == HEADS)),
                 f"scenario = replace(bench.scenario({group!r}), duration_ms={simulated_ms})",
                 f"changed = {CHANGES[name]}",
                 f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
@@ -209,13 +202,13 @@ _UNTRIED: dict[str, Any] = {
 
 def fitting(cause: str, reasons: Mapping[str, str]) -> tuple[str, str]:
     """Return the what-if that fits a cause, and by ``reasons`` why it cannot help."""
-    name = FITTING.get(cause, "members")
-    return name, reasons.get(name, "")
+    fits = next((one.what_if for one in known_causes() if one.name == cause), MEMBERS)
+    return (fits, reasons.get(fits, "")) if fits else (MEMBERS, NONE_FITS)
 
 
 def reasons_against(bench: Workbench, group: str) -> dict[str, str]:
     """Return why a what-if cannot help a group, by its name, as far as that is known untried."""
-    return {} if _is_pinned(bench.lag(group).table) else {"heads": NOTHING_STUCK}
+    return {} if _is_pinned(bench.lag(group).table) else {HEADS: NOTHING_STUCK}
 
 
 def _is_pinned(lag: pa.Table) -> bool:
@@ -226,9 +219,9 @@ def _is_pinned(lag: pa.Table) -> bool:
 
 
 def _change(scenario: Scenario, name: str) -> Scenario | None:
-    if name == "members":
+    if name == MEMBERS:
         return scenario.with_members(len(scenario.each_member()) + 2)
-    if name == "lag-aware":
+    if name == LAG_AWARE:
         return replace(scenario, assignor="lag-aware-sticky")
     return without_stuck_heads(scenario)
 
