@@ -17,9 +17,8 @@ import numpy as np
 
 from sharelag.durations import duration, parse_duration
 from sharelag.errors import InputError
-from sharelag.metrics.causes import CauseInputs
+from sharelag.metrics.causes import CauseInputs, count_stuck
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.stuck import stuck
 from sharelag.tables.declared import trials
 from sharelag.tables.words import counted, number
 from sharelag.whatif.autoscale import Fewest, fewest
@@ -103,7 +102,7 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
         return Wanted(None, "only lag was read", name, goal_ms)
     facts = CauseInputs.of(evidence, None)
     mine = facts.groups.astype(str) == name
-    left, held = facts.left[mine], stuck(facts)[mine]
+    left, held = facts.left[mine], count_stuck(facts)[mine]
     if np.isnan(left).any():
         many = counted(int(np.isnan(left).sum()), "share partition")
         return Wanted(None, f"the lag of {many} is not known", name, goal_ms)

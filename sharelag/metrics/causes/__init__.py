@@ -26,7 +26,7 @@ from sharelag.metrics.causes.cause import (
     Found,
     cause,
 )
-from sharelag.metrics.causes.inputs import CauseInputs
+from sharelag.metrics.causes.inputs import CauseInputs, Floats
 from sharelag.plugins import Plugin, load_plugin, plugin_names
 from sharelag.tables.level import SEVERITIES
 
@@ -40,6 +40,7 @@ __all__ = [
     "CauseInputs",
     "Found",
     "cause",
+    "count_stuck",
     "known_causes",
 ]
 
@@ -55,6 +56,17 @@ def known_causes() -> tuple[Cause, ...]:
     ours = {one.name for one in CAUSES}
     plugged = ((name, load_plugin("cause", name, name in ours)) for name in plugin_names("cause"))
     return (*CAUSES, *(_checked(name, plugin) for name, plugin in plugged if plugin))
+
+
+def count_stuck(facts: CauseInputs) -> Floats:
+    """Count the offsets of each share partition that more members cannot finish, up to its lag."""
+    stuck = np.zeros(len(facts.groups))
+    for one in known_causes():
+        if not one.members_help:
+            found = one.find(facts)
+            # An offset may have several causes; the largest count is a lower bound.
+            stuck = np.maximum(stuck, np.where(found.where, np.nan_to_num(found.held), 0))
+    return np.minimum(stuck, np.nan_to_num(facts.lag("lag")))
 
 
 def _checked(name: str, plugin: Plugin) -> Cause:

@@ -24,11 +24,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sharelag.errors import InputError, ShareLagError
+from sharelag.metrics.causes import count_stuck
 from sharelag.metrics.causes.inputs import Bools, CauseInputs, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.metrics.stuck import stuck
 from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys
@@ -98,7 +98,7 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     unknown = np.bincount(of, np.isnan(facts.lag("lag")))
     is_known = np.bincount(of, np.isnan(lag)) == 0
     sums = np.bincount(of, np.nan_to_num(lag))
-    left = sums - np.bincount(of, stuck(facts))
+    left = sums - np.bincount(of, count_stuck(facts))
     members, age = facts.members[first], np.full(len(groups), -np.inf)
     np.maximum.at(age, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
     return {
