@@ -205,7 +205,7 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     def of_column(name: str, total: Any) -> Any:
         return total(table.column(name)).as_py() if name in table.column_names else None
 
-    if unit:
+    if unit and (table.num_rows or not answer.unknown):  # none of what is not known is not 0
         said.append(counted(table.num_rows, unit))
         if "lag" in table.column_names and table.num_rows:
             unknown = of_column("unknown_lags", pc.sum)
