@@ -9,6 +9,8 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
@@ -125,6 +127,19 @@ def test_health_of_the_state_topic() -> None:
     assert {line["misplaced"] for line in lines} == {0}
     assert all(line["bytes_per_finished"] > 1 for line in lines)
     assert "UPDATES/SNAPSHOT" in sharelag("health", "--capture", str(CAPTURE)).stdout
+
+
+def test_what_is_wrong_with_the_state_topic_names_its_partition(tmp_path: Path) -> None:
+    records = pq.read_table(CAPTURE / "records")
+    is_lost = pc.and_(pc.equal(records["partition"], 3), pc.equal(records["offset"], 5))
+    pq.write_table(records.filter(pc.invert(is_lost)), tmp_path / "raw.parquet")
+    raw = ("--raw", str(tmp_path / "raw.parquet"), "--engine", "local")
+    said = "state partition 3: 1 offset is missing from 0 to "
+    assert said in sharelag("health", *raw).stderr
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules: [{name: topic, measure: state_topic, critical: 1}]")
+    assert f"1 finding: {said}" in sharelag("check", "--rules", str(rules), *raw, code=2).stdout
+    assert "sharelag: 1 finding, " in sharelag("health", "--findings", *raw).stderr
 
 
 def test_what_changed_between_two_moments() -> None:
