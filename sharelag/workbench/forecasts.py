@@ -50,7 +50,8 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
     if NEVER in kinds and STALLED not in kinds:
         growing = [row for row in rows if row["drain"] == NEVER]
         more = sum(row["arrival_rate"] - row["completion_rate"] for row in growing)
-        return Forecast(NEVER, f"grows {more:.3g}/s")
+        at_least = "at least " if UNKNOWN in kinds else ""
+        return Forecast(NEVER, f"grows {at_least}{more:.3g}/s")
     for kind in (STALLED, PAUSED, UNKNOWN, UNCERTAIN):
         if kind in kinds:
             return Forecast(kind, kind)

@@ -281,7 +281,22 @@ def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     assert ages[1] is None
     overview = bench.overview()  # the one of unknown age may be the oldest
     assert overview.table.column("age_ms").to_pylist() == [None]
-    assert overview.unknown[0].startswith("the age in 1 of 2 share partitions (an end offset, or")
+    lag, age, *_ = overview.unknown
+    assert lag.startswith("the lag in 1 of 2 share partitions (the end offset could not be read")
+    assert age.startswith("the age in 1 of 2 share partitions (an end offset, or")
+
+
+def test_what_is_known_in_part_is_said_to_be_of_every_group() -> None:
+    writes = [Write(50, 10), Write(50, 10, partition=1), Write(50, 10, partition=2)]
+    source = WrittenInput(writes, partitions_of_topic=3, unreachable=frozenset({2}))
+    bench = Workbench(source, engine="local")
+    (group,) = bench.explain().summaries
+    assert "lag 14,380 (+1 unknown) in 3 share partitions, oldest 1h 59m or more" in group.state
+    (verdict,) = bench.imbalance().notes
+    assert verdict.endswith("evenly (it is unknown in 1 of 3 share partitions)")
+    said = "the lag in 1 of 3 share partitions (the end offset could not be read from"
+    for answer in ("lag", "explain", "imbalance", "skew", "group_states", "brokers", "overview"):
+        assert any(one.startswith(said) for one in bench.ask(answer).unknown), answer
 
 
 # ---- how it looks --------------------------------------------------------------------------------
