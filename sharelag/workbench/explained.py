@@ -50,6 +50,8 @@ _OF_GROUP = (
     "defect",
     "refusal",
 )
+#: What follows where no cause was found, and something is not known.
+_NOT_ALL = ", but not all is known"
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
@@ -78,7 +80,8 @@ def summarize_groups(
             nobody += f" since {moment(emptied[name])}"
         state = _state(group, progress[name], ages[name], nobody, led.get(name))
         if not found[name]:
-            state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
+            seen = young.get(name), progress[name], ages[name]
+            state += f", {_nothing_found(lag[name], nobody, *seen)}"
         yield GroupSummary(shown_name(name), state, tuple(map(_cause_summary, found[name])))
 
 
@@ -116,8 +119,11 @@ def _state(
     parts = [f"lag {lag} in {counted(group['partitions'], 'share partition')}"]
     if lead:
         parts.append(terminal(lead.words()))
+    is_partial = any(map(math.isnan, ages))
     if oldest:
-        parts.append(f"oldest {duration(oldest)}{' or more' * any(map(math.isnan, ages))}")
+        parts.append(f"oldest {duration(oldest)}{' or more' * is_partial}")
+    elif is_partial:
+        parts.append("age unknown")
     ahead = forecasts.forecast(progress)
     # What is empty or not known has other words, and the rates of who has left foretell nothing.
     if not nobody and group["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
@@ -130,6 +136,7 @@ def _nothing_found(
     nobody: str,
     young: Suspicion | None,
     progress: list[dict[str, Any]],
+    ages: list[float],
 ) -> str:
     """Nothing is wrong only where all is known, lag does not grow, and somebody works on it."""
     unknown = [  # an empty log has nothing to know
@@ -145,12 +152,15 @@ def _nothing_found(
         {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
     )
     if unknown:
-        return f"{nobody or 'nothing found'}, but not all is known" + (
+        return f"{nobody or 'nothing found'}{_NOT_ALL}" + (
             f": {'; '.join(reasons)}" if reasons else ""
         )
     if not any(row["effective_lag"] for row in lag):
         return "nothing wrong"  # a member is not missed where nothing waits
-    return nobody or (young.words() if young else _growth(progress)) or "nothing wrong"
+    if found := nobody or (young.words() if young else _growth(progress)):
+        return found
+    why = forecasts.unforeseen(ages, forecasts.forecast(progress))
+    return f"nothing found{_NOT_ALL}: {why}" if why else "nothing wrong"
 
 
 def _growth(progress: list[dict[str, Any]]) -> str:

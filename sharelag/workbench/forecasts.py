@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from sharelag.metrics.rates import (
     UNCERTAIN,
     UNKNOWN,
 )
+from sharelag.tables.gaps import NO_AGE
 
 #: Columns of `sharelag.schemas.PROGRESS` that a forecast needs.
 COLUMNS = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms", "arrival_rate", "completion_rate")
@@ -33,6 +35,16 @@ class Forecast(NamedTuple):
         if self.kind == UNCERTAIN:
             return "uncertain whether it drains"
         return f"gone {self.words} ({self.interval})" if self.interval else self.words
+
+
+def unforeseen(ages: Sequence[float], ahead: Forecast) -> str:
+    """Return what is not known of a lag that seems harmless; empty where all of it is.
+
+    ``ages`` are those of the group's share partitions, NaN where unknown.
+    """
+    if ahead.kind == UNKNOWN:
+        return "how fast records arrive or are finished is unknown"
+    return NO_AGE if any(map(math.isnan, ages)) else ""
 
 
 def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:

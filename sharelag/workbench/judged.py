@@ -20,7 +20,7 @@ from sharelag.tables.arrow import rows_by_group
 from sharelag.tables.gaps import judge_lags
 from sharelag.tables.level import outcome, rank, worst
 from sharelag.tables.words import counted
-from sharelag.workbench.forecasts import forecast
+from sharelag.workbench.forecasts import forecast, unforeseen
 
 #: How a headline names what is about no group.
 CLUSTER = "the cluster"
@@ -111,6 +111,8 @@ def _group(
         for level, words in dark
         if level != "ok"
     ]
+    if row["lag"] and not causes and not dark and (why := unforeseen(ages, ahead)):
+        own.append(_OWN_RULE | {"level": "unknown", "summary": why})
     judged = [*judged, *own]
     levels = [
         "ok",

@@ -26,6 +26,7 @@ from sharelag.schemas import SHARE_PARTITION, WINDOWS
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.one_group import worst_first
 from tests.support import readings
@@ -297,6 +298,24 @@ def test_what_is_known_in_part_is_said_to_be_of_every_group() -> None:
     said = "the lag in 1 of 3 share partitions (the end offset could not be read from"
     for answer in ("lag", "explain", "imbalance", "skew", "group_states", "brokers", "overview"):
         assert any(one.startswith(said) for one in bench.ask(answer).unknown), answer
+
+
+def test_a_group_that_lags_is_not_fine_where_nothing_tells_whether_its_lag_grows() -> None:
+    """Files of records and end offsets alone tell neither what came before nor when."""
+    behind = [Write(ago, 3000 - ago, group="behind") for ago in range(2000, 0, -100)]
+    told = WrittenInput([*behind, Write(1000, 10, group="done"), Write(10, 7200, group="done")])
+    raw = pa.Table.from_batches(told.batches(STATE_TOPIC), schemas.RAW)
+    ends = told.offsets([]).set_column(4, "end_offset", pa.array([7200], pa.int64()))
+    bench = sharelag.open(raw=raw, offsets=ends, engine="local")
+    levels = {row["group_id"]: row["level"] for row in bench.overview().table.to_pylist()}
+    assert levels == {"behind": "unknown", "done": "ok"}
+    assert bench.overview().title.endswith("in 2 share groups, but 1 could not be fully judged.")
+    lags, done = (group.state for group in bench.explain().summaries)
+    assert lags == (
+        "lag 4,300 in 1 share partition, age unknown, nothing found, but not all is known: how "
+        "fast records arrive or are finished is unknown"
+    )
+    assert done.endswith("nothing wrong")
 
 
 # ---- how it looks --------------------------------------------------------------------------------
