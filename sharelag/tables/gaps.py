@@ -181,6 +181,12 @@ def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[st
     return (f"{what} in {where}" + (f" ({reasons})" if reasons else ""),) if count else ()
 
 
+def of_spreads(imbalance: pa.Table) -> tuple[str, ...]:
+    """Say in how many rows of `sharelag.schemas.IMBALANCE` a part of what is spread is unknown."""
+    lost = pc.sum(pc.greater(imbalance.column("unknown"), 0)).as_py() or 0
+    return (f"a part of the load in {lost:,} of {len(imbalance):,} rows",) if lost else ()
+
+
 def of_ends(timeline: pa.Table) -> tuple[str, ...]:
     """Say at how many moments of a timeline the end offset was not known."""
     lost = timeline.filter(pc.equal(timeline.column("lag_reason"), NO_END_OFFSET_THEN)).num_rows

@@ -66,7 +66,9 @@ def imbalance_trend(
     """How unevenly lag was spread over partitions and topics at regular moments."""
     table = only(trend_of(t.read, every, by, t.bench.over), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
-    return t.bench.base(t.read).answer(title, table, views.IMBALANCE_OVER_TIME, "as_of")
+    return t.bench.base(t.read).answer(
+        title, table, views.IMBALANCE_OVER_TIME, "as_of", unknown=gaps.of_spreads(table)
+    )
 
 
 @question("lag", "members", "groups", "leaders", "nodes", any_group=True)
