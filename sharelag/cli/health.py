@@ -50,4 +50,5 @@ def health(output: str, only_findings: bool, of_each: bool, **options: Any) -> i
         raise click.UsageError("--findings and --snapshots are two tables: choose one.")
     if of_each:
         return print_answer("snapshots", output, options)
-    return print_answer("health", output, options, unit="state partition", findings=only_findings)
+    unit = "finding" if only_findings else "state partition"
+    return print_answer("health", output, options, unit=unit, findings=only_findings)

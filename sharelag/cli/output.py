@@ -205,9 +205,10 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     def of_column(name: str, total: Any) -> Any:
         return total(table.column(name)).as_py() if name in table.column_names else None
 
-    if unit:
+    if unit and (table.num_rows or not answer.unknown):  # none of what is not known is not 0
         said.append(counted(table.num_rows, unit))
-        if "lag" in table.column_names and table.num_rows:
+        # Rows of several moments have the lag of each, and no sum.
+        if "lag" in table.column_names and table.num_rows and unit != "row":
             unknown = of_column("unknown_lags", pc.sum)
             unknown = table.column("lag").null_count if unknown is None else unknown
             said.append(f"lag {lag_sum(of_column('lag', pc.sum), unknown)}")

@@ -18,7 +18,13 @@ from sharelag.inputs import Input
 from sharelag.inputs.files.text_pieces import are_many
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment
-from sharelag.tables.gaps import KAFKA_SOURCE, decode_command, of_missing, of_rejected
+from sharelag.tables.gaps import (
+    KAFKA_SOURCE,
+    decode_command,
+    of_missing,
+    of_rejected,
+    of_rejected_groups,
+)
 from sharelag.tables.words import counted
 
 ENGINES = ("auto", "local", "spark")
@@ -121,12 +127,24 @@ def rejects_of(begun: Reading) -> tuple[str, ...]:
     return of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
 
 
-def lacks_of(begun: Reading) -> tuple[str, ...]:
-    """Say what is missing: many records that could not be decoded, and what else there is not."""
+def group_rejects_of(begun: Reading) -> tuple[str, ...]:
+    """Say the same of the groups' own records."""
+    counted = begun.counted_groups
+    has_many = begun.as_of is None and are_many(counted.rejected, counted.records)
+    return of_rejected_groups(counted.rejected) if has_many else ()
+
+
+def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
+    """Say what is missing: many records that could not be decoded, and what else there is not.
+
+    ``of_groups``: also of the groups' own records, on which answers about members rest.
+    """
     from sharelag.metrics.load_per_item import count_stateless
     from sharelag.wire.placement import missing_in_words
 
     said, of = rejects_of(begun), begun.source.may_lack
+    if of_groups:
+        said += group_rejects_of(begun)
     if not of:
         return said
     known = begun.table("windows")

@@ -186,4 +186,9 @@ class Reading(Tables):
             *("settings", "times", "committed_times", "progress", "gaps"),
         )
         counted = self.counted
-        return replace(whole, rejected=counted.rejected, repeated=counted.repeated)
+        return replace(
+            whole,
+            rejected=counted.rejected,
+            rejected_groups=self.counted_groups.rejected,
+            repeated=counted.repeated,
+        )

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.engine.once import Once
-from sharelag.engine.values import Counted
+from sharelag.engine.values import Counted, CountedGroups
 from sharelag.errors import AuthorizationError
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment
@@ -90,6 +90,11 @@ class Tables(ABC):
     @abstractmethod
     def counted(self) -> Counted:
         """Return counts of the records."""
+
+    @property
+    @abstractmethod
+    def counted_groups(self) -> CountedGroups:
+        """Return counts of the groups' own records."""
 
     @property
     @abstractmethod

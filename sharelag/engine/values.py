@@ -27,6 +27,14 @@ class Counted(NamedTuple):
     repeated: int = 0  # that repeat another one and were left out; of all groups
 
 
+class CountedGroups(NamedTuple):
+    """Counts of the groups' own records, and which groups these say were deleted."""
+
+    records: int
+    rejected: int  # could not be decoded
+    deleted: frozenset[str]
+
+
 class Rows(NamedTuple):
     """A table that may have been cut to a maximum number of rows."""
 

@@ -47,7 +47,8 @@ class Evidence(Displayable):
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)
     #: What brokers measured of the share partitions; empty without their metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)
-    rejected: int = 0  # undecodable records
+    rejected: int = 0  # undecodable records of the state topic
+    rejected_groups: int = 0  # undecodable ones of groups and members
     repeated: int = 0  # records that repeat another one and were left out
     engine: str = "local"
     #: How long something may last before it counts as stuck; None: as long as a lock of the group.
@@ -92,9 +93,11 @@ class Evidence(Displayable):
         if self.lag_only:  # which asks for neither groups nor settings
             return (*rejected, *past, *gaps.of_missing(self.gaps.num_rows, 0))
         stateless = count_stateless(self.groups, self.windows)
+        are_read = self.groups.num_rows or self.rejected_groups
         return (
             *rejected,
-            *((gaps.NO_RECORDS,) if self.lag.num_rows and not self.groups.num_rows else ()),
+            *gaps.of_rejected_groups(self.rejected_groups),
+            *((gaps.NO_RECORDS,) if self.lag.num_rows and not are_read else ()),
             *gaps.of_leaderless(self.brokers),
             *gaps.of_settings(self.settings),
             *past,

@@ -11,6 +11,8 @@ heartbeat response.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,12 +35,14 @@ def group_states(
     is_complete: bool = False,
     leaders: Arrow | None = None,
     nodes: Arrow | None = None,
+    deleted: Collection[str] = (),
 ) -> pa.Table:
     """Return one row per group: its state and epochs, and the sums of its lag.
 
     ``is_complete``: ``groups`` has all groups that exist. A group with lag that is not in it was
     then deleted, and is ``Dead``, as ``AdminClient.describeShareGroups`` calls a group that the
-    coordinator does not have; otherwise its state is null. Without ``leaders`` and ``nodes`` the
+    coordinator does not have; otherwise its state is null, unless it is one of those that their
+    records say were ``deleted``. Without ``leaders`` and ``nodes`` the
     coordinators are null. The result is `sharelag.schemas.GROUP_STATES`, sorted by group. A group
     without share partitions has 0 of them, and a null lag.
     """
@@ -49,14 +53,16 @@ def group_states(
     names = names.take(pc.sort_indices(names))
     own, sums = beside(names, table, ["group_id"]), beside(names, sums, ["group_id"])
     topics = as_table(lag).group_by("group_id").aggregate([("topic_id", "count_distinct")])
-    state = own.column("state")
+    gone = pc.is_in(names, pa.array(sorted(deleted), pa.string()))
+    is_dead = pc.or_(gone, is_complete)
+    state = pc.coalesce(own.column("state"), pc.if_else(is_dead, str(GroupState.DEAD), None))
     topics = beside(names, topics, ["group_id"]).column("topic_id_count_distinct")
     leaders = schemas.LEADERS.empty_table() if leaders is None else leaders
     nodes = schemas.NODES.empty_table() if nodes is None else nodes
     columns = {name: own.column(name) for name in own.column_names} | {
         "group_id": names,
         "type": pa.repeat(SHARE, len(names)),
-        "state": pc.fill_null(state, GroupState.DEAD) if is_complete else state,
+        "state": state,
         "topics": topics.fill_null(0),
         "coordinator": coordinators(names, leaders, nodes),
         "partitions": sums.column("partitions").fill_null(0),

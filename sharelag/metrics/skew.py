@@ -27,6 +27,7 @@ from sharelag.metrics.imbalance import spread_columns
 from sharelag.metrics.load_per_item import known_sums, member_loads, partition_loads
 from sharelag.schemas import TIMESTAMP, Arrow
 from sharelag.tables.arrow import flat
+from sharelag.tables.words import counted
 
 NO_MEMBERS = "no_members"  # there is lag but no member: not a matter of balance
 STARVATION = "starvation"
@@ -89,7 +90,11 @@ _Bools = NDArray[np.bool_]
 
 def verdict_words(row: Mapping[str, Any]) -> str:
     """Say where the lag of a group is concentrated (a row of `SKEW`)."""
-    return VERDICTS.get(row["verdict"], "no lag is known")
+    words = VERDICTS.get(row["verdict"], "no lag is known")
+    if row["verdict"] is None or not row["unknown_lags"]:
+        return words
+    of = counted(row["partitions"], "share partition")
+    return f"{words} (it is unknown in {row['unknown_lags']:,} of {of})"
 
 
 def skew_arrow(

@@ -10,8 +10,8 @@ overwritten since then are gone from the topic, and only an archive still has th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, one_batch
+from sharelag.wire.decode import Decoded
 
 #: Identifies a group; its records normally are in one partition of ``__consumer_offsets``.
 GROUP_KEY = ("topic", "record_partition", "group_id")
@@ -122,9 +123,36 @@ def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
     return table.take(pa.array(np.unique(keep)))
 
 
-def latest_group_records(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return what is not superseded in a stream, with at most about twice that much in memory."""
-    return latest(batches, schema, drop_superseded_group_records)
+class GroupLog(NamedTuple):
+    """The groups' records that no later one replaces, and how many there were."""
+
+    latest: pa.RecordBatch
+    records: int
+    rejected: int  # could not be decoded
+
+
+def read_group_log(found: Iterable[Decoded], schema: pa.Schema) -> GroupLog:
+    """Read a stream, with at most about twice in memory what is not superseded in it."""
+    records = rejected = 0
+
+    def count() -> Iterator[pa.RecordBatch]:
+        nonlocal records, rejected
+        for one in found:
+            records += one.records.num_rows
+            rejected += one.rejects.num_rows
+            yield one.records
+
+    kept = latest(count(), schema, drop_superseded_group_records)
+    return GroupLog(kept, records, rejected)
+
+
+def deleted_groups(group_records: Arrow) -> list[str]:
+    """Return the groups whose last records say that they were deleted."""
+    last = _replay(group_records, None)
+    if last is None:
+        return []
+    rows = last.deletions[(last.deletions >= 0) & ~last.is_group]
+    return sorted(last.column("group_id", rows).to_pylist())
 
 
 # ---- the last record of each key -----------------------------------------------------------------
@@ -174,11 +202,11 @@ class _Last:
         last = rows.last_of_key()
 
         # What is deleted: everything up to a group's or a member's tombstone.
-        deletions = _last(
+        self.deletions = _last(
             rows.group, last[(rows.kind[last] == _GROUP) & rows.tombstone[last]], groups
         )
         leaves = in_order[(rows.kind[in_order] == _MEMBER) & rows.tombstone[in_order]]
-        deleted = self.offset_of(deletions)
+        deleted = self.offset_of(self.deletions)
         left = np.maximum(
             self.offset_of(_last(rows.member, leaves, members)), deleted[self.group_of_member]
         )

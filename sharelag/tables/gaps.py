@@ -102,8 +102,17 @@ def decode_command(generation: int | None) -> str:
 
 def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
     """Say how many records could not be decoded, as today's or as those of a generation."""
-    shows = decode_command(generation)
     records = f"{counted(rejected, 'record')} that could not be decoded"
+    return _shown_by(rejected, records, decode_command(generation))
+
+
+def of_rejected_groups(rejected: int) -> tuple[str, ...]:
+    """Say how many of the groups' own records could not be decoded."""
+    records = f"{counted(rejected, 'record')} of groups and members that could not be decoded"
+    return _shown_by(rejected, records, "`sharelag decode --records group`")
+
+
+def _shown_by(rejected: int, records: str, shows: str) -> tuple[str, ...]:
     return (f"{records}; {shows} shows {'it' if rejected == 1 else 'them'}",) if rejected else ()
 
 
@@ -172,6 +181,12 @@ def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[st
     return (f"{what} in {where}" + (f" ({reasons})" if reasons else ""),) if count else ()
 
 
+def of_spreads(imbalance: pa.Table) -> tuple[str, ...]:
+    """Say in how many rows of `sharelag.schemas.IMBALANCE` a part of what is spread is unknown."""
+    lost = pc.sum(pc.greater(imbalance.column("unknown"), 0)).as_py() or 0
+    return (f"a part of the load in {lost:,} of {len(imbalance):,} rows",) if lost else ()
+
+
 def of_ends(timeline: pa.Table) -> tuple[str, ...]:
     """Say at how many moments of a timeline the end offset was not known."""
     lost = timeline.filter(pc.equal(timeline.column("lag_reason"), NO_END_OFFSET_THEN)).num_rows
@@ -200,15 +215,19 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
     )
 
 
-def of_group_states(table: pa.Table, is_past: bool) -> tuple[str, ...]:
-    """Say what is not known of these groups; ``is_past``: not as of the last record."""
+def of_group_states(table: pa.Table, is_past: bool, were_read: bool) -> tuple[str, ...]:
+    """Say what is not known of these groups.
+
+    ``is_past``: not as of the last record; ``were_read``: there are records of groups.
+    """
     past = (_COMPACTED,) if is_past and table.num_rows else ()
-    if table.num_rows and table.column("state").null_count == table.num_rows:
+    unknown = table.column("state").null_count
+    if unknown and unknown == table.num_rows and not were_read:
         return (NO_RECORDS,)
-    unknown = pc.sum(pc.is_null(table.column("state"))).as_py() or 0
     if unknown:
         groups = counted(unknown, "group")
-        return (f"the state of {groups} without group records at that moment", *past)
+        why = " at that moment" if is_past else ": deleted, or of records that are not here"
+        return (f"the state of {groups} without group records{why}", *past)
     odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
     named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
     return (*named, *past)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from sharelag.durations import duration
 from sharelag.metrics.brokers import Lead, leads
+from sharelag.metrics.causes.inputs import ages_by_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import Suspicion, suspect
 from sharelag.metrics.lag import rollup_arrow
@@ -27,7 +29,7 @@ from sharelag.tables.words import counted, lag_sum, moment, shown_name, terminal
 from sharelag.workbench import forecasts
 
 #: Columns of each share partition that the sentences need.
-_DRAINS = ["group_id", "age_ms", *forecasts.COLUMNS]
+_DRAINS = ["group_id", *forecasts.COLUMNS]
 #: Evidence whose name alone says too little.
 _WORDS = {
     "acquired at most": "members hold at most",
@@ -48,6 +50,8 @@ _OF_GROUP = (
     "defect",
     "refusal",
 )
+#: What follows where no cause was found, and something is not known.
+_NOT_ALL = ", but not all is known"
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
@@ -67,15 +71,17 @@ def summarize_groups(
         if row["members"] == 0
     }
     young, led = suspect(evidence, patience), leads(evidence.brokers)
+    ages = ages_by_group(evidence)
     groups = rollup_arrow(evidence.lag, "group").to_pylist()
     for group in sorted(groups, key=lambda one: _badness(one, found[one["group_id"]])):
         name = group["group_id"]
         nobody = "the group has no members" if name in emptied else ""
         if nobody and emptied[name]:
             nobody += f" since {moment(emptied[name])}"
-        state = _state(group, progress[name], nobody, led.get(name))
+        state = _state(group, progress[name], ages[name], nobody, led.get(name))
         if not found[name]:
-            state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
+            seen = young.get(name), progress[name], ages[name]
+            state += f", {_nothing_found(lag[name], nobody, *seen)}"
         yield GroupSummary(shown_name(name), state, tuple(map(_cause_summary, found[name])))
 
 
@@ -102,15 +108,22 @@ def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
 
 
 def _state(
-    group: dict[str, Any], progress: list[dict[str, Any]], nobody: str, lead: Lead | None
+    group: dict[str, Any],
+    progress: list[dict[str, Any]],
+    ages: list[float],
+    nobody: str,
+    lead: Lead | None,
 ) -> str:
-    ages = [row["age_ms"] for row in progress if row["age_ms"] is not None]
+    oldest = max((age for age in ages if age > 0), default=0)
     lag = lag_sum(group["lag"], group["unknown_lags"])
     parts = [f"lag {lag} in {counted(group['partitions'], 'share partition')}"]
     if lead:
         parts.append(terminal(lead.words()))
-    if ages and max(ages):
-        parts.append(f"oldest {duration(max(ages))}")
+    is_partial = any(map(math.isnan, ages))
+    if oldest:
+        parts.append(f"oldest {duration(oldest)}{' or more' * is_partial}")
+    elif is_partial:
+        parts.append("age unknown")
     ahead = forecasts.forecast(progress)
     # What is empty or not known has other words, and the rates of who has left foretell nothing.
     if not nobody and group["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
@@ -123,6 +136,7 @@ def _nothing_found(
     nobody: str,
     young: Suspicion | None,
     progress: list[dict[str, Any]],
+    ages: list[float],
 ) -> str:
     """Nothing is wrong only where all is known, lag does not grow, and somebody works on it."""
     unknown = [  # an empty log has nothing to know
@@ -138,12 +152,15 @@ def _nothing_found(
         {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
     )
     if unknown:
-        return f"{nobody or 'nothing found'}, but not all is known" + (
+        return f"{nobody or 'nothing found'}{_NOT_ALL}" + (
             f": {'; '.join(reasons)}" if reasons else ""
         )
     if not any(row["effective_lag"] for row in lag):
         return "nothing wrong"  # a member is not missed where nothing waits
-    return nobody or (young.words() if young else _growth(progress)) or "nothing wrong"
+    if found := nobody or (young.words() if young else _growth(progress)):
+        return found
+    why = forecasts.unforeseen(ages, forecasts.forecast(progress))
+    return f"nothing found{_NOT_ALL}: {why}" if why else "nothing wrong"
 
 
 def _growth(progress: list[dict[str, Any]]) -> str:

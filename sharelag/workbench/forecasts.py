@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from sharelag.metrics.rates import (
     UNCERTAIN,
     UNKNOWN,
 )
+from sharelag.tables.gaps import NO_AGE
 
 #: Columns of `sharelag.schemas.PROGRESS` that a forecast needs.
 COLUMNS = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms", "arrival_rate", "completion_rate")
@@ -35,6 +37,16 @@ class Forecast(NamedTuple):
         return f"gone {self.words} ({self.interval})" if self.interval else self.words
 
 
+def unforeseen(ages: Sequence[float], ahead: Forecast) -> str:
+    """Return what is not known of a lag that seems harmless; empty where all of it is.
+
+    ``ages`` are those of the group's share partitions, NaN where unknown.
+    """
+    if ahead.kind == UNKNOWN:
+        return "how fast records arrive or are finished is unknown"
+    return NO_AGE if any(map(math.isnan, ages)) else ""
+
+
 def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
     """Forecast the lag of a group, by `sharelag.schemas.PROGRESS` of its share partitions.
 
@@ -50,7 +62,8 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
     if NEVER in kinds and STALLED not in kinds:
         growing = [row for row in rows if row["drain"] == NEVER]
         more = sum(row["arrival_rate"] - row["completion_rate"] for row in growing)
-        return Forecast(NEVER, f"grows {more:.3g}/s")
+        at_least = "at least " if UNKNOWN in kinds else ""
+        return Forecast(NEVER, f"grows {at_least}{more:.3g}/s")
     for kind in (STALLED, PAUSED, UNKNOWN, UNCERTAIN):
         if kind in kinds:
             return Forecast(kind, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sharelag.metrics.causes.declared import not_started
-from sharelag.metrics.causes.inputs import CauseInputs
+from sharelag.metrics.causes.inputs import CauseInputs, ages_by_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import Suspicion, explain, suspect
 from sharelag.metrics.lag import rollup_arrow
@@ -21,7 +20,7 @@ from sharelag.tables.arrow import rows_by_group
 from sharelag.tables.gaps import judge_lags
 from sharelag.tables.level import outcome, rank, worst
 from sharelag.tables.words import counted
-from sharelag.workbench.forecasts import forecast
+from sharelag.workbench.forecasts import forecast, unforeseen
 
 #: How a headline names what is about no group.
 CLUSTER = "the cluster"
@@ -75,9 +74,7 @@ def judge_groups(
     causes, progress = rows_by_group(explain(evidence, patience)), rows_by_group(evidence.progress)
     dark, young = unknown_lags(evidence), suspect(evidence, patience)
     rules = broken or {}
-    facts, ages = CauseInputs.of(evidence), defaultdict[str, list[float]](list)
-    for group, age in zip(facts.groups, facts.ages.tolist(), strict=True):
-        ages[group].append(age)
+    ages = ages_by_group(evidence)
     groups = [
         _group(
             row,
@@ -114,6 +111,8 @@ def _group(
         for level, words in dark
         if level != "ok"
     ]
+    if row["lag"] and not causes and not dark and (why := unforeseen(ages, ahead)):
+        own.append(_OWN_RULE | {"level": "unknown", "summary": why})
     judged = [*judged, *own]
     levels = [
         "ok",

@@ -17,7 +17,7 @@ from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_na
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
-from sharelag.tables.gaps import of_rejected, of_repeated
+from sharelag.tables.gaps import of_rejected, of_rejected_groups, of_repeated
 from sharelag.workbench.ask import Beside, Question, find_question
 from sharelag.workbench.one_group import of_group
 from sharelag.workbench.result import Result
@@ -138,12 +138,18 @@ class Opened:
             reading.read_ahead()  # on Spark one pass finds what later questions need, too
         return reading
 
-    def base(self, read: Reading) -> Result:
-        """Return where an answer from a reading comes from, and what is missing in it."""
+    def base(self, read: Reading, of_groups: bool = False) -> Result:
+        """Return where an answer from a reading comes from, and what is missing in it.
+
+        ``of_groups``: the answer rests on the groups' own records, too.
+        """
         notes = () if len(read.table("lag")) else self._without_records()
-        return replace(
-            self._describe_reading(read, read.counted, self._lacks(), notes), as_of=read.now
-        )
+        lacks = self._lacks(of_groups)
+        found = self._describe_reading(read, read.counted, lacks, notes)
+        if of_groups:
+            rejected = of_rejected_groups(read.counted_groups.rejected)
+            found = replace(found, unknown=tuple(dict.fromkeys((*rejected, *found.unknown))))
+        return replace(found, as_of=read.now)
 
     def _describe_reading(
         self,
@@ -349,7 +355,7 @@ class Opened:
             )
         from sharelag.workbench.broker_metrics import unknown_of
 
-        lacks = self._lacks()
+        lacks = self._lacks(of_groups=True)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
         said, unknown = base.notes, evidence.unknown(self.as_of is not None, self.choice.generation)
         if log is not None:
@@ -365,9 +371,9 @@ class Opened:
             lacks=lacks,
         )
 
-    def _lacks(self) -> tuple[str, ...]:
-        """Return what all answers of the reading lack, worked out once."""
-        return self._once("lacks", lambda: engines.lacks_of(self.reading))
+    def _lacks(self, of_groups: bool) -> tuple[str, ...]:
+        """Return what answers of the reading lack, worked out once."""
+        return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
         """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""

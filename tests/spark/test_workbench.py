@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -9,6 +10,8 @@ import tqdm
 from pyspark.sql import SparkSession
 
 import sharelag
+from sharelag.inputs.recorded import folder_of
+from tests.support.captures import with_newer_groups
 
 
 class Bar:
@@ -47,6 +50,19 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
     assert max(total or 0 for _, total in gathering.seen) > 0
     assert sorted(n for n, _ in gathering.seen) == [n for n, _ in gathering.seen]
     assert repr(on_spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
+
+
+def test_group_records_that_cannot_be_decoded_are_counted_on_spark_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    capture = with_newer_groups(folder_of("no_members"), tmp_path / "newer")
+    on_spark, local = (sharelag.open(capture, engine=one) for one in ("spark", "local"))
+    for question in ("group_states", "members", "explain"):
+        found, known = on_spark.ask(question), local.ask(question)
+        assert found.table.equals(known.table), question
+        assert found.unknown == known.unknown, question
+        assert found.lacks == known.lacks, question
+        assert "of groups and members that could not be decoded" in found.lacks[0]
 
 
 def test_there_is_no_bar_outside_of_a_notebook(

@@ -1,4 +1,4 @@
-"""Captures of brokers of which some did not answer."""
+"""Captures of brokers of which some did not answer, or are newer than is known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.columns import with_column
 
 
@@ -19,4 +20,19 @@ def half_known(source: Path, folder: Path) -> Path:
         for row in offsets.select(["partition", "end_offset"]).to_pylist()
     ]
     pq.write_table(with_column(offsets, "end_offset", ends), folder / "offsets.parquet")
+    return folder
+
+
+def with_newer_groups(source: Path, folder: Path) -> Path:
+    """Copy a capture, as if its groups' own records had a version that nobody knows yet."""
+    shutil.copytree(source, folder)
+    file = folder / "records" / "part-0.parquet"
+    records = pq.read_table(file)
+    values = [
+        b"\x00\x63" + row["value"][2:]
+        if row["topic"] == GROUP_TOPIC and row["value"]
+        else row["value"]
+        for row in records.select(["topic", "value"]).to_pylist()
+    ]
+    pq.write_table(with_column(records, "value", values), file)
     return folder

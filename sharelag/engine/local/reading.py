@@ -15,6 +15,7 @@ from sharelag import schemas
 from sharelag.engine import (
     OVER,
     Counted,
+    CountedGroups,
     Each,
     Ledger,
     Reading,
@@ -41,6 +42,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 if TYPE_CHECKING:
     from sharelag.engine import OfQueue
     from sharelag.inputs.kafka.config import ClientConfig
+    from sharelag.replay.members import GroupLog
 
 #: Up to so many records are held decoded, 200 bytes each, where earlier moments are looked at.
 KEPT = 1_000_000
@@ -85,9 +87,17 @@ class QuickReading(Reading):
         return self._read.counted
 
     @property
+    def counted_groups(self) -> CountedGroups:
+        """Return counts of the groups' own records."""
+        from sharelag.replay.members import deleted_groups
+
+        log = self._group_log
+        return CountedGroups(log.records, log.rejected, frozenset(deleted_groups(log.latest)))
+
+    @property
     def has_group_records(self) -> bool:
         """Whether the input has any record of the topic of group records."""
-        _ = self._group_records
+        _ = self._group_log
         return self._saw_group_records
 
     def then(self, as_of: Moment) -> QuickReading:
@@ -194,11 +204,11 @@ class QuickReading(Reading):
         if name == "members":
             from sharelag.replay.members import members_arrow
 
-            return members_arrow(self._group_records)
+            return members_arrow(self._group_log.latest)
         if name == "groups":
             from sharelag.replay.members import groups_arrow
 
-            return chosen_partitions(as_table(groups_arrow(self._group_records)), self.choice)
+            return chosen_partitions(as_table(groups_arrow(self._group_log.latest)), self.choice)
         if name == "health":
             if not self._with_health:
                 raise ValueError(
@@ -232,11 +242,11 @@ class QuickReading(Reading):
         return self._read.history
 
     @property
-    def _group_records(self) -> pa.RecordBatch:
+    def _group_log(self) -> GroupLog:
         """The share group records up to the moment; superseded ones are dropped while reading."""
-        from sharelag.replay.members import latest_group_records
+        from sharelag.replay.members import read_group_log
 
-        def read() -> pa.RecordBatch:
+        def read() -> GroupLog:
             moment = self.now if self.as_of is not None else None
             found: Iterator[Decoded] = iter(())
             if self.group_records_refused is None:
@@ -244,11 +254,10 @@ class QuickReading(Reading):
                 found = decode_topic(
                     self.source, GROUP_TOPIC, choice=choice, seen=self._see_group_records
                 )
-            return latest_group_records(
-                (up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS
-            )
+            written = (one._replace(records=up_to(one.records, moment)) for one in found)
+            return read_group_log(written, schemas.GROUP_RECORDS)
 
-        return self.once("group records", read)
+        return self.once("group log", read)
 
     def _see_group_records(self, raw: schemas.Arrow) -> None:
         self._saw_group_records |= raw.num_rows > 0

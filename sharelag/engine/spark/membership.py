@@ -12,12 +12,17 @@ from sharelag import schemas
 from sharelag.engine.spark.packing import Batches
 from sharelag.engine.spark.records import records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
-from sharelag.replay.members import groups_arrow, members_arrow
+from sharelag.replay.members import deleted_groups, groups_arrow, members_arrow
 from sharelag.replay.moment import Moment
 from sharelag.wire.fields import GROUP_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.inputs.spark.frames import Tabular
+
+#: What a task counted of the groups' records, as `sharelag.engine.CountedGroups`.
+COUNTED_GROUPS = pa.schema(
+    [("records", pa.int64()), ("rejected", pa.int64()), ("deleted", pa.list_(pa.string()))]
+)
 
 
 def members(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
@@ -45,10 +50,12 @@ def groups(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
 
 
 def find_membership(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
-    """Return the members and groups of what one task has, by name."""
-    kept = mine.latest_of_groups()
-    yield "members", members_arrow(kept)
-    yield "groups", groups_arrow(kept)
+    """Return the members and groups of what one task has, and what was counted, by name."""
+    log = mine.group_log()
+    counted = [log.records, log.rejected, deleted_groups(log.latest)]
+    yield "members", members_arrow(log.latest)
+    yield "groups", groups_arrow(log.latest)
+    yield "counted groups", pa.table([[one] for one in counted], schema=COUNTED_GROUPS)
 
 
 def _map(
@@ -58,6 +65,6 @@ def _map(
     schema: pa.Schema,
 ) -> DataFrame:
     def membership_task(mine: TaskRecords) -> Batches:
-        yield each(mine.latest_of_groups())
+        yield each(mine.group_log().latest)
 
     return records_of(records, GROUP_TOPIC).read_until(as_of).map(membership_task, schema)

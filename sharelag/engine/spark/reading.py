@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.engine import (
     Counted,
+    CountedGroups,
     Each,
     Ledger,
     Rows,
@@ -93,6 +94,14 @@ class SparkReading(Passes):
         )
         first, last = pc.min(rows.column("first")).as_py(), pc.max(rows.column("last")).as_py()
         return Counted(records, rejected, first, last, repeated)
+
+    @property
+    def counted_groups(self) -> CountedGroups:
+        """Return counts of the groups' own records."""
+        rows = unpack_table(self._membership, "counted groups", membership.COUNTED_GROUPS)
+        records, rejected = (pc.sum(rows.column(n)).as_py() or 0 for n in ("records", "rejected"))
+        deleted = pc.list_flatten(rows.column("deleted"))
+        return CountedGroups(records, rejected, frozenset(deleted.to_pylist()))
 
     @property
     def has_group_records(self) -> bool:

@@ -11,7 +11,7 @@ and without nested columns, which Spark would take apart row by row.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import chain
@@ -51,7 +51,7 @@ from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.replay.streaming_replay import Latest, latest_windows
 from sharelag.tables.arrow import for_spark, keys, one_batch
-from sharelag.wire.decode import decode_arrow, of_state, of_topic
+from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Leaves some rows of a batch of decoded records.
@@ -288,18 +288,25 @@ class TaskRecords:
 
     def decode(self, topic: str = STATE_TOPIC) -> Batches:
         """Yield the chosen records of a topic: what replay reads of them."""
+        for one in self._decode(topic):
+            yield one.records
+
+    def _decode(self, topic: str) -> Iterator[Decoded]:
+        """Yield the same with what could not be decoded."""
         raw: Iterable[pa.RecordBatch] = self.raw
         if self._decoded:
             raw = self._read()
         elif topic == GROUP_TOPIC:
             raw = self._of_groups
         for batch in raw:
-            records = batch
-            if not self._decoded:
-                version = self.kafka_version
-                records = decode_arrow(batch, topic, self.generation, version).records
-            records = records.select(REPLAYED[topic].names)
-            yield self._chosen(records if self._until is None else self._until(records))
+            found = (
+                Decoded(batch, batch.slice(0, 0), 0)
+                if self._decoded
+                else decode_arrow(batch, topic, self.generation, self.kafka_version)
+            )
+            records = found.records.select(REPLAYED[topic].names)
+            records = records if self._until is None else self._until(records)
+            yield found._replace(records=self._chosen(records))
 
     def replay(self) -> Latest:
         """Return the state of every chosen share partition, and what was counted."""
@@ -311,11 +318,11 @@ class TaskRecords:
         read = self.generation, self._until, self.kafka_version
         return self.raw.apply(lambda raw: latest_windows(raw, choose, *read))
 
-    def latest_of_groups(self) -> pa.RecordBatch:
+    def group_log(self) -> members.GroupLog:
         """Return the chosen records of the groups' topic that no later one replaces."""
 
-        def keep(_: EachOnce) -> pa.RecordBatch:
-            return members.latest_group_records(self.decode(GROUP_TOPIC), REPLAYED[GROUP_TOPIC])
+        def keep(_: EachOnce) -> members.GroupLog:
+            return members.read_group_log(self._decode(GROUP_TOPIC), REPLAYED[GROUP_TOPIC])
 
         return keep(self._of_groups) if self._decoded else self._of_groups.apply(keep)
 

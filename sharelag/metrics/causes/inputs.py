@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
@@ -382,6 +383,14 @@ class CauseInputs:
             found.flags.writeable = False
             self._columns[which, name] = found
         return self._columns[which, name]
+
+
+def ages_by_group(evidence: Evidence) -> dict[str, list[float]]:
+    """Return the `ages` of each group's share partitions."""
+    found, facts = defaultdict[str, list[float]](list), CauseInputs.of(evidence)
+    for group, age in zip(facts.groups, facts.ages.tolist(), strict=True):
+        found[group].append(age)
+    return found
 
 
 def sums(values: Floats, of: NDArray[Any]) -> Floats:

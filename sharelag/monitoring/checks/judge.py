@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
@@ -28,6 +29,7 @@ from sharelag.inputs import Input
 from sharelag.metrics.causes.inputs import Bools, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
+from sharelag.metrics.placement import in_words
 from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
 from sharelag.monitoring.checks.past import as_of_now, before, past
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
@@ -215,7 +217,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         else:
             found = series(rule, moments)
         rows += _rows(rule, found, known)
-    rows += completeness(begun)
+    rows += completeness(begun, of_groups=not evidence.lag_only)
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _find_silence(row, rules.silences, evidence.as_of)
@@ -226,12 +228,15 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     )
 
 
-def completeness(begun: Reading) -> list[dict[str, Any]]:
-    """Return a row of `CHECKED` for each thing that the records lack: it may break any rule."""
+def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]:
+    """Return a row of `CHECKED` for each thing that the records lack: it may break any rule.
+
+    ``of_groups``: also what those of the groups lack.
+    """
     return [
         dict.fromkeys(CHECKED.names)
         | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
-        for one in lacks_of(begun)
+        for one in lacks_of(begun, of_groups)
     ]
 
 
@@ -356,7 +361,7 @@ def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
         return _row(rule, of_rule(rule.unknown), summary=why)
     with begun.whole() as whole:
         _, findings = judge_state_topic(whole)
-    words = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
+    words = in_words(findings.filter(pc.field("finding").isin(rule.findings)))
     values = np.array([[float(len(words))]])
     found = Series.of_groups(np.array([None], object), np.array([0]), values)
     level = str(judge(rule, found).level[0])

@@ -20,6 +20,7 @@ from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNCERTAIN
 from sharelag.monitoring.checks.past import Then
 from sharelag.monitoring.checks.rules import Rule
+from sharelag.schemas import Arrow
 from sharelag.tables.arrow import beside, flat, keys
 from sharelag.tables.gaps import REASONS
 
@@ -76,7 +77,7 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     asked = matches(now.facts.groups, rule.groups)
     groups = np.array(sorted(set(now.facts.groups[asked])), object)
     rows = [
-        row
+        row | {"topic": row["topic"] or row["topic_id"]}
         for row in causes.to_pylist()
         if row["cause"] in (rule.causes or ())
         and any(fnmatchcase(row["topic"] or "", pattern) for pattern in rule.topics)
@@ -180,7 +181,14 @@ def _with_never_fetched(found: Series, facts: CauseInputs, chosen: Bools) -> Ser
 
 def _places(facts: CauseInputs, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     lag = facts.evidence.lag
-    return facts.groups[chosen], _objects(lag, "topic")[chosen], _objects(lag, "partition")[chosen]
+    topics = _named_topics(lag)[chosen]
+    return facts.groups[chosen], topics, _objects(lag, "partition")[chosen]
+
+
+def _named_topics(table: Arrow) -> NDArray[Any]:
+    """Return the topics' names, and their ids where no name is known."""
+    names = pc.coalesce(table.column("topic"), table.column("topic_id"))
+    return np.array([*names.to_pylist(), None], object)[:-1]
 
 
 def _drain(facts: CauseInputs) -> Floats:

@@ -45,7 +45,8 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
         "gini",
         notes=(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
         charts=_spread(evidence.lag, evidence.members),
-        unknown=(gaps.of_brokers(evidence.brokers) if by == "broker" else ())
+        unknown=gaps.of_lag(evidence.lag)
+        + (gaps.of_brokers(evidence.brokers) if by == "broker" else ())
         + _without_members(evidence.groups),
     )
 
@@ -54,7 +55,8 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
 def skew(t: Tables, group: str | None = None) -> Result:
     """Where the lag of each group is concentrated, and idle members."""
     table, base = only(t.read.skew(), group), t.bench.base_of(t.bench.evidence(group))
-    return base.answer("Where does the lag concentrate?", table, views.SKEW)
+    unknown = gaps.of_lag(only(t.read.table("lag"), group))
+    return base.answer("Where does the lag concentrate?", table, views.SKEW, unknown=unknown)
 
 
 @question("history", "lag")
@@ -64,7 +66,9 @@ def imbalance_trend(
     """How unevenly lag was spread over partitions and topics at regular moments."""
     table = only(trend_of(t.read, every, by, t.bench.over), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
-    return t.bench.base(t.read).answer(title, table, views.IMBALANCE_OVER_TIME, "as_of")
+    return t.bench.base(t.read).answer(
+        title, table, views.IMBALANCE_OVER_TIME, "as_of", unknown=gaps.of_spreads(table)
+    )
 
 
 @question("lag", "members", "groups", "leaders", "nodes", any_group=True)
@@ -74,16 +78,15 @@ def members(t: Tables, group: str | None = None) -> Result:
     states = t.bench.ask("group_states", group=group).table
     table = only(t.bench.keep("members", lambda: members_of(t.read)), group)
     lag, assigned, groups = (only(t.read.table(one), group) for one in ("lag", "members", "groups"))
-    base = t.bench.base(t.read)
-    unknown = (*gaps.of_group_states(states, t.bench.as_of is not None), *base.unknown)
+    base = t.bench.base(t.read, of_groups=True)
+    unknown = (*_unknown_states(t, states), *_without_members(groups), *base.unknown)
     return replace(base, unknown=tuple(dict.fromkeys(unknown))).answer(
-        counted(len(table), "member"),
+        counted(len(table), "member") if len(table) or not unknown else "Members",
         table,
         views.MEMBERS,
         "assigned",
         charts=_spread(lag, assigned) if len(table) else {},
         notes=_drifting(assigned, groups),
-        unknown=_without_members(groups),
     )
 
 
@@ -93,13 +96,19 @@ def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()
     table = t.bench.keep("group states", lambda: group_states_of(t.read))
     if group is not None and group not in table.column("group_id").to_pylist():
         t.bench.require_group(t.read.table("lag"), group)
-    found, base = in_states(only(table, group), states), t.bench.base(t.read)
-    unknown = gaps.of_group_states(found, t.bench.as_of is not None)
-    title = counted(len(found), "group")
-    return base.answer(title, found, views.GROUP_STATES, "lag", unknown=unknown)
+    found, base = in_states(only(table, group), states), t.bench.base(t.read, of_groups=True)
+    lag = t.read.table("lag")
+    lag = lag.filter(pc.is_in(lag.column("group_id"), found.column("group_id").combine_chunks()))
+    return base.answer(
+        counted(len(found), "group"),
+        found,
+        views.GROUP_STATES,
+        "lag",
+        unknown=(*_unknown_states(t, found), *gaps.of_lag(lag)),
+    )
 
 
-@question("brokers")
+@question("brokers", "lag")
 def brokers(t: Tables, group: str | None = None) -> Result:
     """Which brokers lead the partitions of a group, and which keep their state."""
     table, base = only(t.read.table("brokers"), group), t.bench.base(t.read)
@@ -109,8 +118,15 @@ def brokers(t: Tables, group: str | None = None) -> Result:
         views.BROKERS,
         "lag",
         charts={"load": chart("broker_load", table)},
-        unknown=gaps.of_brokers(table) + gaps.of_leaderless(table),
+        unknown=gaps.of_lag(only(t.read.table("lag"), group))
+        + gaps.of_brokers(table)
+        + gaps.of_leaderless(table),
     )
+
+
+def _unknown_states(t: Tables, states: pa.Table) -> tuple[str, ...]:
+    were_read = t.read.counted_groups.records > 0 or t.read.counted_groups.rejected > 0
+    return gaps.of_group_states(states, t.bench.as_of is not None, were_read)
 
 
 def _without_members(groups: pa.Table) -> tuple[str, ...]:
@@ -147,12 +163,18 @@ def group_states_of(reading: Reading) -> pa.Table:
     unlisted = not pc.all(
         pc.is_in(flat(lag.column("group_id")), flat(groups.column("group_id")))
     ).as_py()
-    # Of an earlier moment, compaction may have removed the records of a group that existed.
+    # Of an earlier moment, compaction may have removed the records of a group that existed, and one
+    # that cannot be decoded, or is not among some files, may have been of any group.
+    may_tell = reading.as_of is None and not reading.counted_groups.rejected
     is_complete = bool(
-        unlisted and reading.as_of is None and (groups.num_rows > 0 or reading.has_group_records)
+        unlisted
+        and may_tell
+        and "groups" not in reading.source.may_lack
+        and (groups.num_rows > 0 or reading.has_group_records)
     )
-    known = (reading.table(name) for name in ("leaders", "nodes"))
-    table = members_now.group_states(groups, lag, is_complete, *known)
+    deleted = reading.counted_groups.deleted if may_tell else frozenset()
+    leaders, nodes = reading.table("leaders"), reading.table("nodes")
+    table = members_now.group_states(groups, lag, is_complete, leaders, nodes, deleted)
     if reading.choice.topics:  # groups that have no state of them are about others
         table = table.filter(pc.greater(table.column("partitions"), 0))
     return table

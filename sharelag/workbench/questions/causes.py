@@ -46,7 +46,10 @@ def overview(t: Tables) -> Result:
     table = pa.Table.from_pylist(
         [{name: row[name] for name in names} for row in rows], schemas.OVERVIEW
     )
-    unknown = gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE])
+    unknown = (
+        *gaps.of_lag(evidence.lag),
+        *gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]),
+    )
     notes = _grade_forecasts(t)
     base, title = t.bench.base_of(evidence), headline(groups, [])
     return base.answer(title, table, views.OVERVIEW, notes=notes, unknown=unknown)
@@ -74,6 +77,7 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
         summaries=tuple(summarize_groups(evidence, causes, patience)),
         charts={"causes": chart("cause", causes, evidence.as_of, as_of=evidence.as_of)},
         notes=_grade_forecasts(t),
+        unknown=gaps.of_lag(evidence.lag),
     )
 
 

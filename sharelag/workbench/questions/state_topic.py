@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sharelag.engine import ORDER, add_topic_names
 from sharelag.metrics.health import formats
 from sharelag.metrics.placement import findings as findings_of
+from sharelag.metrics.placement import in_words
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import beside, keys
@@ -33,7 +34,7 @@ def health(t: Tables, findings: bool = False) -> Result:
         base = t.bench.base_of_state(whole, table)
     partitions = t.bench.source.partitions(STATE_TOPIC)
     view = views.FINDINGS if findings else views.HEALTH
-    said = found.column("summary").to_pylist()
+    said = in_words(found)
     if table.num_rows:
         said = [f"format of the records: {formats(table)}", *said]
     charts = {

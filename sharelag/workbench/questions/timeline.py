@@ -119,13 +119,14 @@ def events(
         "when members that are gone by now joined, and those that left so long ago that Kafka has "
         "dropped the record of it"
     )
+    missing = gaps.of_missing(t.read.table("gaps").num_rows, 0)
     return base.answer(
         "What happened",
         only(found, group),
         views.EVENTS,
         "happened_at",
         notes=(f"events of one kind within {within} are one row",),
-        unknown=[gone],
+        unknown=[gone, *(one for one in missing if one not in base.unknown)],
     )
 
 

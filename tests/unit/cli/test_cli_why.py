@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
+from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask as rows
 from tests.support.command import refused, sharelag
@@ -125,6 +129,49 @@ def test_health_of_the_state_topic() -> None:
     assert {line["misplaced"] for line in lines} == {0}
     assert all(line["bytes_per_finished"] > 1 for line in lines)
     assert "UPDATES/SNAPSHOT" in sharelag("health", "--capture", str(CAPTURE)).stdout
+
+
+def test_lags_of_several_moments_have_no_sum(tmp_path: Path) -> None:
+    half = half_known(SCENARIOS / "hot_partition", tmp_path / "half")
+    for command in ("history", "imbalance"):
+        done = sharelag(command, "--every", "2s", "--capture", str(half), "--engine", "local")
+        (summary, *notes) = done.stderr.splitlines()
+        assert re.match(r"sharelag: \d+ rows, as of ", summary), summary
+        assert any(re.search(r"not known: .* in \d+ of \d+ rows$", one) for one in notes), notes
+
+
+def test_what_happened_is_not_all_known_where_records_are_missing(tmp_path: Path) -> None:
+    capture = shutil.copytree(CAPTURE, tmp_path / "capture")
+    file = next((capture / "records").glob("*.parquet"))
+    records = pq.read_table(file)
+    pq.write_table(records.filter(pc.not_equal(records["offset"], 5)), file)
+    said = sharelag("history", "--events", "--capture", str(capture), "--engine", "local").stderr
+    assert "not known: what happened in " in said
+    assert "of the state topic, whose records are missing" in said
+
+
+def test_a_check_names_a_topic_by_its_id_where_its_name_is_not_known(tmp_path: Path) -> None:
+    capture = shutil.copytree(STUCK, tmp_path / "capture")
+    offsets = pq.read_table(capture / "offsets.parquet")
+    (topic_id,) = set(offsets["topic_id"].to_pylist())
+    pq.write_table(offsets.slice(0, 0), capture / "offsets.parquet")
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules: [{name: age, measure: age, warn: 1d}]")
+    asked = ("check", "--rules", str(rules), "--capture", str(capture), "--engine", "local")
+    assert f" {topic_id}:0 " in sharelag(*asked, code=3).stdout
+
+
+def test_what_is_wrong_with_the_state_topic_names_its_partition(tmp_path: Path) -> None:
+    records = pq.read_table(CAPTURE / "records")
+    is_lost = pc.and_(pc.equal(records["partition"], 3), pc.equal(records["offset"], 5))
+    pq.write_table(records.filter(pc.invert(is_lost)), tmp_path / "raw.parquet")
+    raw = ("--raw", str(tmp_path / "raw.parquet"), "--engine", "local")
+    said = "state partition 3: 1 offset is missing from 0 to "
+    assert said in sharelag("health", *raw).stderr
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules: [{name: topic, measure: state_topic, critical: 1}]")
+    assert f"1 finding: {said}" in sharelag("check", "--rules", str(rules), *raw, code=2).stdout
+    assert "sharelag: 1 finding, " in sharelag("health", "--findings", *raw).stderr
 
 
 def test_what_changed_between_two_moments() -> None:

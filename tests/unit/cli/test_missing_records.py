@@ -23,6 +23,7 @@ from sharelag.model import SharePartition, topic_id_text
 from sharelag.wire import state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
+from tests.support.captures import with_newer_groups
 from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.log_directory import batch
 from tests.support.records import row
@@ -214,6 +215,53 @@ def test_whole_files_are_no_partial_answer_and_nobody_can_tell(tmp_path: Path) -
     done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "--engine", "local", code=0)
     assert "nothing tells whether they are all" in done.stderr
     assert "INCOMPLETE" not in done.stdout
+
+
+def test_group_records_that_cannot_be_decoded_are_no_deleted_groups(tmp_path: Path) -> None:
+    capture = str(with_newer_groups(folder_of("no_members"), tmp_path / "newer"))
+    asked = ("--capture", capture, "--engine", "local")
+    said = "records of groups and members that could not be decoded; `sharelag decode --records"
+    (row,) = ask("groups", *asked, code=3)
+    assert (row["state"], row["members"], row["complete"]) == (None, None, False)
+    for command in ("groups", "members", "explain", "progress", "imbalance"):
+        done = sharelag(command, *asked, code=3)
+        assert (done.stdout + done.stderr).count(said) == 1, command
+        assert "INCOMPLETE: not known: " in done.stdout
+        assert "0 members" not in done.stderr
+        assert "no records of __consumer_offsets were read" not in done.stderr
+    ask("lag", *asked, code=0)  # which rests on none of them
+    rules = tmp_path / "rules.yaml"
+    for measure, code in (("lag", 0), ("age", 3)):
+        rules.write_text(f"version: 1\nrules: [{{name: r, measure: {measure}, warn: 999d}}]")
+        if measure == "lag":
+            rules.write_text("version: 1\nrules: [{name: r, measure: lag, warn: 99999999}]")
+        assert (said in sharelag("check", "--rules", str(rules), *asked, code=code).stdout) == bool(
+            code
+        )
+    bench = package.open(capture, engine="local")
+    assert any(said in one for one in bench.overview().unknown)
+
+
+def test_one_brokers_folder_tells_nothing_of_a_group_whose_partition_is_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """A folder with all states may lack partitions of the groups' topic, as others lead those."""
+    for name in ("d1", "d2"):
+        shutil.copytree(DATA / "two-log-dirs" / name, tmp_path / name)
+    folders = ("--segments", f"{tmp_path / 'd1'},{tmp_path / 'd2'}", "--engine", "local")
+    before = {row["group_id"]: row["state"] for row in ask("groups", *folders)}
+    assert before["billing"] == "Empty"
+    for place in tmp_path.glob("*/__consumer_offsets-*"):
+        if b"billing" in b"".join(log.read_bytes() for log in place.glob("*.log")):
+            shutil.rmtree(place)
+    after = {row["group_id"]: row["state"] for row in ask("groups", *folders)}
+    assert after["billing"] is None
+    assert "Dead" not in after.values()
+    said = "the state of {} group{} without group records: deleted, or of records that are not here"
+    lost = sum(state is None for state in after.values())
+    done = sharelag("members", *folders, code=0)
+    assert f"not known: {said.format(lost, 's' * (lost > 1))}" in done.stderr
+    assert "0 members" not in done.stderr
 
 
 def test_repeats_are_told_by_every_command() -> None:

@@ -50,6 +50,7 @@ def test_the_slowest_share_partition_decides() -> None:
         ([grows, row(NOBODY)], "the group is empty"),
         ([grows, row(STALLED)], "stalled"),
         ([grows, more, fast, row(UNCERTAIN)], "grows 7/s"),
+        ([grows, row(UNKNOWN)], "grows at least 6.5/s"),
         ([row(PAUSED), row(UNKNOWN), row(DRAINED)], "paused"),
         ([row(UNCERTAIN), row(UNKNOWN)], "unknown"),
         ([row(UNCERTAIN), drains(2000, None), row(DRAINED)], "uncertain whether it drains"),

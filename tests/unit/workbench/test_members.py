@@ -115,6 +115,21 @@ def test_a_group_whose_records_are_gone_is_dead_and_one_that_was_not_read_is_unk
     assert (row["members"], row["group_epoch"], row["partitions"]) == (None, None, 1)
 
 
+def test_a_group_is_not_dead_where_its_records_may_be_elsewhere() -> None:
+    """Some files, such as one broker's, may lack the records of any group."""
+
+    class InParts(WithMembers):
+        may_lack = ("groups",)
+
+    writes = [Write(10, 5, group=group) for group in ("billing", "deleted", "elsewhere")]
+    deleted = GROUP, {"group_id": "deleted", "tombstone": True}
+    found = sharelag.open(InParts(writes, of_groups=(ALIVE, deleted)), engine="local")
+    assert states(found) == {"billing": "Empty", "deleted": "Dead", "elsewhere": None}
+    said = "the state of 1 group without group records: deleted, or of records that are not here"
+    assert said in found.group_states().unknown
+    assert said in found.members().unknown
+
+
 def test_a_group_without_share_partitions_is_there_and_its_lag_is_not_known() -> None:
     waiting = bench(ALIVE, of_group("waiting", GROUP, epoch=1, metadata_hash=0))
     row = waiting.group_states("waiting").table.to_pylist()[0]

@@ -26,6 +26,7 @@ from sharelag.schemas import SHARE_PARTITION, WINDOWS
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.one_group import worst_first
 from tests.support import readings
@@ -281,7 +282,40 @@ def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     assert ages[1] is None
     overview = bench.overview()  # the one of unknown age may be the oldest
     assert overview.table.column("age_ms").to_pylist() == [None]
-    assert overview.unknown[0].startswith("the age in 1 of 2 share partitions (an end offset, or")
+    lag, age, *_ = overview.unknown
+    assert lag.startswith("the lag in 1 of 2 share partitions (the end offset could not be read")
+    assert age.startswith("the age in 1 of 2 share partitions (an end offset, or")
+
+
+def test_what_is_known_in_part_is_said_to_be_of_every_group() -> None:
+    writes = [Write(50, 10), Write(50, 10, partition=1), Write(50, 10, partition=2)]
+    source = WrittenInput(writes, partitions_of_topic=3, unreachable=frozenset({2}))
+    bench = Workbench(source, engine="local")
+    (group,) = bench.explain().summaries
+    assert "lag 14,380 (+1 unknown) in 3 share partitions, oldest 1h 59m or more" in group.state
+    (verdict,) = bench.imbalance().notes
+    assert verdict.endswith("evenly (it is unknown in 1 of 3 share partitions)")
+    said = "the lag in 1 of 3 share partitions (the end offset could not be read from"
+    for answer in ("lag", "explain", "imbalance", "skew", "group_states", "brokers", "overview"):
+        assert any(one.startswith(said) for one in bench.ask(answer).unknown), answer
+
+
+def test_a_group_that_lags_is_not_fine_where_nothing_tells_whether_its_lag_grows() -> None:
+    """Files of records and end offsets alone tell neither what came before nor when."""
+    behind = [Write(ago, 3000 - ago, group="behind") for ago in range(2000, 0, -100)]
+    told = WrittenInput([*behind, Write(1000, 10, group="done"), Write(10, 7200, group="done")])
+    raw = pa.Table.from_batches(told.batches(STATE_TOPIC), schemas.RAW)
+    ends = told.offsets([]).set_column(4, "end_offset", pa.array([7200], pa.int64()))
+    bench = sharelag.open(raw=raw, offsets=ends, engine="local")
+    levels = {row["group_id"]: row["level"] for row in bench.overview().table.to_pylist()}
+    assert levels == {"behind": "unknown", "done": "ok"}
+    assert bench.overview().title.endswith("in 2 share groups, but 1 could not be fully judged.")
+    lags, done = (group.state for group in bench.explain().summaries)
+    assert lags == (
+        "lag 4,300 in 1 share partition, age unknown, nothing found, but not all is known: how "
+        "fast records arrive or are finished is unknown"
+    )
+    assert done.endswith("nothing wrong")
 
 
 # ---- how it looks --------------------------------------------------------------------------------
