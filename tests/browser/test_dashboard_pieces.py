@@ -26,6 +26,15 @@ def test_a_fix_that_cannot_help_is_off_and_says_why(open_desk: OpenDesk) -> None
     assert pressed == ["worst"]
 
 
+def test_nothing_is_urged_where_nothing_is_wrong(open_desk: OpenDesk) -> None:
+    verdict = Verdict({}, level="critical", actions=[["worst", "Show the worst", ""]])
+    desk = open_desk(verdict)
+    for level, urged in (("critical", 1), ("ok", 0), ("warning", 1), ("unknown", 0)):
+        verdict.level = level
+        desk.settle()
+        expect(desk.page.locator(".sl-primary")).to_have_count(urged)
+
+
 def row(name: str, **found: Any) -> dict[str, Any]:
     empty = dict.fromkeys(("why", "age", "drains", "difference", "verdict"), "")
     return {"name": name, "words": f"try {name}", "span": []} | empty | found
