@@ -151,10 +151,10 @@ def _lag_lines(one: dict[str, Any]) -> tuple[str, ...]:
 
 def _decomposition_title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
+    if records.column("lag").null_count == len(records):
+        return f"What the lag of {groups} consists of is not known"
     parts = records.group_by("part").aggregate([("offsets", "sum")]).to_pylist()
     sums = {one["part"]: one["offsets_sum"] for one in parts}
-    if all(value is None for value in sums.values()):
-        return f"What the lag of {groups} consists of is not known"
     behind = {part: sums.get(part) or 0 for part in ("unread", "available", "unknown")}
     total = sum(behind.values())
     if total == 0:

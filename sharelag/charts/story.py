@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -108,28 +109,33 @@ def group_story_figure(
         at = text.axis_time(as_of)
         edges = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}
         borders = [edges | {"line": {"width": 1, "color": PAPER[theme]["soft"]}}]
-    shades, names = _shade_causes(causes, begin, as_of, theme)
-    lag, age = (records.column(name).null_count for name in ("lag", "age_ms"))
-    many = text.number(len(records))
+    shades, names = _shade_causes(causes, begin, as_of, until, theme)
     story = Story(
         title=_title(records),
         as_of=as_of,
         unit=unit,
-        unknown=text.not_known(
-            f"the lag at {text.counted(lag, 'moment')} of {many}: a gap" * bool(lag),
-            f"the age at {text.counted(age, 'moment')} of {many}: a gap" * bool(age),
-        ),
+        unknown=text.not_known(_gaps(records, "lag"), _gaps(records, "age_ms")),
     )
+    if not traces:
+        why = "Lines begin at the first moment whose end offsets are known"
+        return empty(why, replace(story, unit=""), theme)
     span = [text.axis_time(begin), text.axis_time(until)]
+    # Where no age is known the lag has its place, too.
+    foot = 0.33 if any(trace.name == "age" for trace in traces) else 0
     return figure(
         traces,
         story,
         theme,
         250,
-        xaxis={"type": "date", "anchor": "y2", "range": span, "automargin": False},
-        yaxis=axis("lag (offsets)", domain=[0.42, 1], automargin=False),
-        yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False),
-        yaxis3={"domain": [0.33, 0.39], "visible": False, "range": [-1, 1], "fixedrange": True},
+        xaxis={"type": "date", "anchor": "free", "range": span, "automargin": False},
+        yaxis=axis("lag (offsets)", domain=[foot + 0.09, 1], automargin=False),
+        yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False, visible=foot > 0),
+        yaxis3={
+            "domain": [foot, foot + 0.06],
+            "visible": False,
+            "range": [-1, 1],
+            "fixedrange": True,
+        },
         margin={"l": LEFT, "r": RIGHT},
         shapes=shades + borders,
         annotations=names,
@@ -138,9 +144,9 @@ def group_story_figure(
 
 
 def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
-    """Lag as an area of steps, and the age below it."""
+    """Lag as an area of steps, and the age below it; nothing of what is known at no moment."""
     plain = records.to_pylist()
-    lines = (
+    said = (
         (
             text.moment(one["as_of"]),
             f"lag {text.number(one['lag'])}",
@@ -152,36 +158,39 @@ def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
     parts = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
     area = {"fill": "tozeroy", "fillcolor": f"rgba({parts},.18)"}
     look = {"color": colour, "width": 2}
-    shared = hovers(lines) | {
+    shared = hovers(said) | {
         "x": [text.axis_time(one["as_of"]) for one in plain],
         "mode": "lines",
         "connectgaps": False,
         "showlegend": False,
     }
     lag, scatter = rows.optional(rows.floats(records, "lag")), plotly().Scatter
-    return [
+    lines = [
         scatter(**shared, **area, name="lag", y=lag, line=look | {"shape": "hv"}),
         scatter(**shared, name="age", y=rows.optional(ages), line=look, yaxis="y2"),
     ]
+    return [line for line in lines if any(value is not None for value in line.y)]
 
 
 def _shade_causes(
-    causes: Arrow, begin: datetime, as_of: datetime, theme: Theme
+    causes: Arrow, begin: datetime, as_of: datetime, until: datetime, theme: Theme
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Shade each of the worst causes whose beginning is known, and name it where it begins.
 
-    Names are one below the other.
+    Names are one below the other, and end there where the rest of the chart has no room for them.
     """
     found = [row for row in causes.to_pylist() if row["since"] is not None]
     found.sort(key=lambda row: (-rank(row["severity"]), row["rank"]))
-    look = {"showarrow": False, "yref": "paper", "y": 1, "yanchor": "top", "xanchor": "left"}
+    look = {"showarrow": False, "yref": "paper", "y": 1, "yanchor": "top"}
     look |= {"font": {"size": 11, "color": PAPER[theme]["ink"]}}
     shades, names = [], []
     for place, row in enumerate(found[:_MOST_CAUSES]):
-        since = text.axis_time(max(row["since"], begin))
+        at = max(row["since"], begin)
+        since, is_late = text.axis_time(at), 3 * (until - at) < until - begin
         colour = SEVERITIES[row["severity"]].fill[theme]
         shades.append(shade(since, text.axis_time(as_of), colour, 0.16))
         words = text.escape(spell_out(row["cause"]))
+        look["xanchor"] = "right" if is_late else "left"
         names.append(look | {"x": since, "yshift": -2 - 15 * place, "text": words})
     return shades, names
 
@@ -235,6 +244,15 @@ def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]
         )
         traces += projected_curve(mine, times, name, line(number + 1, theme)["line"], hovers(lines))
     return traces
+
+
+def _gaps(records: pa.Table, name: str) -> str:
+    """Return at how many moments a column is not known; empty: at none."""
+    count, words = records.column(name).null_count, name.removesuffix("_ms")
+    if count == len(records):
+        return f"the {words} at any moment"
+    many = text.counted(len(records), "moment")
+    return f"the {words} at {text.number(count)} of {many}" * bool(count)
 
 
 def _title(records: pa.Table) -> str:

@@ -25,7 +25,7 @@ from sharelag.tables.arrow import rows_by_group
 from sharelag.tables.gaps import REASONS
 from sharelag.tables.level import LEVELS, SEVERITIES
 from sharelag.tables.presentation import CauseSummary, GroupSummary
-from sharelag.tables.words import counted, lag_sum, moment, shown_name, terminal
+from sharelag.tables.words import counted, lag_sum, moment, number, shown_name, terminal
 from sharelag.workbench import forecasts
 
 #: Columns of each share partition that the sentences need.
@@ -52,6 +52,8 @@ _OF_GROUP = (
 )
 #: What follows where no cause was found, and something is not known.
 _NOT_ALL = ", but not all is known"
+#: Columns before a sentence on a cause, in a terminal.
+_INDENT = 5
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
@@ -101,7 +103,7 @@ def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
         highlight=False,
     )
     for group in summaries:
-        console.print(Text.assemble((group.group, "bold"), f"  {group.state}"))
+        _print_hanging(console, Text.assemble((group.group, "bold"), f"  {group.state}"))
         for cause in group.causes:
             _print(console, cause)
     yield from (line.rstrip() for line in out.getvalue().splitlines())
@@ -115,8 +117,14 @@ def _state(
     lead: Lead | None,
 ) -> str:
     oldest = max((age for age in ages if age > 0), default=0)
-    lag = lag_sum(group["lag"], group["unknown_lags"])
-    parts = [f"lag {lag} in {counted(group['partitions'], 'share partition')}"]
+    lag, unknown = group["lag"], group["unknown_lags"]
+    many = counted(group["partitions"], "share partition")
+    is_known = lag or not unknown  # a sum of 0 beside unknown lags would read as if nothing waited
+    parts = [
+        f"lag {lag_sum(lag, unknown)} in {many}"
+        if is_known
+        else f"lag not known in {number(unknown)} of {many}"
+    ]
     if lead:
         parts.append(terminal(lead.words()))
     is_partial = any(map(math.isnan, ages))
@@ -212,13 +220,14 @@ def _say_evidence(name: str, value: str) -> str:
 
 
 def _print(console: Console, cause: CauseSummary) -> None:
-    console.print(
-        Text.assemble(
-            f"  {cause.rank}. ",
-            (f"{cause.severity}: {cause.title}", LEVELS[cause.severity].style),
-            f"  {cause.where}",
-        )
-    )
+    title = (f"{cause.severity}: {cause.title}", LEVELS[cause.severity].style)
+    _print_hanging(console, Text.assemble(f"  {cause.rank}. ", title, f"  {cause.where}"))
     for line in (cause.summary, cause.evidence, f"-> {cause.advice}"):
         if line:
-            console.print(Padding(Text(line), (0, 0, 0, 5)))
+            console.print(Padding(Text(line), (0, 0, 0, _INDENT)))
+
+
+def _print_hanging(console: Console, text: Text) -> None:
+    """Print a text whose further lines do not begin where another group would."""
+    for place, line in enumerate(text.wrap(console, console.width - _INDENT)):
+        console.print(Padding(line, (0, 0, 0, _INDENT * (place > 0))))

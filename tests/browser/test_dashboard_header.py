@@ -55,7 +55,7 @@ def test_it_turns_stale_before_ones_eyes(open_desk: OpenDesk) -> None:
     expect(badge).to_be_hidden()
     set_time(desk, after(view, minutes=10, seconds=5))
     expect(badge).to_have_text("Stale: 10m old")
-    expect(desk.page.locator(".sl-when")).to_contain_text(", 10m ago")
+    expect(desk.page.locator(".sl-when")).to_contain_text("10m ago")
     assert requests == []  # it is paused
     view.as_of = after(view, minutes=10, seconds=5).timestamp() * 1000
     desk.settle()
@@ -67,7 +67,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(open_desk: OpenDesk)
     desk = open_desk(view)
     # The next is due by when the page was opened, which may be a while after `as_of`.
     set_time(desk, datetime.now(UTC) + timedelta(seconds=31))
-    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r", (\d0 s|\dm) ago"))
+    expect(desk.page.locator(".sl-when")).to_contain_text(re.compile(r"(\d0 s|\dm) ago"))
     deadline = datetime.now(UTC) + timedelta(seconds=60)
     while not requests and datetime.now(UTC) < deadline:
         desk.page.wait_for_timeout(100)
@@ -76,7 +76,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(open_desk: OpenDesk)
     desk.settle()
     assert view.paused
     set_time(desk, after(view, minutes=5, seconds=5))
-    expect(desk.page.locator(".sl-when")).to_contain_text(", 5m ago")
+    expect(desk.page.locator(".sl-when")).to_contain_text("5m ago")
     assert requests == ["refresh"]
     desk.page.get_by_role("button", name="Go on").press("Enter")
     desk.page.get_by_role("button", name="Refresh").press("Enter")
@@ -136,12 +136,12 @@ def test_it_is_touched_only_where_something_is_new(open_desk: OpenDesk) -> None:
     page.clock.install(time=now)
     page.clock.pause_at(now + timedelta(minutes=10))
     page.clock.run_for(2_000)
-    expect(when).to_contain_text(", 10m ago")
+    expect(when).to_contain_text("10m ago")
     page.evaluate(WATCH)
     page.clock.run_for(45_000)
     assert page.evaluate("changes") == []
     page.clock.run_for(20_000)
-    expect(when).to_contain_text(", 11m ago")
+    expect(when).to_contain_text("11m ago")
     expect(page.locator(".sl-badge")).to_have_text("Stale: 11m old")
     badge = {f"{change} of sl-badge sl-stale" for change in ("attributes", "childList")}
     assert (
@@ -186,7 +186,7 @@ def test_what_failed_is_reported_until_it_can_be_shown(open_desk: OpenDesk) -> N
     model, alert = "Object.values(window.models)[0]", desk.page.get_by_role("alert")
     desk.page.evaluate(f"() => {model}.set('facts', null)")
     set_time(desk, datetime.now(UTC) + timedelta(minutes=1))
-    expect(desk.page.locator(".sl-when")).to_contain_text(", 1m ago")  # the clock goes on
+    expect(desk.page.locator(".sl-when")).to_contain_text("1m ago")  # the clock goes on
     expect(alert).to_contain_text("This view cannot be drawn")
     expect(desk.page.get_by_role("heading", name="Fleet")).to_be_visible()
     view.units = "lag in offsets"  # painted again, and the facts are still none
@@ -223,7 +223,7 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(open_desk: OpenDesk)
     expect(page.locator(".sl-head [aria-live]")).to_have_text(ENDED_SAID)
     sends, before = page.evaluate("sends"), len(requests)
     set_time(desk, datetime.now(UTC) + timedelta(minutes=3))
-    expect(when).to_contain_text(", 3m ago")
+    expect(when).to_contain_text("3m ago")
     assert (page.evaluate("sends"), sends) == (1, 1)
     page.get_by_role("button", name="Refresh").click()
     desk.settle()
@@ -245,7 +245,7 @@ def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(open_desk: Ope
     page, badge = desk.page, desk.page.locator(".sl-badge")
     refresh = page.get_by_role("button", name="Refresh")
     set_time(desk, datetime.now(UTC) + timedelta(seconds=10))
-    expect(page.locator(".sl-when")).to_contain_text(", 10 s ago")
+    expect(page.locator(".sl-when")).to_contain_text("10 s ago")
     expect(badge).to_have_text("Working …")
     expect(refresh).to_be_disabled()
     page.evaluate(ENDED)

@@ -11,6 +11,9 @@ from sharelag_widgets.dashboards.pieces import Tries, Verdict
 from tests.support.browser.desk import OpenDesk
 
 STUCK = "nothing is stuck"
+#: Where the text of a cell ends, in pixels.
+_ENDS = """one => { const range = new Range(); range.selectNodeContents(one);
+    return Math.round(range.getBoundingClientRect().right); }"""
 
 
 def test_a_fix_that_cannot_help_is_off_and_says_why(open_desk: OpenDesk) -> None:
@@ -24,6 +27,15 @@ def test_a_fix_that_cannot_help_is_off_and_says_why(open_desk: OpenDesk) -> None
     page.get_by_role("button", name="Show the worst").press("Enter")
     desk.settle()
     assert pressed == ["worst"]
+
+
+def test_nothing_is_urged_where_nothing_is_wrong(open_desk: OpenDesk) -> None:
+    verdict = Verdict({}, level="critical", actions=[["worst", "Show the worst", ""]])
+    desk = open_desk(verdict)
+    for level, urged in (("critical", 1), ("ok", 0), ("warning", 1), ("unknown", 0)):
+        verdict.level = level
+        desk.settle()
+        expect(desk.page.locator(".sl-primary")).to_have_count(urged)
 
 
 def row(name: str, **found: Any) -> dict[str, Any]:
@@ -47,6 +59,9 @@ def test_a_what_if_is_three_numbers_and_an_interval_and_one_that_runs_can_be_can
     page = desk.page
     members, lag_aware, heads = (page.locator(f"[data-name={one['name']}]") for one in rows)
     expect(members.get_by_role("cell")).to_have_text(["15m 5s", "7m 42s", "-9m 39s better", ""])
+    for place, name in enumerate(("P95 age", "Drains in")):  # numbers end where their headings do
+        heading = page.get_by_role("columnheader", name=name, exact=True)
+        assert heading.evaluate(_ENDS) == members.get_by_role("cell").nth(place).evaluate(_ENDS)
     low, mean, high = members.locator("svg").evaluate(
         """svg => { const [low, high] = svg.querySelector('.sl-range').getAttribute('d').match(/[\\d.]+/g)
             .filter((_, n) => n !== 1).map(Number);

@@ -207,6 +207,8 @@ def test_empty_and_unknown_are_words(open_desk: OpenDesk) -> None:
         "The start offset is not known yet, so there is no offset to go to."
     )
     assert unknown.cursor is None
+    endless = open_desk(WindowStrip.of(windows(window(end_offset=None))))
+    assert "log end not known" in endless.root().inner_text()
     desk.page.emulate_media(media="print")
     expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
 

@@ -23,8 +23,10 @@ export function paintGrid(canvas, scene) {
     if (y + 20 < top || y > top + height) continue;
     const isMarked = scene.bandName(band) === scene.marked;
     context.fillStyle = isMarked ? scene.focus : scene.soft;
-    // One line for a name of any length, isolated so that it cannot turn what follows.
-    context.fillText(`${isMarked ? "\u25b8 " : ""}\u2068${cut(scene.bandName(band))}\u2069 \u00b7 ${count}`, x, y + 11, width);
+    // One line for a name of any length, isolated so that it cannot turn what is around it.
+    const [before, after] = [`${isMarked ? "\u25b8 " : ""}\u2068`, `\u2069 \u00b7 ${count}`];
+    const name = fitting(context, scene.bandName(band), width - context.measureText(before + after).width);
+    context.fillText(before + name + after, x, y + 11);
   }
   for (const { x: left, y, first, end } of made.lines) {
     if (y + made.pitch < top || y > top + height) continue;
@@ -82,6 +84,13 @@ function outline(context, colour, x, y, size, width) {
   context.strokeRect(x + width / 2, y + width / 2, size - width, size - width);
 }
 
-function cut(text) {
-  return text.length > 80 ? `${text.slice(0, 79)}\u2026` : text;
+/** A name in so many pixels: what is too long loses its middle, as names often begin alike. */
+export function fitting(context, name, room) {
+  const letters = [...name];
+  const shortened = (kept) => `${letters.slice(0, Math.ceil(kept / 2)).join("")}\u2026${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
+  let [text, kept] = [name, letters.length];
+  for (let wide; kept > 1 && (wide = context.measureText(text).width) > room; text = shortened(kept)) {
+    kept = Math.max(1, Math.min(kept - 1, Math.floor((kept * room) / wide)));
+  }
+  return text;
 }

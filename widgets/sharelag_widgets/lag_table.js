@@ -161,6 +161,7 @@ function build({ model, root, link, say, later }) {
     rows = holding(columns, names, rows, get("filter"));
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
     root.classList.toggle("sl-dense", Boolean(get("dense")));
+    root.classList.toggle("sl-short", columns._key.values.length * ROW < TALLEST - ROW); // all rows are in sight
     const titleOf = (name) => get("headings")?.[name] ?? words(name);
     let needed = widthsOf(names.map(titleOf));
     roomy = get("dense") ? 0 : needed.reduce((sum, width) => sum + width, 0);

@@ -159,7 +159,7 @@ function paintTail(context, { tail, soft, ink }, styles, width) {
   context.fillStyle = ink;
   context.textAlign = "center";
   context.textBaseline = "top";
-  context.fillText(`+${number(tail)}`, (left + right) / 2 - 3, bottom + 6);
+  context.fillText(`+${number(tail)}`, (left + right) / 2 - 3, bottom + 6, right - left);
   context.fillText("unread", (left + right) / 2 - 3, bottom + 19);
 }
 

@@ -197,7 +197,7 @@ function build({ model, root, link, say, later }) {
     const at = utc(value("time"));
     time.show(at, local(value("time")));
     const known = Number.isNaN(start) ? "The start offset is not known yet: the group has not fetched from this partition."
-      : `SPSO ${place(start)}, SPEO ${place(Math.max(windowEnd, start))}, log end ${place(logEnd)}`;
+      : `SPSO ${place(start)}, SPEO ${place(Math.max(windowEnd, start))}, log end ${Number.isNaN(logEnd) ? "not known" : place(logEnd)}`;
     summary.textContent = `${at}: ${known}. ${numbersOf()}`;
     const there = counts.map((count, kind) => (count ? `${KINDS[kind].words} ${number(count)}` : "")).filter(Boolean);
     const spoke = `${isolated(textAt(columns.label, shown))}, ${at}: ${there.join(", ") || known}`;

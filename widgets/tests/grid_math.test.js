@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { beside, bounds, cellAt, cellsIn, layout, placeOf, stepOf } from "../sharelag_widgets/grid_math.js";
+import { fitting } from "../sharelag_widgets/grid_picture.js";
 
 test("steps are round, rise, and none is empty by its bounds", () => {
   assert.deepEqual(bounds([0, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000]), [1, 10, 100, 1000, 10_000, 100_000]);
@@ -15,6 +16,15 @@ test("steps are round, rise, and none is empty by its bounds", () => {
   assert.deepEqual(bounds([381, 460]), [380, 390, 410, 420, 430, 450]);
   assert.deepEqual(bounds([0, 16, 803]), [10, 20, 50, 100, 200, 500].map((bound, n) => (n ? bound : 10)));
   assert.ok(below[0] > -3 && below[5] < 4);
+});
+
+test("a name that is too long loses its middle, and no letter in two", () => {
+  const pen = { measureText: (text) => ({ width: 7 * [...text].length }) };
+  assert.equal(fitting(pen, "billing", 49), "billing");
+  assert.equal(fitting(pen, "payments-of-the-shop-eu", 77), "payme\u2026op-eu");
+  const fire = fitting(pen, "\u{1f525}".repeat(40), 70);
+  assert.ok([...fire].length <= 10 && fire.isWellFormed());
+  assert.ok(fitting(pen, "billing", 0).length < 7);
 });
 
 test("the step of a value; what is not known has none", () => {

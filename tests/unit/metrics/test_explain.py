@@ -121,6 +121,16 @@ def test_what_is_not_known_is_not_called_right() -> None:
     assert "not all is known: the end offset at that moment is unknown" in " ".join(text.split())
 
 
+def test_only_a_group_begins_at_the_edge_of_a_terminal() -> None:
+    evidence = engines.gather(CaptureInput(CAPTURE), "local")
+    found = summarize_groups(evidence, explain(evidence, PATIENCE))
+    groups = [replace(one, state="lag, " * 60) for one in found]
+    lines = [line for line in summary_lines(groups) if not line.startswith("     ")]
+    begun = [line for line in lines if not line.startswith("  ")]
+    assert [line.split()[0] for line in begun] == [one.group for one in groups]
+    assert len(lines) == len(begun) + sum(len(one.causes) for one in groups)
+
+
 def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     """Everybody left a moment ago, which is too new to be a cause."""
     evidence = engines.gather(CaptureInput(CAPTURE), "local")

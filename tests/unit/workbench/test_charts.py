@@ -355,6 +355,32 @@ def test_a_shade_begins_with_its_cause_and_is_named_there(demo: Workbench) -> No
     assert shade.x0 == words.x == text.axis_time(cause["since"])
 
 
+def test_a_cause_that_began_late_is_named_where_there_is_room(demo: Workbench) -> None:
+    for group, side in (("returns-desk", "left"), ("search-index", "right")):
+        assert story(demo, group).layout.annotations[0].xanchor == side
+
+
+@pytest.mark.parametrize(
+    ("unknown", "drawn", "said"),
+    [
+        (["age_ms"], ["lag"], "Not known: the age at any moment."),
+        (["lag", "age_ms"], [], "Not known: the lag at any moment; the age at any moment."),
+    ],
+)
+def test_what_is_known_at_no_moment_has_no_axis(
+    demo: Workbench, unknown: list[str], drawn: list[str], said: str
+) -> None:
+    records = charts.group_story_records(demo.timeline("checkout").table)
+    nothing = pa.nulls(len(records), pa.int64())
+    for name in unknown:
+        records = records.set_column(records.column_names.index(name), name, nothing)
+    no_events = demo.events("checkout").table.slice(0, 0)
+    figure = charts.group_story_figure(records, demo.explain("checkout").table, no_events)
+    assert [trace.name for trace in figure.data] == drawn
+    assert not drawn or not figure.layout.yaxis2.visible
+    assert figure.layout.meta["unknown"] == said
+
+
 def test_every_event_is_in_the_hover_of_a_mark(demo: Workbench) -> None:
     drawn = {trace.name: trace for trace in story(demo, "billing").data}
     begin = demo.timeline("billing").table.column("as_of")[0].as_py()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -50,6 +51,14 @@ def test_sums_are_those_of_the_roll_up(by: str) -> None:
     assert len([note for note in figure.layout.annotations if note.text.startswith("?")]) == sum(
         row["lag"] is None and row["unread"] is None for row in rolled
     )
+
+
+def test_parts_of_an_unknown_lag_are_no_finding() -> None:
+    """What is in the windows is known, what is behind them is not: nothing says that it is none."""
+    none = dict.fromkeys(("window_available", "window_unknown", "window_complete"), 0)
+    unknown = lag_rows({"lag": None, "unread": None, "lag_reason": "no_end_offset"} | none)
+    figure = charts.decomposition_figure(charts.decomposition_records(unknown))
+    assert re.fullmatch("What the lag of .+ consists of is not known", figure.layout.meta["title"])
 
 
 def run(first: int, last: int, state: int, count: int) -> dict[str, int]:

@@ -67,6 +67,15 @@ def test_rejects_and_unknown_lags_count() -> None:
     assert lag_sum(5000, 1001, THOUSANDS) == "5,000 (+1,001 unknown)"
 
 
+def test_a_lag_that_is_not_known_is_no_number_in_a_sentence() -> None:
+    for dark, said in (
+        ({0, 1}, "lag not known in 2 of 2 share partitions, "),
+        ({1}, "lag 7,100 (+1 unknown) in 2 share partitions, "),
+    ):
+        (group,) = of(2, frozenset(dark)).explain().summaries
+        assert group.state.startswith(said)
+
+
 # ---- what shows a cause, in words that people read -----------------------------------------------
 
 

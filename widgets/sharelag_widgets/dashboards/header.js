@@ -117,8 +117,8 @@ function render({ model, el }) {
     const at = !main && own === get("above") ? null : own; // the dashboard's header says it for all
     const old = at === null ? null : Math.max(0, Date.now() - at);
     const here = at === null ? "" : local(at);
-    const ago = old === null ? "" : old < 5000 ? ", just now" : `, ${age(old)} ago`;
-    const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${main ? ago : ""}`, ...(here ? [here] : [])];
+    const ago = old === null ? "" : old < 5000 ? "just now" : `${age(old)} ago`;
+    const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}`, ...[main && ago, here].filter(Boolean)];
     if (get("units")) parts.push(get("units"));
     if (main && get("source")) parts.push(get("source"));
     if (main && isGone) parts.push(ENDED);

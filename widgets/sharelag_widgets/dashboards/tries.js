@@ -7,7 +7,8 @@ import { kept } from "../shared/kept.js";
 import { menu } from "../shared/menu.js";
 
 const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
-const TRY_HEADINGS = ["What if", "P95 age", "Drains in", "Difference of p95 age (95 %)"];
+/** With the class of those of numbers, which stand at the right as these do. */
+const TRY_HEADINGS = [["What if"], ["P95 age", "sl-number"], ["Drains in", "sl-number"], ["Difference of p95 age (95 %)"]];
 /** Of the small picture of an interval, in pixels. */
 const [WIDE, HIGH] = [70, 14];
 
@@ -16,7 +17,7 @@ function render({ model, el }) {
   const get = (name) => model.get(name);
   const root = make("section", { class: "sl sl-tries", "aria-label": "What if" });
   const body = make("tbody");
-  const table = make("table", {}, make("thead", {}, make("tr", {}, ...TRY_HEADINGS.map((text) => make("th", { scope: "col" }, text)), make("td"))), body);
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...TRY_HEADINGS.map(([text, kind]) => make("th", { scope: "col", class: kind }, text)), make("td"))), body);
   const said = make("p", { class: "sl-soft", role: "status" });
   const below = make("div");
   const voice = announcer();

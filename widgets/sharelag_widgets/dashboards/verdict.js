@@ -28,7 +28,7 @@ function render({ model, el }) {
     badge.textContent = level ? `${MARKS[level] ?? ""} ${level}` : "";
     badge.hidden = !level;
     sentence.textContent = get("sentence");
-    const wanted = JSON.stringify([get("actions"), get("copies"), get("busy")]);
+    const wanted = JSON.stringify(["level", "actions", "copies", "busy"].map(get));
     if (wanted !== buttons) renew(wanted);
     const assumed = get("assumed");
     assumptions.hidden = !assumed.length;
@@ -39,7 +39,7 @@ function render({ model, el }) {
     const off = Boolean(get("busy"));
     const acts = get("actions").map(([name, words, why]) => button(words, () => model.send({ act: name }), { disabled: off || Boolean(why), title: why }));
     const reasons = get("actions").flatMap(([, , why]) => (why ? [make("span", { class: "sl-soft" }, why)] : []));
-    acts[0]?.classList.add("sl-primary");
+    if (["critical", "warning"].includes(get("level"))) acts[0]?.classList.add("sl-primary");
     const copies = codeButtons(root, voice, below, get("copies"), true);
     bar.replaceChildren(...(off ? [make("span", { class: "sl-soft", role: "status" }, get("busy"))] : []), ...reasons, ...acts, ...(copies.length ? [menu("More", ...copies)] : []));
     buttons = wanted;
