@@ -94,13 +94,6 @@ def secured(certificates: Path) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(scope="package")
-def oracle_combiner() -> Iterator[Oracle]:
-    """How Kafka merges state batches."""
-    with oracles.combiner() as oracle:
-        yield oracle
-
-
-@pytest.fixture(scope="package")
 def oracle_replayer() -> Iterator[Oracle]:
     """Which state a share coordinator has after loading records."""
     with oracles.replayer() as oracle:

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
@@ -110,12 +109,7 @@ class Oracle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write(self, lines: list[str]) -> None:
@@ -212,11 +206,6 @@ def rights() -> Oracle:
 def client_settings() -> Oracle:
     """How Kafka's commands resolve client properties."""
     return Oracle("ClientSettings")
-
-
-def error_codes() -> Oracle:
-    """Ask for the codes of Kafka's errors."""
-    return Oracle("ErrorCodes")
 
 
 def java_map() -> Oracle:
