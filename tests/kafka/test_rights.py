@@ -20,7 +20,6 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.command import refused, rows_of, sharelag
-from tests.support.kafka import oracles
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
 from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker, parse_describe
 from tests.support.kafka.broker_properties import SUPER_USERS
@@ -65,7 +64,7 @@ COMMANDS = [
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
     """What Kafka's clients may do."""
-    with oracles.rights() as asked:
+    with Oracle("RightsOracle") as asked:
         yield asked
 
 
