@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import AcknowledgeType, KafkaException, Producer
 
 from tests.support.command import rows_of, sharelag
-from tests.support.kafka.access import rule, set_rules
+from tests.support.kafka.access import rule, set_rules, settings_file
 from tests.support.kafka.broker import USERS
 from tests.support.kafka.bystanders import lacks_untold
 from tests.support.kafka.certificates import make_authority, make_certificate
@@ -109,8 +109,7 @@ def troubled(folder: Path, version: str = KAFKA_VERSION) -> Iterator[KafkaCluste
             "sasl.mechanism": "SCRAM-SHA-256",
             "sasl.jaas.config": login,
         }
-        text = "".join(f"{key}={value}\n" for key, value in settings.items())
-        (folder / "client.properties").write_text(text)
+        settings_file(folder, settings)
         (folder / "rules.yaml").write_text(_RULES)
         servers = cluster.bootstrap_servers
         create_topics(servers, {"still": PARTITIONS, "busy": PARTITIONS}, copies=3)
