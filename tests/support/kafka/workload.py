@@ -29,6 +29,9 @@ from confluent_kafka.admin import (
 
 from tests.support.kafka.jvm import RigError
 
+#: The one client from which brokers take records for their own topics.
+OF_KAFKA = "__admin_client"
+
 #: What to do with a delivered record; ``None`` keeps it until its lock has ended.
 Decide = Callable[[Message], AcknowledgeType | None]
 
@@ -103,16 +106,18 @@ def produce(
     records: Iterable[tuple[int, bytes | None, bytes | None]],
     batch: int = 10_000,
     times: Iterable[int] | None = None,
+    client: str = "rdkafka",
 ) -> int:
     """Produce ``(partition, key, value)`` records, wait for all, and return how many there were.
 
     ``batch`` is the size of the log batches: the broker hands them to share consumers whole,
     whatever the ``max.poll.records`` of these. ``times`` are those of the records in milliseconds,
-    by default that of producing.
+    by default that of producing. ``client`` is the id of the client, such as `OF_KAFKA`.
     """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
+            "client.id": client,
             "acks": "all",
             "max.in.flight": 1,
             "linger.ms": 50,
