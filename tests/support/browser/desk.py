@@ -292,15 +292,8 @@ def axe_core() -> str:
             raise SystemExit(
                 "npm is missing, which fetches axe-core for the tests: install Node.js 20 or newer"
             )
-        command = [
-            "npm",
-            "install",
-            "--prefix",
-            str(folder),
-            "--no-audit",
-            "--no-fund",
-            "--ignore-scripts",
-        ]
+        command = ["npm", "install", "--prefix", str(folder)]
+        command += ["--no-audit", "--no-fund", "--ignore-scripts"]
         subprocess.run([*command, f"axe-core@{AXE_VERSION}"], check=True, capture_output=True)
 
     folder = build_once(cache_dir() / f"axe-core-{AXE_VERSION}", fetch)
