@@ -10,14 +10,13 @@ import pytest
 from playwright.sync_api import expect
 
 from sharelag_widgets.dashboards.pieces import Header
-from tests.support.browser.desk import ROOT, Desk, OpenDesk, axe_violations
+from tests.support.browser.desk import Desk, OpenDesk, axe_violations, faint_texts
 from tests.support.widgets.samples import HOSTILE
 
 PAPERS = [
     "background: #fff",
     pytest.param("background: #111; color: #eee", marks=pytest.mark.exhaustive),
 ]
-CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 
 def header(**changes: object) -> tuple[Header, list[str]]:
@@ -102,7 +101,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> N
     assert desk.page.inner_text("main").count("<img src=x") == 5
     assert view.theme == ("light" if "fff" in paper else "dark")
     assert axe_violations(desk.page) == []
-    assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 4.5] == []
+    assert faint_texts(desk.page) == []
     assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
 
 

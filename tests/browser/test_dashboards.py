@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
-from tests.support.browser.desk import ROOT, Watched, axe_violations
+from tests.support.browser.desk import Watched, axe_violations, faint_texts
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.cases import Cases
 
@@ -35,7 +35,6 @@ CELLS = [
     "state = StateTopicHealth(demo)\nstate",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
-CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 #: The first is small enough for axe to look at every cell, in each run. The others consist of the
 #: same parts, and the two that people see first have tests of their own (`test_now.py`,
 #: `test_what_if.py`).
@@ -218,7 +217,7 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
             "one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)"
         )
         assert (sum(ink) > 384) == dark
-        assert [one for one in page.evaluate(CONTRAST) if one[0] < 4.5] == []
+        assert faint_texts(page) == []
     opened.assert_quiet()
 
 

@@ -23,7 +23,7 @@ from sharelag.reports.figures import draw
 from sharelag.reports.page import mail, page
 from sharelag.reports.store import write_index
 from sharelag.version import __version__
-from tests.support.browser.desk import ROOT, axe_violations
+from tests.support.browser.desk import ROOT, axe_violations, faint_texts
 from tests.support.browser.offline import OfflinePage
 from tests.support.chapters import CAPTURE
 from tests.support.nightly import without_kernel
@@ -34,7 +34,6 @@ BOXES, BROKEN_WORDS = (
     for name in ("boxes", "words")
 )
 COLOUR_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8").replace(".sl *", "body *")
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +71,6 @@ class Opened(OfflinePage):
         while (found := self.page.evaluate(expression)) != wanted:
             assert time.monotonic() < end, f"{expression} is {found}, not {wanted}"
             self.page.wait_for_timeout(30)
-
-    def contrast(self) -> list[Any]:
-        return [one for one in self.page.evaluate(CONTRAST) if one[0] < 4.5]
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +187,7 @@ def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
     assert {one.get_attribute("data-theme") for one in seen.page.locator("[data-chart]").all()} == {
         "light"
     }
-    assert seen.contrast() == []
+    assert faint_texts(seen.page, within="body") == []
     seen.page.emulate_media(media="screen", color_scheme="light")
 
 
@@ -212,7 +208,7 @@ def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(opened: Ope
             "[...document.querySelectorAll('[data-chart], .sl-strip')]"
             f".every(one => one.dataset.theme === '{scheme}')"
         )
-        assert seen.contrast() == []
+        assert faint_texts(seen.page, within="body") == []
         fills = seen.page.eval_on_selector_all(
             ".gtitle, .xtick text", "texts => texts.map(text => getComputedStyle(text).fill)"
         )
@@ -273,7 +269,7 @@ def test_every_report_is_drawn_whole_and_readable(
         )
         assert seen.page.locator("[data-shown] .sl-strip[data-loaded]").count() == 1
         assert seen.page.locator(".sr-missing:visible").count() == 0
-        assert seen.contrast() == []
+        assert faint_texts(seen.page, within="body") == []
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         seen.assert_quiet()
     assert axe_violations(seen.page) == []
@@ -372,7 +368,7 @@ def test_the_mail_needs_no_style_sheet_and_no_script(made: Any, browser: Browser
     body = text[text.index("<body") :]
     assert re.search(r'<td[^>]*class="n"[^>]*style="[^"]*text-align: ?right', body)
     seen = Opened(browser, made.folder / "mail.html", scripted=False)
-    assert seen.contrast() == []
+    assert faint_texts(seen.page, within="body") == []
     assert made.run.headline in seen.page.inner_text("body")
     seen.assert_quiet()
 
@@ -382,7 +378,7 @@ def test_the_index_is_readable(made: Any, browser: Browser) -> None:
     seen = Opened(browser, write_index(made.folder.parents[2]), scripted=False)
     for scheme in COLOUR_SCHEMES:
         seen.page.emulate_media(color_scheme=scheme)
-        assert seen.contrast() == []
+        assert faint_texts(seen.page, within="body") == []
     assert axe_violations(seen.page) == []
     seen.page.locator("#runs a").first.click()
     seen.page.wait_for_selector("html[data-ready]")
@@ -523,7 +519,7 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
     assert "Traceback" not in seen.page.inner_text("body")
     assert seen.page.title() == "FAILED: daily"
     assert "could not be made" in (failed.folder / "mail.html").read_text()
-    assert seen.contrast() == []
+    assert faint_texts(seen.page, within="body") == []
     assert axe_violations(seen.page) == []
     seen.assert_quiet()
 

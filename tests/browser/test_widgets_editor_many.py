@@ -44,9 +44,8 @@ def test_a_drag_to_the_edge_scrolls(open_desk: OpenDesk) -> None:
     assert box
     start = chip(desk, "member-0", "orders-0").bounding_box()
     assert start
-    desk.page.mouse.move(start["x"] + 9, start["y"] + 9)
-    desk.page.mouse.down()
-    desk.page.mouse.move(start["x"] + 30, box["y"] + box["height"] - 8, steps=5)
+    edge = (start["x"] + 30, box["y"] + box["height"] - 8)
+    desk.drag((start["x"] + 9, start["y"] + 9), edge, let_go=False)
     desk.page.wait_for_function(
         f"(list => list.scrollTop + list.clientHeight >= list.scrollHeight - 2)(document.querySelector('{LIST}'))"
     )
@@ -77,11 +76,8 @@ def test_what_is_picked_here_is_picked_in_linked_views(open_desk: OpenDesk) -> N
 
 def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(open_desk: OpenDesk) -> None:
     desk = open_desk(editor())
-    listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
-        .reduce((sum, set) => sum + set.size, 0)"""
-    alone = desk.page.evaluate(listeners)
-    again = "async () => { const el = document.createElement('div'); document.querySelector('main').append(el);"
-    desk.page.evaluate(again + " await window.show(window.sent[0], el); }")
+    alone = desk.listeners()
+    desk.show_again()
     desk.page.wait_for_function("document.querySelectorAll('.sl-editor[data-lines]').length === 2")
     desk.root(1).get_by_role("button", name="Add a member").click()
     desk.settle()
@@ -89,8 +85,8 @@ def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(open_desk: OpenD
     desk.root(0).get_by_role("button", name="Undo").click()
     desk.settle()
     assert (desk.data("members", 0), desk.data("members", 1)) == (4, 4)
-    desk.page.evaluate("window.stops.at(-1)()")
-    assert desk.page.evaluate(listeners) == alone
+    desk.stop_last()
+    assert desk.listeners() == alone
 
 
 def test_nothing_to_assign_and_no_measure_are_words(open_desk: OpenDesk) -> None:

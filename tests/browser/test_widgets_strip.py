@@ -81,11 +81,7 @@ def test_keys_that_are_not_ours_go_on(open_desk: OpenDesk) -> None:
     seen = [key for key in desk.page.evaluate("seen") if key != "Control"]
     assert seen == ["q", "F2", "p", "g", "+", "0"]
     assert strip.fit == "window"
-    unprotected = desk.page.eval_on_selector_all(
-        ".sl button, .sl input, .sl select, .sl [tabindex]",
-        "found => found.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => one.outerHTML)",
-    )
-    assert unprotected == []
+    assert desk.unprotected() == []
 
 
 def test_picks_by_key_and_mouse_come_back_to_python(open_desk: OpenDesk) -> None:
@@ -113,10 +109,8 @@ def test_picks_by_key_and_mouse_come_back_to_python(open_desk: OpenDesk) -> None
     spot = "Offset 103: Available, delivery count 3; run 103 to 104"
     assert desk.page.inner_text(".sl-spot").startswith(spot)
     assert desk.page.get_attribute(PICTURE, "aria-valuetext", strict=True)
-    desk.page.mouse.down()
-    desk.page.mouse.move(box["x"] + 9.5 * each, box["y"] + 40, steps=4)
-    desk.page.mouse.up()
-    desk.settle()
+    y = box["y"] + 40
+    desk.drag((box["x"] + 3.5 * each, y), (box["x"] + 9.5 * each, y))
     assert strip.selection.offsets == (103, 109)
     assert "offsets=(103, 109)" in strip.to_code()
 
@@ -169,24 +163,20 @@ def test_playing_goes_to_the_end_and_stops(open_desk: OpenDesk) -> None:
 
 def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(open_desk: OpenDesk) -> None:
     desk = open_desk(WindowStrip.of(moving(10, 1)))
-    listeners = """() => Object.values(window.models).flatMap(model => Object.values(model.listeners))
-        .reduce((sum, set) => sum + set.size, 0)"""
-    alone = desk.page.evaluate(listeners)
-    again = "async () => { const el = document.createElement('div'); document.querySelector('main').append(el);"
-    desk.page.evaluate(again + " await window.show(window.sent[0], el); }")
+    alone = desk.listeners()
+    desk.show_again()
     desk.page.locator(".sl-strip").nth(1).locator("input[type=range]").focus()
     desk.page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
     desk.press("Home")
     assert (desk.data("moment", 0), desk.data("moment", 1)) == (0, 0)
-    assert desk.page.evaluate(listeners) == 2 * alone
-    desk.page.evaluate("window.stops.at(-1)()")
-    assert desk.page.evaluate(listeners) == alone
+    assert desk.listeners() == 2 * alone
+    desk.stop_last()
+    assert desk.listeners() == alone
     assert desk.page.locator(".sl-strip").count() == 1
     for _ in range(20):
-        desk.page.evaluate(
-            again + " await window.show(window.sent[0], el); window.stops.at(-1)(); el.remove(); }"
-        )
-    assert desk.page.evaluate(listeners) == alone
+        desk.show_again()
+        desk.stop_last()
+    assert desk.listeners() == alone
 
 
 def test_empty_and_unknown_are_words(open_desk: OpenDesk) -> None:

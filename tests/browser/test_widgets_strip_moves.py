@@ -8,29 +8,22 @@ import pytest
 from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import OpenDesk
+from tests.support.browser.desk import Button, OpenDesk
 from tests.support.browser.strip_page import PICTURE
 from tests.support.cases import few_of
 from tests.support.widgets.samples import moving, window, windows
 
 
 @pytest.mark.parametrize("button", few_of(["left", "middle"], ["left"]))
-def test_zoomed_in_the_mouse_moves_the_picture_along(button: str, open_desk: OpenDesk) -> None:
+def test_zoomed_in_the_mouse_moves_the_picture_along(button: Button, open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
     desk = open_desk(strip)
     box = desk.page.locator(PICTURE).bounding_box()
     assert box
 
     def drag(by: float, *keys: str) -> None:
-        for key in keys:
-            desk.page.keyboard.down(key)
-        desk.page.mouse.move(box["x"] + 400, box["y"] + 40)
-        desk.page.mouse.down(button=button)  # type: ignore[arg-type]
-        desk.page.mouse.move(box["x"] + 400 + by, box["y"] + 40, steps=5)
-        desk.page.mouse.up(button=button)  # type: ignore[arg-type]
-        for key in keys:
-            desk.page.keyboard.up(key)
-        desk.settle()
+        x, y = box["x"] + 400, box["y"] + 40
+        desk.drag((x, y), (x + by, y), *keys, button=button)
 
     held = ["Shift"] if button == "left" else []
     drag(-200, *held)
@@ -62,13 +55,8 @@ def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(open_desk: 
     assert box
     assert desk.data("tail") == 1000
     at = (box["width"] - 96) / 2  # offset 110, of 100 to 120
-    desk.page.keyboard.down("Shift")
-    desk.page.mouse.move(box["x"] + at, box["y"] + 40)
-    desk.page.mouse.down()
-    desk.page.mouse.move(box["x"] + at - 300, box["y"] + 40, steps=5)
-    desk.page.mouse.up()
-    desk.page.keyboard.up("Shift")
-    desk.settle()
+    x, y = box["x"] + at, box["y"] + 40
+    desk.drag((x, y), (x - 300, y), "Shift")
     assert (strip.fit, desk.data("tail")) == ("fixed", 0)
     low, high = strip.span
     assert low + (at - 300) / box["width"] * (high - low) == pytest.approx(110)

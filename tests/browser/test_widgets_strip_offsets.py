@@ -175,31 +175,23 @@ def test_a_pick_that_the_system_takes_away_was_none(open_desk: OpenDesk) -> None
     desk.settle()
     box = desk.page.locator(PICTURE).bounding_box()
     assert box
-    for _ in range(2):
-        desk.page.mouse.move(box["x"] + 100, box["y"] + 40)
-        desk.page.mouse.down()
-        desk.page.mouse.move(box["x"] + 400, box["y"] + 40, steps=4)
-        desk.settle()
-        assert "picked 102 to 109" in desk.page.inner_text(".sl-spot")
+    at_100, at_200, at_400 = ((box["x"] + x, box["y"] + 40) for x in (100, 200, 400))
+
+    def cancel() -> None:
         desk.page.eval_on_selector(
             PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))"
         )
         desk.page.mouse.up()
         desk.settle()
+
+    for _ in range(2):
+        desk.drag(at_100, at_400, let_go=False)
+        assert "picked 102 to 109" in desk.page.inner_text(".sl-spot")
+        cancel()
         assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 104")
         assert strip.selection.offsets == (104, 104)
-    desk.page.mouse.move(box["x"] + 100, box["y"] + 40)
-    desk.page.mouse.down()
-    desk.page.mouse.move(box["x"] + 200, box["y"] + 40, steps=4)
-    desk.page.mouse.up()
-    desk.settle()
-    picked = strip.selection.offsets
-    assert picked == (102, 104)
-    desk.page.mouse.down()
-    desk.page.mouse.move(box["x"] + 400, box["y"] + 40, steps=4)
-    desk.page.eval_on_selector(
-        PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))"
-    )
-    desk.page.mouse.up()
-    desk.settle()
+    desk.drag(at_100, at_200)
+    assert strip.selection.offsets == (102, 104)
+    desk.drag(at_200, at_400, let_go=False)
+    cancel()
     assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 102 to 104")

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.certificates import LISTENERS, listener_properties
 from tests.support.kafka.cluster import RACKS, KafkaCluster
@@ -94,28 +93,21 @@ def secured(certificates: Path) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(scope="package")
-def oracle_combiner() -> Iterator[Oracle]:
-    """How Kafka merges state batches."""
-    with oracles.combiner() as oracle:
-        yield oracle
-
-
-@pytest.fixture(scope="package")
 def oracle_replayer() -> Iterator[Oracle]:
     """Which state a share coordinator has after loading records."""
-    with oracles.replayer() as oracle:
+    with Oracle("ReplayOracle") as oracle:
         yield oracle
 
 
 @pytest.fixture(scope="package")
 def oracle_record_json() -> Iterator[Oracle]:
     """How Kafka reads a record."""
-    with oracles.record_json() as oracle:
+    with Oracle("RecordJsonOracle") as oracle:
         yield oracle
 
 
 @pytest.fixture(scope="package")
 def oracle_coordinator() -> Iterator[Oracle]:
     """Which records a share coordinator writes."""
-    with oracles.coordinator() as oracle:
+    with Oracle("CoordinatorOracle") as oracle:
         yield oracle

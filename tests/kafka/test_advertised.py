@@ -16,6 +16,7 @@ from sharelag.errors import ClusterError
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.broker_properties import SECURE
+from tests.support.ports import dead_address
 
 #: What each listener names beside itself, by how that cannot be reached.
 SHAPES = ("CLOSED", "UNRESOLVED", "SILENT", "BY_NAME", SECURE)
@@ -96,8 +97,7 @@ def test_however_the_named_address_cannot_be_reached(
 
 
 def test_one_of_two_addresses_answers(named: dict[str, tuple[str, str]]) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        both = f"127.0.0.1:{nobody.getsockname()[1]},{named['CLOSED'][0]}"
+    with dead_address() as nobody:
+        both = f"{nobody},{named['CLOSED'][0]}"
         done = sharelag("lag", "--bootstrap-server", both, "--timeout", "3s")
     assert said(done.stderr, both, named["CLOSED"][1]), done.stderr

@@ -16,7 +16,7 @@ from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
 from tests.support.groups_to_assign import check, figures, named_in_order
 from tests.support.kafka.jars import COMPARED, kafka_jars
-from tests.support.kafka.oracles import java_map, simple_assignor
+from tests.support.kafka.oracles import Oracle, simple_assignor
 from tools.assignors import assignors_jar
 
 Members = list[dict[str, Any]]
@@ -65,7 +65,7 @@ def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: JarAssignor, cases
 def test_maps_are_walked_through_as_java_does(kafka: JarAssignor, cases: Any) -> None:
     requested = [random_walk(Random(f"walk {number}")) for number in range(cases(25, 5000))]
     same = 0
-    with java_map() as oracle:
+    with Oracle("MapOracle") as oracle:
         answers = oracle.ask_many(requested)
     for question, answer in zip(requested, answers, strict=True):
         try:

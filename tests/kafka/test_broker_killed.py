@@ -12,7 +12,6 @@ from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from sharelag.model import SharePartition
 from sharelag.wire import state_partition
@@ -21,7 +20,7 @@ from tests.support.command import rows_of, sharelag, sharelag_process
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import SCRAPE, Exporter
 from tests.support.kafka.cluster import KafkaCluster, frozen
-from tests.support.kafka.workload import read_in_part, wait_until
+from tests.support.kafka.workload import leaders, read_in_part, wait_until
 from tests.support.reliability import Inject
 from tests.support.stopwatch import timed
 
@@ -50,9 +49,8 @@ def cluster() -> Iterator[KafkaCluster]:
 
 def led_by(cluster: KafkaCluster, number: int) -> set[int]:
     """Return the state partitions that a broker leads."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    partitions = admin.list_topics(STATE_TOPIC, timeout=10).topics[STATE_TOPIC].partitions
-    return {p.id for p in partitions.values() if p.leader == number}
+    led = leaders(cluster.bootstrap_servers, STATE_TOPIC)
+    return {partition for partition, leader in led.items() if leader == number}
 
 
 def lags(answer: CompletedProcess[str]) -> dict[int, int]:
@@ -243,32 +241,20 @@ def test_a_silent_partition_of_the_groups_records_refuses_members_alone(
 
 def lead(cluster: KafkaCluster, topics: dict[str, int], folder: Path) -> None:
     """Let one of the first two brokers lead all partitions of each topic, by Kafka's commands."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-
-    def partitions(topic: str) -> dict[int, int]:
-        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
-        return {number: one.leader for number, one in found.items()}
-
+    servers = cluster.bootstrap_servers
     moved = [
         {"topic": topic, "partition": p, "replicas": [leader, 3 - leader]}  # the third may be dead
         for topic, leader in topics.items()
-        for p in partitions(topic)
+        for p in leaders(servers, topic)
     ]
     plan = folder / "reassign.json"
     plan.write_text(json.dumps({"version": 1, "partitions": moved}))
-    where = ("--bootstrap-server", cluster.bootstrap_servers)
-    run_tool = cluster.brokers[0].run_tool
-    for tool, arguments in (
-        (
-            "reassign.ReassignPartitionsCommand",
-            ("--execute", "--reassignment-json-file", str(plan)),
-        ),
-        ("LeaderElectionCommand", ("--election-type", "preferred", "--all-topic-partitions")),
-    ):
-        done = run_tool(f"org.apache.kafka.tools.{tool}", *where, *arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
+    ask_tool, preferred = cluster.brokers[0].ask_tool, ("--election-type", "preferred")
+    execute = ("--execute", "--reassignment-json-file", str(plan))
+    ask_tool("reassign.ReassignPartitionsCommand", *execute)
+    ask_tool("LeaderElectionCommand", *preferred, "--all-topic-partitions")
     wait_until(
-        lambda: all(set(partitions(topic).values()) == {n} for topic, n in topics.items()),
+        lambda: all(set(leaders(servers, topic).values()) == {n} for topic, n in topics.items()),
         "the brokers lead what they are to lead",
     )
 

@@ -21,11 +21,13 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import ask
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.cluster import RACKS, KafkaCluster
+from tests.support.kafka.describe import DescribedPartition, parse_topics
 from tests.support.kafka.workload import (
     Delivery,
     accept,
     create_placed,
     end_offsets,
+    leaders,
     numbered,
     produce,
     set_group_config,
@@ -52,25 +54,9 @@ def groups_on_three_brokers(cluster: KafkaCluster) -> KafkaCluster:
     return cluster
 
 
-def described(cluster: KafkaCluster) -> dict[tuple[str, int], dict[str, Any]]:
+def described(cluster: KafkaCluster) -> dict[tuple[str, int], DescribedPartition]:
     """Return what ``kafka-topics.sh --describe`` prints of each partition."""
-    done = cluster.brokers[0].run_tool(
-        "org.apache.kafka.tools.TopicCommand",
-        *("--bootstrap-server", cluster.brokers[0].bootstrap_servers, "--describe"),
-    )
-    assert done.returncode == 0, done.stderr
-    lines = re.findall(
-        r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\w+)\s+Replicas: (\S+)\s+Isr: (\S*)",
-        done.stdout,
-    )
-    return {
-        (topic, int(partition)): {
-            "leader_id": None if leader == "none" else int(leader),
-            "replicas": [int(number) for number in replicas.split(",")],
-            "in_sync_replicas": sorted(int(number) for number in isr.split(",")),
-        }
-        for topic, partition, leader, replicas, isr in lines
-    }
+    return parse_topics(cluster.brokers[0].ask_tool("TopicCommand", "--describe"))
 
 
 def epochs(cluster: KafkaCluster) -> dict[tuple[str, int], int]:
@@ -281,10 +267,8 @@ def test_the_coordinators_list_what_kafkas_tool_prints(
     cluster: KafkaCluster, tmp_path: Path
 ) -> None:
     """By the logs of requests of three brokers, each of which lists the groups that it has."""
-    address = ("--bootstrap-server", cluster.brokers[0].bootstrap_servers)
-    done = cluster.brokers[0].run_tool("org.apache.kafka.tools.GroupsCommand", *address, "--list")
-    assert done.returncode == 0, done.stderr
-    printed = [line.split() for line in done.stdout.splitlines()[1:]]
+    listed = cluster.brokers[0].ask_tool("GroupsCommand", "--list")
+    printed = [line.split() for line in listed.splitlines()[1:]]
     kinds = {words[0]: words[-2] for words in printed if words[0] in GROUPS}
     assert kinds == dict.fromkeys(GROUPS, "Share")
     found: dict[str, str] = {}
@@ -313,13 +297,12 @@ def test_what_has_no_leader_is_told_with_the_broker_that_has_its_replica(
     set_group_config(servers, "one", share_auto_offset_reset="earliest")
     produce(servers, name, numbered(5, 1))
     share_consume(servers, "one", [name], accept, until=5)
-
-    def is_leaderless() -> bool:
-        return admin.list_topics(name, timeout=10).topics[name].partitions[0].leader == -1
-
     third.kill()
     try:
-        wait_until(is_leaderless, "the controller has noticed that the broker is away")
+        wait_until(
+            lambda: leaders(servers, name) == {0: -1},
+            "the controller has noticed that the broker is away",
+        )
         server = ("--bootstrap-server", servers, "--timeout", "20s")
         peek = command_line("peek", *server, "one", f"{name}:0:0")
         explain = command_line("explain", *server, "--group", "one")

@@ -159,15 +159,8 @@ def test_probes_ask_what_the_server_answers_without_a_token(
 
 def test_its_rules_are_rules(everything: list[dict[str, Any]], tmp_path: Path) -> None:
     (rules,) = [one["data"]["rules.yaml"] for one in everything if one["kind"] == "ConfigMap"]
-    (tmp_path / "rules.yaml").write_text(rules)
-    answer = sharelag(
-        "check",
-        "--rules",
-        str(tmp_path / "rules.yaml"),
-        "--capture",
-        "demo",
-        "--engine",
-        "local",
-        code=2,
-    )
+    file = tmp_path / "rules.yaml"
+    file.write_text(rules)
+    words = ("--rules", str(file), "--capture", "demo", "--engine", "local")
+    answer = sharelag("check", *words, code=2)
     assert "no working members" in answer.stdout

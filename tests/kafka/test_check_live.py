@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from sharelag.wire.fields import STATE_TOPIC
@@ -24,6 +23,7 @@ from tests.support.kafka.access import java_settings, settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.cluster import follower
 from tests.support.kafka.workload import (
+    OF_KAFKA,
     accept,
     create_placed,
     numbered,
@@ -76,11 +76,8 @@ def test_a_cluster_fails_piece_by_piece(
     line = "version: 1\nrules: [{name: lag, measure: lag, per: partition, warn: 1000}]"
     lags = rule_file(tmp_path, line, "lags")
     assert sharelag("check", "--rules", lags, *to_it).returncode == 0
-    # Brokers take records for their own topics from this client alone.
-    writer = Producer({"bootstrap.servers": first.bootstrap_servers, "client.id": "__admin_client"})
-    writer.produce(STATE_TOPIC, b"no value of Kafka's", b"\x00\x00 no key either", 0)
-    assert writer.flush(30) == 0
-    writer.close()  # it would look for its broker, and complain, for as long as it is there
+    wrong = (0, b"\x00\x00 no key either", b"no value of Kafka's")
+    produce(first.bootstrap_servers, STATE_TOPIC, [wrong], client=OF_KAFKA)
     broken = sharelag("check", "--rules", of_state, *to_it, code=1)
     assert "1 finding: " in broken.stdout
     assert broken.stdout.startswith("WARNING: 1 warning, 1 unknown\n")

@@ -13,7 +13,7 @@ from sharelag.model.defects import DEFECTS
 from tests.support.command import ask
 from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker
 from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
-from tests.support.kafka.oracles import Oracle, coordinator
+from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.since import since
 from tests.support.kafka.workload import read_in_part, wait_until
 
@@ -33,7 +33,7 @@ HAS_CLASSES = since("4.2", "the share coordinator has the classes that we ask")
 
 @pytest.fixture(scope="module", params=[pytest.param(one, marks=HAS_CLASSES) for one in COMPARED])
 def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    with coordinator(request.param) as oracle:
+    with Oracle("CoordinatorOracle", version=request.param) as oracle:
         yield oracle
 
 

@@ -26,9 +26,11 @@ from tests.support.kafka.bystanders import Exporter
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.describe import (
     DescribedOffset,
+    DescribedPartition,
     parse_describe,
     parse_members,
     parse_states,
+    parse_topics,
 )
 from tests.support.kafka.workload import (
     accept,
@@ -50,9 +52,8 @@ STEADY, MIXED, JOINED, RESET, CONSOLE, HOSTILE = GROUPS = (
 )
 #: Records of orders in each partition; the last ten came when most groups had read the others.
 EACH, LATE = 50, 10
-_TOOLS = "org.apache.kafka.tools"
 _STATE = "__share_group_state"
-_STATE_FORMATTER = f"{_TOOLS}.consumer.group.share.ShareGroupStateMessageFormatter"
+_STATE_FORMATTER = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
 
 
 class Kafka:
@@ -65,10 +66,9 @@ class Kafka:
 
     def run(self, tool: str, *args: str) -> str:
         """Return what a command printed on standard output."""
-        done = self._broker.run_tool(f"{_TOOLS}.{tool}", "--bootstrap-server", self.servers, *args)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert not done.stdout.lstrip().startswith("Error"), done.stdout
-        return done.stdout
+        said = self._broker.ask_tool(tool, *args)
+        assert not said.lstrip().startswith("Error"), said
+        return said
 
     def groups(self, *args: str) -> str:
         """Return what ``kafka-share-groups.sh`` printed."""
@@ -98,16 +98,8 @@ class Kafka:
         return {row["member_id"]: dict(row) for row in parse_members(_of_ours(text))}
 
     @cached_property
-    def topics(self) -> dict[tuple[str, int], tuple[int, list[int], set[int]]]:
-        """Leader, replicas and in-sync replicas of each partition."""
-        lines = re.findall(
-            r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\d+)\s+Replicas: (\S+)\s+Isr: (\S+)",
-            self.run("TopicCommand", "--describe"),
-        )
-        return {
-            (topic, int(partition)): (int(leader), _numbers(replicas), set(_numbers(in_sync)))
-            for topic, partition, leader, replicas, in_sync in lines
-        }
+    def topics(self) -> dict[tuple[str, int], DescribedPartition]:
+        return parse_topics(self.run("TopicCommand", "--describe"))
 
     @cached_property
     def cluster_id(self) -> str:
@@ -153,10 +145,6 @@ class Kafka:
                 r"^ +(\S+?)=(.*) sensitive=\w+ synonyms=\{([A-Z_]+)", text, re.MULTILINE
             )
         }
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
 
 
 def _of_ours(text: str) -> str:
@@ -395,10 +383,11 @@ def forecasts(live: Live) -> None:
 def imbalance(live: Live) -> None:
     rows = live.rows("imbalance", "--by", "broker", "--group", STEADY)
     (row,) = (row for row in rows if row["measure"] == "lag")
-    led: Counter[int] = Counter()
+    led: Counter[int | None] = Counter()
     for (group, topic, partition), described in live.kafka.offsets.items():
         if group == STEADY:
-            led[live.kafka.topics[topic, partition][0]] += described["lag"] or 0
+            leader = live.kafka.topics[topic, partition]["leader_id"]
+            led[leader] += described["lag"] or 0
     least, most = min(led.values()), max(led.values())
     assert (row["total"], row["max"], row["min"]) == (led.total(), most, least)
     assert led.total() == 6 * LATE
@@ -409,10 +398,11 @@ def brokers(live: Live) -> None:
     rows = keyed(live.rows("brokers"))
     assert rows.keys() == live.kafka.offsets.keys()
     for (group, topic, partition), row in rows.items():
-        leader, replicas, in_sync = live.kafka.topics[topic, partition]
-        assert (row["leader_id"], row["replicas"]) == (leader, replicas)
-        assert set(row["in_sync_replicas"]) == in_sync
-        assert row["share_coordinator"] == live.kafka.topics[_STATE, row["state_partition"]][0]
+        theirs = live.kafka.topics[topic, partition]
+        ours = {name: row[name] for name in ("leader_id", "replicas")}
+        assert ours | {"in_sync_replicas": sorted(row["in_sync_replicas"])} == theirs
+        keeper = live.kafka.topics[_STATE, row["state_partition"]]
+        assert row["share_coordinator"] == keeper["leader_id"]
         assert live.kafka.states[group]["coordinator"].endswith(f"({row['group_coordinator']})")
 
 

@@ -15,7 +15,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import read_in_part
-from tests.support.spark.own_sessions import run
+from tests.support.spark.own_sessions import run_python
 
 _SHARE = ["group_id", "topic_id", "partition"]
 #: What makes a table of raw records, and the columns that tell its rows apart.
@@ -132,8 +132,8 @@ print("lag:", sum(row["lag"] for row in mine))
 
 
 def test_tasks_fetch_on_spark_connect_too(broker: KafkaBroker, group: str, remote: str) -> None:
-    code = f"import sys; sys.argv[1:] = {[broker.bootstrap_servers, group]!r}\n{_ON_CONNECT}"
-    done = run(code, {"SPARK_REMOTE": remote})
+    job = ("-c", _ON_CONNECT, broker.bootstrap_servers, group)
+    done = run_python(*job, SPARK_REMOTE=remote)
     plans, equal = done.stdout.split("equal:")
     assert "True" in equal, done.stderr[-3000:]
     fetched, through = plans.split("== Physical Plan ==")[1:]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -61,23 +58,11 @@ def group(broker: KafkaBroker) -> str:
     return name
 
 
-@contextmanager
-def _following(broker: KafkaBroker, archive: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+def _following(broker: KafkaBroker, archive: Path, *more: str) -> Bystander:
     """The command in separate processes, all of which are killed at the end."""
-    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "capture", "--follow"]
-    process = subprocess.Popen(
-        [*command, "--bootstrap-server", broker.bootstrap_servers, str(archive), *more],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "MASTER": "local[2]"},
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        print(process.communicate()[1])
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    follow = ["capture", "--follow", *server, str(archive), *more]
+    return Bystander(follow, archive.with_suffix(".txt"))
 
 
 # ---- the tables of --lag-to ----------------------------------------------------------------------
@@ -113,7 +98,7 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
         are(12)
         share_consume(servers, group, [group], accept, until=36)
         are(0)
-        assert running.poll() is None  # it was at work until it was killed
+        assert running.is_running(), running.text()  # it was at work until it was killed
     # Killed, they are whole, and what happens meanwhile they learn when it is started again.
     assert _read(place, "windows", group).num_rows == PARTITIONS
     produce(servers, group, numbered(21, PARTITIONS))
@@ -124,7 +109,7 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
         are(3)
         now = _without_as_of(plain_rows(_read(place, "lag", group)))
         wait_until(lambda: _without_as_of(told("lag")) == now, "the archive says the same")
-        assert running.poll() is None
+        assert running.is_running(), running.text()
     assert [DeltaTable(str(place / name)).version() for name in ("windows", "lag")] > before
     names = ("topic", "partition", "start_offset")
     windows = _read(place, "windows", group).select(names).to_pylist()
@@ -173,13 +158,14 @@ def test_killing_python_ends_its_jvm_and_workers(
     servers, archive = broker.bootstrap_servers, tmp_path / "archive"
     name = f"followed-and-killed-{is_at_work}"
     read_in_part(servers, name, name, partitions=2, read=20)
-    with _following(broker, archive, "--every", "0s" if is_at_work else "1h") as process:
+    with _following(broker, archive, "--every", "0s" if is_at_work else "1h") as running:
         wait_until(lambda: views.current(archive).batch >= 0, "a micro-batch is archived")
-        ours = psutil.Process(process.pid).children(recursive=True)
+        python = psutil.Process(running.process_id)
+        ours = python.children(recursive=True)
         assert any("java" in child.name() for child in ours), ours
         assert not may_follow(archive)
-        process.kill()
-        process.wait()
+        python.kill()
+        wait_until(lambda: not running.is_running(), "it is killed")
         wait_until(lambda: not _alive(ours), "all of its processes have ended")
     assert may_follow(archive)
     of_topic = in_topic(servers)
@@ -247,10 +233,9 @@ def test_following_for_long_holds_no_more_and_more(tmp_path: Path, injected: Inj
         create_topics(servers, {"busy": BUSY_PARTITIONS})
         set_group_config(servers, "busy", share_auto_offset_reset="earliest")
         archive = tmp_path / "archive"
-        follow = ["capture", "--follow", "--every", "1s", "--bootstrap-server", servers]
         with Busy(servers) as busy:
             wait_until(lambda: busy.finished > 0, "the topic of share state is there")
-            with Bystander([*follow, str(archive)], tmp_path / "follow.txt") as follower:
+            with _following(broker, archive, "--every", "1s") as follower:
                 wait_until(lambda: "archiving into" in follower.text(), "it follows")
                 wait_until(lambda: (archive / "data").exists(), "it has archived")
                 process, ends = psutil.Process(follower.process_id), time.monotonic() + MINUTES * 60

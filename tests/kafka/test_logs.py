@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
 
 from sharelag import schemas
 from sharelag.errors import BrokerUnreachableError, InputError
@@ -65,16 +64,8 @@ def _at(seconds: float) -> datetime:
 def _produce_by_the_second(
     broker: KafkaBroker, topic: str, seconds: range, partition: int = 0
 ) -> None:
-    # Idempotent, so that the order survives when the leader of a new topic is not ready.
-    settings = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "batch.num.messages": 3,
-        "enable.idempotence": True,
-    }
-    producer = Producer(settings)
-    for second in seconds:
-        producer.produce(topic, b"v", b"k", partition, timestamp=BEGIN + 1000 * second)
-    assert producer.flush(30) == 0
+    records, times = [(partition, b"k", b"v")] * len(seconds), [BEGIN + 1000 * n for n in seconds]
+    produce(broker.bootstrap_servers, topic, records, batch=3, times=times)
 
 
 def _wait_until_stable(config: ClientConfig, topic: str, offsets: list[int]) -> None:
@@ -98,11 +89,8 @@ def _positions(*places: tuple[str, int, int | None]) -> pa.Table:
 
 def _kafkas_offsets(broker: KafkaBroker, topic: str, milliseconds: int) -> dict[int, int]:
     """First offset at or after a time, by Kafka's own tool; a partition without one is left out."""
-    at = ("--bootstrap-server", broker.bootstrap_servers, "--topic", topic)
-    tool = "org.apache.kafka.tools.GetOffsetShell"
-    done = broker.run_tool(tool, *at, "--time", str(milliseconds))
-    assert done.returncode == 0, done.stderr
-    lines = [line.rsplit(":", 2) for line in done.stdout.split()]
+    said = broker.ask_tool("GetOffsetShell", "--topic", topic, "--time", str(milliseconds))
+    lines = [line.rsplit(":", 2) for line in said.split()]
     return {int(partition): int(offset) for _, partition, offset in lines if offset}
 
 

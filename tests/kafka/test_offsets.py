@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
@@ -14,12 +13,15 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
+from sharelag.model import milliseconds
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     create_topics,
     delete_below,
     end_offsets,
     log_start_offsets,
+    numbered,
+    produce,
     topic_ids,
 )
 
@@ -34,13 +36,8 @@ def topic(broker: KafkaBroker) -> str:
     name = f"offsets-{uuid4().hex[:8]}"
     # Its records are years old: retention would delete them as soon as it looks.
     create_topics(broker.bootstrap_servers, {name: 2, f"{name}-empty": 1}, {"retention.ms": "-1"})
-    # Idempotent, so that the order survives when the leader of a new topic is not ready.
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
-    for n in range(COUNT):
-        for partition in (0, 1):
-            at = BEGUN + timedelta(seconds=n)
-            producer.produce(name, b"v", b"k", partition, timestamp=int(at.timestamp() * 1000))
-    assert producer.flush(30) == 0
+    times = [milliseconds(BEGUN + timedelta(seconds=n // 2)) for n in range(2 * COUNT)]
+    produce(broker.bootstrap_servers, name, numbered(2 * COUNT, 2), times=times)
     delete_below(broker.bootstrap_servers, name, {1: DELETED})
     return name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, Message
 
 import sharelag
 from sharelag.inputs.kafka.described import parse_offsets
@@ -17,6 +16,7 @@ from tests.support.kafka.workload import (
     create_topics,
     numbered,
     produce,
+    release_at_first,
     set_group_config,
     share_consume,
     share_consumer,
@@ -25,11 +25,6 @@ from tests.support.kafka.workload import (
 )
 
 TOPICS = ("delete-plan-a", "delete-plan-b")
-
-
-def mixed(message: Message) -> AcknowledgeType:
-    again = (message.offset() or 0) % 4 == 1 and message.delivery_count() == 1
-    return AcknowledgeType.RELEASE if again else AcknowledgeType.ACCEPT
 
 
 def slug(begins: str) -> str:
@@ -50,7 +45,7 @@ def group_at_work(first: KafkaBroker, request: pytest.FixtureRequest) -> str:
     set_group_config(servers, group, share_auto_offset_reset="earliest")
     for topic in topics:
         produce(servers, topic, numbered(40, 2), batch=5)
-    share_consume(servers, group, topics, mixed, until=some_of_each(60, 4))
+    share_consume(servers, group, topics, release_at_first, until=some_of_each(60, 4))
     set_group_config(servers, group, share_auto_offset_reset=begins)
     return group
 
@@ -61,11 +56,8 @@ def described(first: KafkaBroker, group: str) -> dict[tuple[str, int], Any]:
 
 
 def run(first: KafkaBroker, notes: tuple[str, ...]) -> str:
-    (command,) = [note.partition(": ")[2] for note in notes if "Kafka's command" in note]
-    words = command.split()
-    assert words[:2] == ["kafka-share-groups.sh", "--bootstrap-server"]
-    assert words[2] == first.bootstrap_servers
-    return first.share_groups(*words[3:])
+    (line,) = [note.partition(": ")[2] for note in notes if "Kafka's command" in note]
+    return first.run_line(line)
 
 
 def seen_again(first: KafkaBroker, group: str, topics: list[str], count: int) -> set[Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, Message, Producer
 
 import sharelag
 from sharelag.errors import InputError
@@ -32,6 +31,7 @@ from tests.support.kafka.workload import (
     numbered,
     produce,
     read_in_part,
+    release_at_first,
     set_group_config,
     share_consume,
     share_consumer,
@@ -50,18 +50,18 @@ def group_at_work(first: KafkaBroker) -> KafkaBroker:
     create_topics(servers, {TOPIC: 3}, copies=3)
     set_group_config(servers, GROUP, share_auto_offset_reset="earliest")
     produce(servers, TOPIC, numbered(90, 3), batch=5)
-    work(first, some_of_each(40, 3), mixed)
+    work(first, some_of_each(40, 3), release_at_first)
     return first
-
-
-def mixed(message: Message) -> AcknowledgeType:
-    """Give every fourth record back at first."""
-    again = (message.offset() or 0) % 4 == 1 and message.delivery_count() == 1
-    return AcknowledgeType.RELEASE if again else AcknowledgeType.ACCEPT
 
 
 def work(broker: KafkaBroker, until: Any, how: Any = accept) -> None:
     share_consume(broker.bootstrap_servers, GROUP, [TOPIC], how, until=until)
+
+
+def planned_line(notes: Iterable[str], ends: str = "--execute") -> str:
+    """Return the command line in the notes of a plan that ends so."""
+    (line,) = [note.partition(": ")[2] for note in notes if note.endswith(ends)]
+    return line
 
 
 def described(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
@@ -86,9 +86,7 @@ def test_many_resets_do_what_their_plans_say(worked: KafkaBroker, cases: Cases) 
         bench = sharelag.open(servers, engine="local", groups=GROUP)
         plan = bench.plan_reset(GROUP, to, topic=TOPIC)
         rows = plan.table.to_pylist()
-        (line,) = [note for note in plan.notes if note.endswith("--execute")]
-        words = line.split("--group", 1)[1].split()
-        worked.share_groups("--group", *words)
+        worked.run_line(planned_line(plan.notes))
         found = described(worked)
         planned = {row["partition"]: (row["new_start_offset"], row["new_lag"]) for row in rows}
         assert found == planned, (number, to)
@@ -105,17 +103,13 @@ def test_a_reset_to_a_time_begins_with_the_record_of_that_time(first: KafkaBroke
     create_topics(servers, {topic: 1}, copies=3)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
     to = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-    producer = Producer({"bootstrap.servers": servers})
-    for seconds in (-1, 0, 1):
-        at = milliseconds(to + timedelta(seconds=seconds))
-        producer.produce(topic, b"v", b"k", 0, timestamp=at)
-        assert producer.flush(30) == 0
+    times = [milliseconds(to + timedelta(seconds=seconds)) for seconds in (-1, 0, 1)]
+    produce(servers, topic, numbered(3, 1), batch=1, times=times)
     share_consume(servers, group, [topic], accept, until=3)
     plan = sharelag.open(servers, engine="local", groups=group).plan_reset(group, to)
     (row,) = plan.table.to_pylist()
     assert (row["new_start_offset"], row["again"]) == (1, 2)
-    (line,) = [note for note in plan.notes if note.endswith("--execute")]
-    first.share_groups("--group", *line.split("--group", 1)[1].split())
+    first.run_line(planned_line(plan.notes))
     (found,) = parse_offsets(first.share_groups_describe(group)).to_pylist()
     assert (found["start_offset"], found["lag"]) == (1, row["new_lag"])
     seen = share_consume(servers, group, [topic], accept, until=2)
@@ -126,7 +120,7 @@ def test_what_is_planned_to_come_again_comes_again(worked: KafkaBroker) -> None:
     servers = worked.bootstrap_servers
     reset = ("--group", GROUP, "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute")
     worked.share_groups(*reset)
-    work(worked, some_of_each(30, 3), mixed)
+    work(worked, some_of_each(30, 3), release_at_first)
     bench = sharelag.open(servers, engine="local", groups=GROUP)
     rows = bench.plan_reset(GROUP, "earliest").table.to_pylist()
     lag = bench.lag(GROUP).table.to_pylist()
@@ -143,13 +137,8 @@ def test_what_is_planned_to_come_again_comes_again(worked: KafkaBroker) -> None:
 def test_what_kafkas_command_prints_of_local_offsets_is_read(
     worked: KafkaBroker, tmp_path: Path
 ) -> None:
-    done = worked.run_tool(
-        "org.apache.kafka.tools.GetOffsetShell",
-        *("--bootstrap-server", worked.bootstrap_servers, "--topic", TOPIC),
-        *("--time", "earliest-local"),
-    )
-    assert done.returncode == 0, done.stderr
-    (tmp_path / "local.txt").write_text(done.stdout)
+    printed = worked.ask_tool("GetOffsetShell", "--topic", TOPIC, "--time", "earliest-local")
+    (tmp_path / "local.txt").write_text(printed)
     found = read_printed_offsets(tmp_path / "local.txt").to_pylist()
     assert [(row["topic"], row["partition"]) for row in found] == [(TOPIC, n) for n in range(3)]
     # Without remote storage all of a log is on the broker's own disk.
@@ -188,10 +177,7 @@ def reset_as_planned(
 ) -> None:
     """Run the command that a plan names; its tool takes offsets since 4.4, and within the log."""
     if has_reached(KAFKA_VERSION, "4.4"):
-        tool, *arguments = shlex.split(note.removeprefix("Kafka's command: "))
-        assert tool == "kafka-share-groups.sh"
-        assert arguments[:2] == ["--bootstrap-server", broker.bootstrap_servers]
-        broker.share_groups(*arguments[2:])
+        broker.run_line(planned_line([note]))
         (found,) = parse_offsets(broker.share_groups_describe(group)).to_pylist()
         assert found["start_offset"] == min(offset, end)
     else:
@@ -242,8 +228,7 @@ def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets
         plan = bench.plan_reset(GROUP, "earliest", topic=chosen)
         rows = plan.table.to_pylist()
         assert [(row["topic"], row["partition"]) for row in rows] == places
-        (line,) = [note for note in plan.notes if note.endswith("--dry-run")]
-        printed = worked.share_groups("--group", *line.split("--group", 1)[1].split())
+        printed = worked.run_line(planned_line(plan.notes, "--dry-run"))
         lines = [line.split() for line in printed.splitlines() if line.strip()]
         found = sorted((line[-3], int(line[-2]), int(line[-1])) for line in lines[1:])
         assert found == sorted(

@@ -11,8 +11,8 @@ import pytest
 from sharelag.errors import ConfigError
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.kafka.providers import resolve
-from tests.support.kafka import oracles
 from tests.support.kafka.cloud_files import TAKEN
+from tests.support.kafka.oracles import Oracle
 
 OF_KAFKA = "org.apache.kafka.common.config.provider"
 PROVIDERS = {
@@ -57,7 +57,7 @@ def test_references_are_resolved_as_kafka_does(
             pattern = chance.choice(["SHARELAG_.*", "SHARELAG", ".*_[0-3]"])
             given["config.providers.env.param.allowlist.pattern"] = pattern
         questions.append(given)
-    with oracles.client_settings() as oracle:
+    with Oracle("ClientSettings") as oracle:
         answers = oracle.ask_many({"properties": given} for given in questions)
     seen = {"equal": 0, "refused": 0}
     for given, kafkas in zip(questions, answers, strict=True):
@@ -78,7 +78,7 @@ def test_references_are_resolved_as_kafka_does(
 def test_files_that_are_taken_here_are_taken_by_kafkas_commands(tmp_path: Path) -> None:
     import javaproperties
 
-    with oracles.client_settings() as oracle:
+    with Oracle("ClientSettings") as oracle:
         for name, text in TAKEN.items():
             given = {"bootstrap.servers": "127.0.0.1:1"} | dict(javaproperties.loads(text))
             assert "error" not in oracle.ask({"properties": given}), name

@@ -14,13 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
 import sharelag
 from sharelag.errors import TopicMissingError
@@ -44,9 +38,11 @@ from tests.support.kafka.workload import (
     create_topics,
     delete_below,
     end_offsets,
+    leaders,
     numbered,
     produce,
     set_group_config,
+    set_topic_config,
     share_consume,
     start_transaction,
     wait_until,
@@ -404,8 +400,7 @@ def test_leaders_that_die_while_records_are_archiving() -> None:
 def see_letters_after_two_deaths(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     story = Story(servers, "killed").begin(1, 0)
-    admin = AdminClient({"bootstrap.servers": servers})
-    leader = admin.list_topics(story.topic, timeout=10).topics[story.topic].partitions[0].leader
+    leader = leaders(servers, story.topic)[0]
     keeper = leader % 3 + 1
     create_placed(servers, story.queue, [[keeper]], ENABLED)
     produce(servers, story.topic, numbered(8, 1), batch=1)
@@ -438,52 +433,37 @@ def see_letters_after_two_deaths(cluster: KafkaCluster) -> None:
 
 # ---- what brokers write no letters of ------------------------------------------------------------
 
-GROUP, TOPIC, QUEUE = "queue-billing", "queue-orders", "dlq.orders"
-
 
 @pytest.fixture(scope="module")
-def servers(broker: KafkaBroker) -> str:
-    """A broker with a group whose queue is named by its setting, and does not exist."""
-    create_topics(broker.bootstrap_servers, {TOPIC: 2})
-    queue = {"topic.name": QUEUE, "copy.record.enable": "true"}
-    settings = {f"errors.deadletterqueue.{name}": value for name, value in queue.items()}
-    set_group_config(
-        broker.bootstrap_servers, GROUP, share_auto_offset_reset="earliest", **settings
-    )
-    return broker.bootstrap_servers
+def unwritten(broker: KafkaBroker) -> Story:
+    """A group whose queue is named by its setting, and does not exist."""
+    story = Story(broker.bootstrap_servers, "unwritten", **{"copy.record.enable": "true"})
+    return story.begin(queues=0, copies=1)
 
 
-def decide(message: Message) -> AcknowledgeType:
-    is_fine = (message.offset() or 0) % 5
-    return AcknowledgeType.ACCEPT if is_fine else AcknowledgeType.REJECT
-
-
-def reject_four(servers: str) -> None:
+def reject_four(story: Story) -> None:
     """Produce twenty records, of which the group rejects four."""
-    produce(servers, TOPIC, numbered(20, 2))
-    share_consume(servers, GROUP, [TOPIC], decide, until=20)
+    produce(story.servers, story.topic, numbered(20, 2))
+    story.consume(lambda message: ACCEPT if (message.offset() or 0) % 5 else REJECT, until=20)
 
 
-def statuses(servers: str) -> dict[str, int]:
-    with sharelag.open(servers, engine="local") as bench:
-        rows = bench.dead_letters(GROUP).table.to_pylist()
-    found: dict[str, int] = {}
-    for row in rows:
-        found[row["status"]] = found.get(row["status"], 0) + row["offsets"]
-    return found
+def wait_until_they_are(story: Story, **wanted: int) -> None:
+    """Wait until the ledger has so many offsets of each status."""
+
+    def are_there() -> bool:
+        return Counter(status for status, _ in story.ledger().values()) == wanted
+
+    wait_until(are_there, f"the ledger has {wanted}", timeout=60)
 
 
-def wait_until_they_are(servers: str, wanted: dict[str, int]) -> None:
-    wait_until(lambda: statuses(servers) == wanted, f"the ledger has {wanted}", timeout=60)
-
-
-def every_face_says(servers: str, said: str) -> bool:
+def every_face_says(story: Story, said: str) -> bool:
     """Whether `explain` and `settings` say it, as commands and in Python: all of them or none."""
-    at = ("--bootstrap-server", servers, "--group", GROUP)
-    printed = ask("settings --group", GROUP, at=servers)
+    servers, group = story.servers, story.group
+    printed = ask("settings --group", group, at=servers)
     with sharelag.open(servers, engine="local") as bench:
-        rows = [*bench.settings(GROUP).table.to_pylist(), *printed]
-        texts = [bench.explain(GROUP).to_text(), command("explain", *at).stdout]
+        rows = [*bench.settings(group).table.to_pylist(), *printed]
+        explained = command("explain", "--bootstrap-server", servers, "--group", group).stdout
+        texts = [bench.explain(group).to_text(), explained]
     problems = [f"{row['problem']}: {row['hint']}" for row in rows if row["problem"]]
     assert len(problems) in (0, 2)
     found = {said in " ".join(text.split()) for text in (*texts, *problems)}
@@ -492,46 +472,41 @@ def every_face_says(servers: str, said: str) -> bool:
 
 
 @pytest.mark.exhaustive
-def test_letters_that_brokers_do_not_write_and_why(servers: str, tmp_path: Path) -> None:
-    reject_four(servers)
-    wait_until_they_are(servers, {"missing": 4})
-    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP, code=0)
+def test_letters_that_brokers_do_not_write_and_why(unwritten: Story, tmp_path: Path) -> None:
+    servers, group, queue = unwritten.servers, unwritten.group, unwritten.queue
+    reject_four(unwritten)
+    wait_until_they_are(unwritten, missing=4)
+    done = unwritten.dlq()
     assert "4 missing" in done.stderr
-    said = f"the topic {QUEUE} does not exist: create it with {IS_QUEUE}=true"
+    said = f"the topic {queue} does not exist: create it with {IS_QUEUE}=true"
     assert said in done.stderr
-    assert every_face_says(servers, said)
-    captured = ("capture", str(tmp_path / "queues"), "--bootstrap-server", servers)
-    assert command(*captured).returncode == 0
-    told = command("explain", "--capture", str(tmp_path / "queues"), "--group", GROUP).stdout
+    assert every_face_says(unwritten, said)
+    command("capture", str(tmp_path / "queues"), "--bootstrap-server", servers, code=0)
+    told = command("explain", "--capture", str(tmp_path / "queues"), "--group", group).stdout
     assert said in " ".join(told.split())
     with pytest.raises(TopicMissingError, match=r"no topic 'dlq\.ordres'"):
-        sharelag.open(servers, engine="local").dead_letters(GROUP, "dlq.ordres")
+        sharelag.open(servers, engine="local").dead_letters(group, "dlq.ordres")
 
-    create_topics(servers, {QUEUE: 1})
-    reject_four(servers)
-    wait_until_they_are(servers, {"missing": 8})
-    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
-    said = f"brokers write no letters to {QUEUE}: set its {IS_QUEUE} to true"
-    assert said in done.stderr
-    assert every_face_says(servers, said)
+    create_topics(servers, {queue: 1})
+    reject_four(unwritten)
+    wait_until_they_are(unwritten, missing=8)
+    said = f"brokers write no letters to {queue}: set its {IS_QUEUE} to true"
+    assert said in unwritten.dlq().stderr
+    assert every_face_says(unwritten, said)
 
-    entry = ConfigEntry(IS_QUEUE, "true", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, QUEUE, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
-    reject_four(servers)
-    wait_until_they_are(servers, {"missing": 8, "written": 4})
-    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    set_topic_config(servers, queue, **ENABLED)
+    reject_four(unwritten)
+    wait_until_they_are(unwritten, missing=8, written=4)
+    done = unwritten.dlq()
     assert "brokers write no letters" not in done.stderr
-    assert not every_face_says(servers, said)
+    assert not every_face_says(unwritten, said)
     assert "4 written (rejected 4)" in done.stderr
 
 
 @pytest.mark.exhaustive
-def test_names_that_brokers_accept_and_what_is_said_of_them(servers: str) -> None:
+def test_names_that_brokers_accept_and_what_is_said_of_them(unwritten: Story) -> None:
     """Kafka refuses names of its own topics alone; what else does not work is said before."""
-    name = "errors.deadletterqueue.topic.name"
+    servers, name = unwritten.servers, "errors.deadletterqueue.topic.name"
     wrong = {
         "letters": "letters does not begin with errors.deadletterqueue.topic.name.prefix = dlq.",
         "dlq.no name": "no topic can be called dlq.no name",
@@ -547,9 +522,9 @@ def test_names_that_brokers_accept_and_what_is_said_of_them(servers: str) -> Non
         assert done.returncode == 0  # Kafka sets them all
         assert ("Kafka's command: " in done.stderr) is (why is None)
         set_group_config(servers, "new", **{name: topic})
-        set_group_config(servers, GROUP, **{name: topic})
-        done = command("dlq", "--bootstrap-server", servers, "--group", GROUP, code=0)
-    set_group_config(servers, GROUP, **{name: QUEUE})
+        set_group_config(servers, unwritten.group, **{name: topic})
+        unwritten.dlq()
+    set_group_config(servers, unwritten.group, **{name: unwritten.queue})
     with pytest.raises(KafkaException, match="must not start with '__'"):
         set_group_config(servers, "new", **{name: "__letters"})
     done = command("settings", "--set", f"{name}=__letters", "-o", "json")
@@ -564,24 +539,16 @@ def test_a_cluster_whose_brokers_are_new_and_its_features_are_not() -> None:
 
 
 def see_no_letters_at_an_old_level(broker: KafkaBroker) -> None:
-    servers, group = broker.bootstrap_servers, "upgraded"
-    create_topics(servers, {TOPIC: 2})
-    create_topics(servers, {"dlq.upgraded": 1}, ENABLED)
-    settings = {"errors.deadletterqueue.topic.name": "dlq.upgraded"}
-    set_group_config(servers, group, share_auto_offset_reset="earliest", **settings)
-    tool, at = "org.apache.kafka.tools.FeatureCommand", ("--bootstrap-server", servers)
-    feature = ("--feature", "share.version=1")
-    done = broker.run_tool(tool, *at, "downgrade", *feature)
-    assert done.returncode == 0, done.stdout + done.stderr
-    produce(servers, TOPIC, numbered(10, 2))
-    share_consume(servers, group, [TOPIC], decide, until=10)
+    story = Story(broker.bootstrap_servers, "upgraded").begin(copies=1)
+    broker.ask_tool("FeatureCommand", "downgrade", "--feature", "share.version=1")
+    reject_four(story)
     said = "brokers write no letters while share.version is 1: turn them on with"
 
     def explained() -> str:
-        done = command("explain", *at, "--group", group)
-        return " ".join(done.stdout.split())
+        at = ("--bootstrap-server", story.servers, "--group", story.group)
+        return " ".join(command("explain", *at).stdout.split())
 
     wait_until(lambda: said in explained(), "the feature is said", timeout=60)
-    done = command("dlq", *at, "--group", group)
+    done = story.dlq()
     assert "missing" in done.stderr
     assert said in done.stderr

@@ -28,6 +28,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
+    create_compacted,
     create_topics,
     delete_below,
     numbered,
@@ -265,13 +266,9 @@ def test_the_lag_of_a_consumer_group_is_the_naive_one(
     classic = Consumer({"bootstrap.servers": servers, "group.id": f"{group}-consumers"})
     classic.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
     classic.close()
-    done = broker.run_tool(
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        *("--bootstrap-server", servers, "--describe", "--group", f"{group}-consumers"),
-    )
-    (line,) = [
-        line.split() for line in done.stdout.splitlines() if topic in line and "GROUP" not in line
-    ]
+    words = ("--describe", "--group", f"{group}-consumers")
+    said = broker.ask_tool("consumer.group.ConsumerGroupCommand", *words)
+    (line,) = [line.split() for line in said.splitlines() if topic in line and "GROUP" not in line]
     assert line[3:6] == ["2", "11", "9"]  # committed, end, lag
     assert row["naive_lag"] == 9
 
@@ -285,10 +282,7 @@ def test_compacted_offsets_are_lag_until_they_are_known(
 ) -> None:
     """Offsets 0 to 9, of which 3 and 4 are compacted away."""
     topic, keys = "reconcile-compacted", b"a b c x y d e x y f".split()
-    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
-    times = ("segment.ms", "max.compaction.lag.ms", "delete.retention.ms")
-    compacted |= dict.fromkeys(times, "100")
-    create_topics(broker.bootstrap_servers, {topic: 1}, compacted)
+    create_compacted(broker.bootstrap_servers, topic)
     produce(broker.bootstrap_servers, topic, [(0, key, b"v") for key in keys])
     written, end = datetime.now(UTC), len(keys)
 

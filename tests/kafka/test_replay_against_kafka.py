@@ -21,7 +21,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.kafka.jars import COMPARED
-from tests.support.kafka.oracles import Oracle, combiner, hexed, replayer
+from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.since import since
 from tests.support.kafka.states import as_kafka
 from tests.support.records import state_records
@@ -29,7 +29,7 @@ from tests.support.records import state_records
 
 @pytest.fixture(scope="module", params=COMPARED)
 def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    with combiner(request.param) as oracle:
+    with Oracle("CombinerOracle", version=request.param) as oracle:
         yield oracle
 
 
@@ -38,7 +38,7 @@ HAS_COUNTS = since("4.2", "the state has counts of finished deliveries")
 
 @pytest.fixture(scope="module", params=[pytest.param(one, marks=HAS_COUNTS) for one in COMPARED])
 def replaying(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    with replayer(version=request.param) as oracle:
+    with Oracle("ReplayOracle", version=request.param) as oracle:
         yield oracle
 
 
@@ -186,7 +186,7 @@ def test_the_default_goes_on_after_a_bad_record(replaying: Oracle, cases: Any) -
         at = random.randrange(len(records))
         records[at] = random.choice([(records[at][0], b"\0"), (b"\0\1" + records[at][0][2:], None)])
         sequences.append(records)
-    with replayer(keep_going=True, version=replaying.version) as oracle:
+    with Oracle("ReplayOracle", "--keep-going", version=replaying.version) as oracle:
         answers = oracle.ask_many(map(hexed, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
         ours = replay(_with_offsets(records), kafka_version=replaying.version)

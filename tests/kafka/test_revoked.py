@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -19,12 +18,11 @@ from confluent_kafka.admin import (
 )
 
 from sharelag.inputs.files import views
-from sharelag.inputs.files.archive import ArchiveInput
-from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import ask
-from tests.support.kafka.access import rule, set_rules, settings_file
+from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander, Exporter
+from tests.support.kafka.followed import in_archive
 from tests.support.kafka.workload import wait_until
 from tests.support.process_list import ProcessList
 from tests.support.reliability import Inject
@@ -40,7 +38,6 @@ TAKEN = [
     ),
     ("the login of a user is deleted", "check user, password", "AuthenticationError"),
 ]
-_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def _rules() -> list[AclBinding]:
@@ -64,12 +61,7 @@ def options(secured: KafkaBroker, tmp_path: Path) -> Iterator[list[str]]:
     """How commands of a user reach the broker, who may read everything."""
     _credentials(secured, True)
     set_rules(secured, _rules())
-    settings = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.jaas.config": f'{_SCRAM} required username="{USER}" password="{PASSWORD}";',
-    }
-    file = settings_file(tmp_path, settings)
+    file = settings_file(tmp_path, java_settings(secured, USER, PASSWORD, "SCRAM-SHA-256"))
     yield ["--bootstrap-server", secured.secure_bootstrap_servers, "--command-config", file]
     set_rules(secured, [])
 
@@ -142,7 +134,7 @@ def test_who_follows_says_so_and_goes_on_once_it_may(
     follow = ["capture", "--follow", "--every", "1s", *options, str(archive)]
     with ProcessList() as seen, Bystander(follow, tmp_path / "follow.txt") as follower:
         wait_until(lambda: views.current(archive).batch >= 0, "a micro-batch is archived")
-        records = _records(archive)
+        records = in_archive(archive)
         _take(secured, kind)
         wait_until(lambda: not follower.is_running(), "the command has ended")
         text = follower.text()
@@ -159,19 +151,12 @@ def test_who_follows_says_so_and_goes_on_once_it_may(
     assert last.endswith("start it again, and it continues where it stopped")
     assert not re.search("Traceback|unexpected", follower.text())
     # Other tests' groups may be written meanwhile; nothing is lost, and nothing is there twice.
-    kept = _records(archive)
+    kept = in_archive(archive)
     assert records
     assert set(records) <= set(kept)
     assert len(kept) == len(set(kept))
     assert_no_secret(follower.text(), archive, seen)
     injected("rights", f"{taken} while it is followed", 1, {"ended, with the reason": 1})
-
-
-def _records(archive: Path) -> list[tuple[int, int]]:
-    """Partition and offset of each record of the state topic that an archive has."""
-    table = pa.Table.from_batches(ArchiveInput(archive).batches(STATE_TOPIC))
-    columns = [table.column(name).to_pylist() for name in ("partition", "offset")]
-    return list(zip(*columns, strict=True))
 
 
 def assert_no_secret(said: str, archive: Path, seen: ProcessList) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -19,12 +16,13 @@ from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.notebooks import notebook
 from sharelag.tables.gaps import KAFKA_SETTING
 from tests.support.command import sharelag
-from tests.support.connect import connect_server, no_session
+from tests.support.connect import connect_server
 from tests.support.kafka.access import java_settings, settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.jars import connector_jars
 from tests.support.process_list import ProcessList
+from tests.support.spark.own_sessions import run_python
 
 #: In a usual run test_secured.py looks at what commands print and captures hold.
 pytestmark = pytest.mark.exhaustive
@@ -91,27 +89,11 @@ def test_the_report_says_what_kafka_says_and_no_secret(
 def test_plain_papermill_runs_the_notebook_too(
     secured: KafkaBroker, tmp_path: Path, remote: str
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        str(notebook("daily")),
-        str(tmp_path / "out.ipynb"),
-        "--no-progress-bar",
-    ]
-    command += [
-        "-k",
-        "python3",
-        "-p",
-        "bootstrap_server",
-        secured.bootstrap_servers,
-        "-p",
-        "over",
-        "600",
-    ]
-    environment = no_session() | {"SPARK_REMOTE": remote}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=180, check=False
+    done = run_python(
+        *("-m", "papermill", str(notebook("daily")), str(tmp_path / "out.ipynb")),
+        *("--no-progress-bar", "-k", "python3"),
+        *("-p", "bootstrap_server", secured.bootstrap_servers, "-p", "over", "600"),
+        SPARK_REMOTE=remote,
     )
     assert done.returncode == 0, done.stderr
     outputs = [
@@ -190,14 +172,8 @@ def test_neither_the_ui_nor_the_event_log_has_a_secret(
     )
     client = _client_properties(secured, tmp_path)
     with ProcessList() as seen:
-        done = subprocess.run(
-            [sys.executable, "-c", _JOB, secured.secure_bootstrap_servers, client],
-            env=os.environ | {"SPARK_CONF_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
+        job = ("-c", _JOB, secured.secure_bootstrap_servers, client)
+        done = run_python(*job, SPARK_CONF_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
     logged = "".join(path.read_text() for path in log.rglob("*") if path.is_file())
     for text in (done.stdout, logged):
@@ -242,14 +218,8 @@ def test_a_connect_server_logs_no_secret(secured: KafkaBroker, tmp_path: Path) -
     }
     client = _client_properties(secured, tmp_path)
     with connect_server(settings=settings) as address:
-        done = subprocess.run(
-            [sys.executable, "-c", _CONNECT_JOB, secured.secure_bootstrap_servers, client],
-            env=no_session() | {"SPARK_REMOTE": address},
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
+        job = ("-c", _CONNECT_JOB, secured.secure_bootstrap_servers, client)
+        done = run_python(*job, SPARK_REMOTE=address)
         logged = "".join(path.read_text() for path in log.rglob("*") if path.is_file())
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("rows") == 3

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -20,6 +19,7 @@ from tests.support.command import ask, rows_of, sharelag
 from tests.support.kafka.access import java_settings, rule, set_rules
 from tests.support.kafka.broker import SHARE_GROUPS, USERS, KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.ports import dead_address
 
 PLAIN, SCRAM = MECHANISMS = ("PLAIN", "SCRAM-SHA-256")
 #: A password with everything that a properties file and JAAS quote.
@@ -196,9 +196,7 @@ def test_settings_of_other_programs_are_ignored_as_kafkas_command_does(
 @pytest.mark.parametrize("command", ["lag", "capture"])
 def test_no_broker_at_the_address(tmp_path: Path, command: str) -> None:
     more = [str(tmp_path / "c")] if command == "capture" else []
-    with socket.socket() as nobody:  # bound, and not listening: refuses; nobody takes the port
-        nobody.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with dead_address() as address:
         begun = time.monotonic()
         done = sharelag(command, *more, "--bootstrap-server", address, "--timeout", "1000")
     assert time.monotonic() - begun < 15
@@ -207,20 +205,19 @@ def test_no_broker_at_the_address(tmp_path: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("there", "said"),
     [
-        # Somebody who never answers.
-        pytest.param("", "no broker answered at {} within 1 s", marks=pytest.mark.exhaustive),
-        ("no-such-host.invalid:9092", "check the address"),
+        pytest.param(
+            dead_address(listens=True),
+            "no broker answered at {} within 1 s",
+            marks=pytest.mark.exhaustive,
+        ),
+        (nullcontext("no-such-host.invalid:9092"), "check the address"),
     ],
     ids=["silent", "unresolved"],
 )
-def test_an_address_where_nobody_answers(address: str, said: str) -> None:
-    with socket.socket() if not address else nullcontext() as silent:
-        if silent is not None:
-            silent.bind(("127.0.0.1", 0))
-            silent.listen()
-            address = f"127.0.0.1:{silent.getsockname()[1]}"
+def test_an_address_where_nobody_answers(there: AbstractContextManager[str], said: str) -> None:
+    with there as address:
         begun = time.monotonic()
         done = sharelag("lag", "--bootstrap-server", address, "--timeout", "1000")
     assert time.monotonic() - begun < 15

@@ -25,7 +25,6 @@ from sharelag.model.settings.consumer import CONSUMER, Property
 from sharelag.model.versions import has_reached
 from tests.support.cases import Cases
 from tests.support.command import sharelag
-from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle
@@ -37,13 +36,13 @@ pytestmark = since("4.3", "the catalogue has the classes, bounds and defaults of
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    with oracles.settings() as running:
+    with Oracle("SettingsOracle") as running:
         yield running
 
 
 @pytest.fixture(scope="module", params=COMPARED)
 def each(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    with oracles.settings(request.param) as running:
+    with Oracle("SettingsOracle", version=request.param) as running:
         yield running
 
 

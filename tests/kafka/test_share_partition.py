@@ -20,7 +20,7 @@ from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
-from tests.support.kafka.oracles import Oracle, hexed, share_partition
+from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.states import as_kafka
 from tests.support.share_partition import fetch_orders
 from tests.support.share_schedules import lives
@@ -37,7 +37,7 @@ INTERNAL = {
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    with share_partition() as running:
+    with Oracle("SharePartitionOracle") as running:
         yield running
 
 

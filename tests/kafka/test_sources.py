@@ -30,6 +30,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support.kafka.access import add_rules, java_settings, rule
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
+    create_compacted,
     create_topics,
     delete_below,
     numbered,
@@ -141,11 +142,7 @@ def test_transactions_their_markers_and_what_was_aborted(broker: KafkaBroker, to
 
 
 def test_compacted_offsets_are_holes(broker: KafkaBroker, topic: str) -> None:
-    # The smallest delays there are: the cleaner looks every few hundred milliseconds and finds
-    # closed segments.
-    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
-    times = ("segment.ms", "max.compaction.lag.ms", "delete.retention.ms")
-    create_topics(broker.bootstrap_servers, {topic: 1}, compacted | dict.fromkeys(times, "100"))
+    create_compacted(broker.bootstrap_servers, topic)
     produce(broker.bootstrap_servers, topic, [(0, b"same", b"%d" % n) for n in range(50)])
     config = _config(broker)
 
@@ -217,10 +214,9 @@ def test_an_end_that_the_log_does_not_have(broker: KafkaBroker, topic: str) -> N
 
 def test_topic_ids_are_those_that_kafka_prints(broker: KafkaBroker, topic: str) -> None:
     config = _filled(broker, f"__{topic}", 1)
-    ids, at = kafka.topic_ids(config), ("--bootstrap-server", broker.bootstrap_servers)
-    tool = "org.apache.kafka.tools.TopicCommand"
-    done = broker.run_tool(tool, *at, "--describe", "--topic", f"__{topic}")
-    assert f"TopicId: {ids[f'__{topic}']}" in done.stdout
+    ids = kafka.topic_ids(config)
+    said = broker.ask_tool("TopicCommand", "--describe", "--topic", f"__{topic}")
+    assert f"TopicId: {ids[f'__{topic}']}" in said
     assert not ids.keys() & {STATE_TOPIC, "__consumer_offsets", "__transaction_state"}
 
 

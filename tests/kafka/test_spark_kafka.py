@@ -31,10 +31,11 @@ from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.connect import connect_server, no_session
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.connector import add_connector, internal_topics_read
+from tests.support.kafka.connector import add_connector
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.jars import NEWEST_CONNECTOR, connector_jars, connector_version
 from tests.support.kafka.workload import numbered, produce, read_in_part
+from tests.support.spark.settings import set_for
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "data" / "examples" / "spark-kafka"
@@ -53,7 +54,7 @@ def connector(spark: SparkSession) -> SparkSession:
 @pytest.fixture
 def internal_topics(connector: SparkSession) -> Iterator[None]:
     """The session has the setting without which the source leaves internal topics out."""
-    with internal_topics_read(connector, "true"):
+    with set_for(connector, {KAFKA_SETTING: "true"}):
         yield
 
 
@@ -98,7 +99,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
     connector: SparkSession, broker: KafkaBroker, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = _raw(connector, broker)
-    with internal_topics_read(connector, "false"), caplog.at_level(logging.WARNING, "sharelag"):
+    with set_for(connector, {KAFKA_SETTING: "false"}), caplog.at_level(logging.WARNING, "sharelag"):
         assert raw.count() == 0
         bench = sharelag.open(raw=raw)
         assert KAFKA_SETTING in caplog.text
@@ -109,7 +110,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
         with pytest.raises(sharelag.ShareLagError, match="no share-group state records"):
             bench.explain(group)
     caplog.clear()
-    with internal_topics_read(connector, "true"):
+    with set_for(connector, {KAFKA_SETTING: "true"}):
         assert len(sharelag.open(raw=_raw(connector, broker)).lag())
     assert not caplog.records
 
@@ -182,7 +183,7 @@ def test_one_call_reads_both_topics_up_to_now(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     servers = broker.bootstrap_servers
-    with internal_topics_read(connector, str(source == "kafka").lower()):
+    with set_for(connector, {KAFKA_SETTING: str(source == "kafka").lower()}):
         before = connector.conf.get(KAFKA_SETTING)
         raw = sharelag.read_kafka(connector, servers)
         assert connector.conf.get(KAFKA_SETTING) == before
@@ -214,7 +215,7 @@ def test_one_call_reads_both_topics_up_to_now(
 def test_one_call_gives_a_stream_of_both_topics(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str, tmp_path: Path
 ) -> None:
-    with internal_topics_read(connector, str(source == "kafka").lower()):
+    with set_for(connector, {KAFKA_SETTING: str(source == "kafka").lower()}):
         raw = sharelag.read_kafka(connector, broker.bootstrap_servers, stream=True)
         assert raw.columns == schemas.RAW.names
         name = f"raw_{uuid4().hex[:8]}"

@@ -45,14 +45,10 @@ def topic(broker: KafkaBroker) -> str:
     topics = {name: 2, f"{name}-empty": 1, f"{name}-other": 1}
     # Its records are years old: retention would delete them as soon as it looks.
     create_topics(broker.bootstrap_servers, topics, {"retention.ms": "-1"})
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for n in range(COUNT):
-        for partition in (0, 1):
-            producer.produce(
-                name, b"value %d" % n, b"key %d" % n, partition, timestamp=BEGUN + n * 1000
-            )
-    producer.produce(f"{name}-other", None, b"deleted", 0)
-    producer.flush(30)
+    records = [(p, b"key %d" % n, b"value %d" % n) for n in range(COUNT) for p in (0, 1)]
+    times = [BEGUN + n * 1000 for n in range(COUNT) for _ in (0, 1)]
+    produce(broker.bootstrap_servers, name, records, times=times)
+    produce(broker.bootstrap_servers, f"{name}-other", [(0, b"deleted", None)])
     delete_below(broker.bootstrap_servers, name, {1: 10})
     return name
 

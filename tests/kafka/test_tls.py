@@ -15,6 +15,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.support.command import sharelag
+from tests.support.kafka.access import settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.certificates import LISTENERS, make_authority, make_certificate
 from tests.support.reliability import Inject
@@ -55,12 +56,9 @@ def _lag(
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(folder / "ca.pem"),
     } | {name.replace("_", "."): value for name, value in settings.items()}
-    file = folder / "client.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    config = ("--command-config", settings_file(folder, given))
     server = ("--bootstrap-server", broker.address(listener), "--timeout", "60000")
-    return sharelag(
-        "lag", "--group", "billing", *server, "--command-config", str(file), "-o", "json", *more
-    )
+    return sharelag("lag", "--group", "billing", *server, *config, "-o", "json", *more)
 
 
 def _client(folder: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
+from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import parse_describe
 from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher
@@ -27,12 +28,12 @@ from tests.support.kafka.troubled import (
     STATE_PARTITIONS,
     Asker,
     Busy,
-    leads,
     troubled,
 )
 from tests.support.kafka.workload import (
     accept,
     create_topics,
+    leaders,
     numbered,
     produce,
     set_group_config,
@@ -220,14 +221,11 @@ class Story:
 
     def move_leaders(self) -> None:
         """Let the first replica of each partition lead it again, as Kafka's own command does."""
-        before = leads(self.cluster)
-        where = ("--bootstrap-server", self.cluster.bootstrap_servers)
-        done = self.cluster.brokers[0].run_tool(
-            "org.apache.kafka.tools.LeaderElectionCommand",
-            *(*where, "--election-type", "preferred", "--all-topic-partitions"),
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert leads(self.cluster) != before
+        servers = self.cluster.bootstrap_servers
+        before = leaders(servers, STATE_TOPIC)
+        words = ("--election-type", "preferred", "--all-topic-partitions")
+        self.cluster.brokers[0].ask_tool("LeaderElectionCommand", *words)
+        assert leaders(servers, STATE_TOPIC) != before
 
     def ask_for(self, seconds: float) -> None:
         """Ask again and again for so long."""

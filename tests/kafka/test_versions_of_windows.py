@@ -12,7 +12,6 @@ from random import Random
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -32,7 +31,7 @@ from tests.support.command import sharelag as command
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
 from tests.support.kafka.oracles import Oracle, hexed
-from tests.support.kafka.workload import read_in_part
+from tests.support.kafka.workload import OF_KAFKA, produce, read_in_part
 from tests.support.records import NOW, raw, row
 
 #: The batches of each share partition, as Kafka's classes write its key.
@@ -233,14 +232,9 @@ def test_a_cluster_is_asked_for_its_version(
     with KafkaBroker(version=PREVIOUS_VERSION) as broker:
         servers = broker.bootstrap_servers
         read_in_part(servers, "first", "first", read=10)
-        # Brokers take records for their own topics from this client alone.
-        writer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
-        for key, value in zip(
-            *(drawn.column(n).to_pylist() for n in ("key", "value")), strict=True
-        ):
-            writer.produce(STATE_TOPIC, value, key, 0)
-        assert writer.flush(60) == 0
-        writer.close()
+        keys, values = (drawn.column(name).to_pylist() for name in ("key", "value"))
+        records = [(0, key, value) for key, value in zip(keys, values, strict=True)]
+        produce(servers, STATE_TOPIC, records, client=OF_KAFKA)
         answers = {}
         for version in (PREVIOUS_VERSION, KAFKA_VERSION):
             if version != PREVIOUS_VERSION:

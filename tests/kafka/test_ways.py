@@ -11,10 +11,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
+from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.connector import add_connector, internal_topics_read
+from tests.support.kafka.connector import add_connector
 from tests.support.kafka.workload import read_in_part
+from tests.support.spark.settings import set_for
 from tests.support.ways import Source, compare
 from tools.ways_page import WAYS
 
@@ -36,7 +38,7 @@ def source(
     request: pytest.FixtureRequest, spark: SparkSession, broker: KafkaBroker, wanted: pa.Table
 ) -> Iterator[Source]:
     servers, name = broker.bootstrap_servers, request.param
-    with internal_topics_read(add_connector(spark), str(name == SOURCES[0]).lower()):
+    with set_for(add_connector(spark), {KAFKA_SETTING: str(name == SOURCES[0]).lower()}):
         yield Source(
             name,
             lambda: read(spark, servers, name),

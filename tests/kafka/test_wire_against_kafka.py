@@ -19,7 +19,7 @@ from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
 from tests.support import generators
 from tests.support.generations import records
-from tests.support.kafka.oracles import Oracle, hexed, share_values
+from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.since import since
 from tests.support.mutations import corpus, mutated
 
@@ -199,7 +199,7 @@ def test_kafka_4_0_reads_and_writes_the_older_format_the_same(cases: Any) -> Non
         for _ in range(cases(20, 200))
         for batch in [records([(0, []), *generators.ordered_sequence(random)], 3, 7)]
     ]
-    with share_values("4.0.0") as oracle:
+    with Oracle("ShareValueOracle", version="4.0.0") as oracle:
         for decoded in rows:
             encoded = encode(decoded)
             read = decode_arrow(encoded).records

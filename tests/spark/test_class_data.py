@@ -12,9 +12,9 @@ import pytest
 
 from sharelag.inputs.spark import java
 from tests.support.chapters import CAPTURE
-from tests.support.connect import no_session
 from tests.support.kafka.jvm import find_java
 from tests.support.kafka.workload import wait_until
+from tests.support.spark.own_sessions import run_python
 
 #: Says whether the archive is a part of Java's memory, and that Spark works.
 _SESSION = """
@@ -31,10 +31,7 @@ print(str(archive) in Path(f"/proc/{java}/maps").read_text(), spark.range(3).cou
 
 
 def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", _SESSION, str(archive)]
-    return subprocess.run(
-        command, env=no_session(), capture_output=True, text=True, check=False, timeout=200
-    )
+    return run_python("-c", _SESSION, str(archive))
 
 
 @pytest.fixture
@@ -140,11 +137,7 @@ def test_java_takes_what_was_recorded_after_a_session(tmp_path: Path) -> None:
     )
 
     def takes() -> str:
-        command = [sys.executable, "-c", session]
-        environment = no_session() | {"XDG_CACHE_HOME": str(tmp_path)}
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        ).stdout
+        return run_python("-c", session, XDG_CACHE_HOME=str(tmp_path)).stdout
 
     assert takes() == "False\n"
     wait_until(lambda: any(tmp_path.glob("sharelag/*.jsa")), "classes are recorded", timeout=400)

@@ -24,6 +24,7 @@ from sharelag.errors import InputError
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
+from tests.support.spark.settings import set_for
 
 #: What is read of raw records; ``topic`` tells the two topics apart.
 NEEDED = {"key", "value", "topic", "partition", "offset", "timestamp"}
@@ -412,19 +413,14 @@ def test_settings_of_arrow_change_nothing_and_are_not_changed(
     wanted = sharelag.open("chapters", engine="local").reading.table("lag").to_pylist()
     conf = raw.sparkSession.conf
     theirs = {"useLargeVarTypes": "true", "maxRecordsPerBatch": "7"}
-    before = {name: str(conf.get(f"spark.sql.execution.arrow.{name}")) for name in theirs}
-    try:
-        for name, value in theirs.items():
-            conf.set(f"spark.sql.execution.arrow.{name}", value)
+    named = {f"spark.sql.execution.arrow.{name}": value for name, value in theirs.items()}
+    with set_for(raw.sparkSession, named):
         settings = dict(conf.getAll)
         assert rows(sharelag.lag(raw, ends), schemas.LAG) == sorted(wanted, key=str)
         bench = sharelag.open(raw=raw, offsets=ends)
         assert bench.frames.progress.count() == len(wanted)
         bench.explain()
         assert dict(conf.getAll) == settings
-    finally:
-        for name, value in before.items():
-            conf.set(f"spark.sql.execution.arrow.{name}", value)
 
 
 def test_records_of_a_table_that_repeat_others_count_once(raw: DataFrame, ends: DataFrame) -> None:

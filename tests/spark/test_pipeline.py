@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +38,7 @@ from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of
 from tests.support.parquet import flip_in_a_page
 from tests.support.records import offsets, raw, raw_file, row
+from tests.support.spark.own_sessions import run_python
 
 #: What Spark raises for its workers, and its own reader through Py4J, which knows not all of its errors.
 SPARK_FAILED = (PySparkException, Py4JError)
@@ -120,8 +119,7 @@ def test_what_spark_wrote_of_the_users_own_is_read_without_it(
 
 @pytest.mark.exhaustive  # on one machine: `test_equal.py`
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
-    command = [sys.executable, "-m", "tests.support.spark.lag_on_cluster", str(CAPTURE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = run_python("-m", "tests.support.spark.lag_on_cluster", str(CAPTURE))
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert said == [{"master": "local-cluster[2,1,1024]", "executors": 2}]

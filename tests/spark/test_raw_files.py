@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from sharelag.engine.spark.tables import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import RawInput
 from sharelag.inputs.recorded import folder_of
+from tests.support.spark.settings import set_for
 
 DATA = Path("tests/data")
 ANSWERS = ("windows", "lag", "health", "progress", "members", "history", "imbalance", "explain")
@@ -37,23 +36,6 @@ SETTINGS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.shuffle.partitions": "3",
 }
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set the session as somebody else would, who finds it so afterwards."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-        assert {name: spark.conf.get(name) for name in settings} == settings
-    finally:
-        for name, was in before.items():
-            if was is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, was)
 
 
 def _records() -> pa.Table:
@@ -143,7 +125,7 @@ def test_settings_of_a_session_change_no_answer(
     """Tables of a capture, and of raw records in folders by topic and partition."""
     with sharelag.open(place, spark=spark) as plain:
         expected = {name: _rows(plain.frames[name]) for name in names}
-    with _set(spark, SETTINGS), sharelag.open(place, spark=spark) as bench:
+    with set_for(spark, SETTINGS), sharelag.open(place, spark=spark) as bench:
         for name, rows in expected.items():
             assert _rows(bench.frames[name]) == rows, name
 
@@ -155,7 +137,7 @@ def test_an_address_that_only_spark_knows(spark: SparkSession, tmp_path: Path) -
         "fs.viewfs.mounttable.lake.link./raw": tmp_path.as_uri(),
         "fs.viewfs.impl.disable.cache": "true",
     }
-    with _set(spark, SETTINGS | mount):
+    with set_for(spark, SETTINGS | mount):
         written = spark.createDataFrame(_records()).write.partitionBy("topic", "partition")
         written.parquet(str(tmp_path / "by"))
         pq.write_table(_records(), tmp_path / "one.parquet")

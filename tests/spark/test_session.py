@@ -19,7 +19,7 @@ from sharelag.errors import SetupError
 from sharelag.inputs.spark import daemon, is_connect, java, session, sessions
 from sharelag.inputs.spark.sessions import spark_home, user_settings
 from tests.support.connect import no_session
-from tests.support.spark.own_sessions import SCRIPT, WAIT, run
+from tests.support.spark.own_sessions import SCRIPT, WAIT, run_python
 
 
 def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
         f"# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n"
         f"{WAIT} 99s\n"
     )
-    done = run(SCRIPT, {"SPARK_CONF_DIR": str(tmp_path)})
+    done = run_python("-c", SCRIPT, SPARK_CONF_DIR=str(tmp_path))
     assert "told: False local[3] Asia/Tokyo 5 false 99s" in done.stdout, done.stderr[-2000:]
 
 
@@ -163,9 +163,8 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
 
 
 def test_nothing_says_where_spark_connect_is() -> None:
-    done = run(
-        "from sharelag.inputs.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"}
-    )
+    code = "from sharelag.inputs.spark import session; session()"
+    done = run_python("-c", code, SPARK_CONNECT_MODE_ENABLED="1")
     assert "SetupError: only Spark Connect is installed here" in done.stderr
     assert "set SPARK_REMOTE" in done.stderr
 
@@ -223,7 +222,8 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n")
     java.chmod(0o755)
-    done = run("from sharelag.inputs.spark import session; session()", {"JAVA_HOME": str(tmp_path)})
+    code = "from sharelag.inputs.spark import session; session()"
+    done = run_python("-c", code, JAVA_HOME=str(tmp_path))
     assert "SetupError: Spark does not start" in done.stderr
     assert "Java 17 or newer" in done.stderr
     # What Java says stays, before what we say of it.
@@ -268,7 +268,7 @@ made.stop()
 @pytest.fixture(scope="module")
 def workers() -> subprocess.CompletedProcess[str]:
     """A process that asks its workers what they are, and takes one row of a worker's many."""
-    done = run(f"from sharelag.inputs.spark import session\n{_WORKERS}", {})
+    done = run_python("-c", f"from sharelag.inputs.spark import session\n{_WORKERS}")
     assert done.returncode == 0, done.stderr
     return done
 

@@ -40,16 +40,15 @@ from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.records import offsets, raw, row
+from tests.support.spark.settings import set_for
 from tests.support.synthetic import capture_of
 
 
 @pytest.fixture(autouse=True)
 def few_partitions(spark: SparkSession) -> Iterator[None]:
     """Each shuffle partition of a stateful query costs a Python worker and a state store."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", before or "200")
+    with set_for(spark, {"spark.sql.shuffle.partitions": "2"}):
+        yield
 
 
 class _Log:
@@ -469,8 +468,8 @@ def test_more_tasks_than_can_have_work_are_said(
 ) -> None:
     raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(str(tmp_path))
     for count, said in (("50", False), ("200", True)):
-        spark.conf.set("spark.sql.shuffle.partitions", count)
-        stream.windows(raw)
+        with set_for(spark, {"spark.sql.shuffle.partitions": count}):
+            stream.windows(raw)
         assert (f"spark.sql.shuffle.partitions is {count}" in caplog.text) is said
 
 

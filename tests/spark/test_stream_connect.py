@@ -11,7 +11,7 @@ import pytest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.records import offsets, raw, row
-from tests.support.spark.own_sessions import run
+from tests.support.spark.own_sessions import run_python
 
 
 @pytest.mark.exhaustive
@@ -22,7 +22,7 @@ def test_streams_on_spark_connect(tmp_path: Path, remote: str) -> None:
     snapshot = pa.Table.from_batches([raw([encode_record(SHARE_SNAPSHOT, row(7, []))])])
     pq.write_table(snapshot, tmp_path / "records" / "0.parquet")
     pq.write_table(offsets(107), tmp_path / "ends" / "0.parquet")
-    done = run(_ON_CONNECT, {"SPARK_REMOTE": remote, "FOLDER": str(tmp_path)})
+    done = run_python("-c", _ON_CONNECT, str(tmp_path), SPARK_REMOTE=remote)
     assert done.stdout.splitlines() == [
         "[{'topic': 'orders', 'lag': 100}]",
         "[{'topic': 'orders', 'lag': 100}]",
@@ -33,13 +33,13 @@ def test_streams_on_spark_connect(tmp_path: Path, remote: str) -> None:
 
 
 _ON_CONNECT = """
-import os, re
+import re, sys
 from deltalake import DeltaTable
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.spark import session
-spark, folder = session(), os.environ["FOLDER"]
+spark, folder = session(), sys.argv[1]
 spark.conf.set("spark.sql.shuffle.partitions", "2")
 raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(f"{folder}/records")
 windows, ends = sharelag.stream.windows(raw), f"{folder}/ends"

@@ -25,6 +25,7 @@ from sharelag.errors import InputError
 from sharelag.schemas import LAG
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
+from tests.support.spark.settings import set_for
 
 RAW = pq.read_table(CAPTURE / "records")
 ENDS = pq.read_table(CAPTURE / "offsets.parquet")
@@ -210,15 +211,12 @@ def on_spark(spark: SparkSession, table: pa.Table) -> DataFrame:
 def test_dataframes_give_the_same_rows(
     kind: str, spark: SparkSession, wanted: list[dict[str, Any]]
 ) -> None:
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")  # which counts for nothing
-    try:
+    # Which counts for nothing.
+    with set_for(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         raw, ends = (on_spark(spark, TAKEN[kind](table)) for table in (RAW, ENDS))
         if kind == "without a zone":
             assert dict(raw.dtypes)["timestamp"] == "timestamp_ntz"
         assert lag_of(raw, ends, spark=spark) == wanted
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", str(zone))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.connect import no_session
+from tests.support.own_process import run_code
 
 #: A session as people make one, without PYSPARK_PYTHON; its workers run what the arguments name.
 SCRIPT = """
@@ -89,8 +90,7 @@ before = len(gc.get_objects())
 assert list(run([1])) == [1]
 print(before, len(gc.get_objects()))
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    before, after = map(int, ran.stdout.split())
+    before, after = map(int, run_code(code).split())
     assert after < before / 10
 
 

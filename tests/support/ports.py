@@ -11,6 +11,8 @@ import os
 import random
 import socket
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -44,6 +46,22 @@ def free_ports(count: int) -> list[int]:
         if _hold(locks / str(port)) and _is_unused(port):
             ports.append(port)
     raise RuntimeError(f"no free port from {_FIRST} on; {locks} has the locks of those in use")
+
+
+@contextmanager
+def dead_address(listens: bool = False) -> Iterator[str]:
+    """Give an address at which nobody answers: it refuses connections, or takes them in silence.
+
+    Parameters
+    ----------
+    listens
+        Whether it takes connections. Nobody else gets the port meanwhile.
+    """
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        if listens:
+            nobody.listen()
+        yield f"127.0.0.1:{nobody.getsockname()[1]}"
 
 
 def _first_of_system() -> int:

@@ -26,6 +26,7 @@ from sharelag.errors import SetupError
 from sharelag.inputs.spark import is_connect
 from tests.support.kafka.jars import delta_jars
 from tests.support.seen_ways import WAY
+from tests.support.spark.settings import set_for
 from tools.ways_page import WAYS
 
 LAKE, LAKE_PACKAGE = "Delta table, `sharelag.open`", "Delta table, Delta's package"
@@ -133,14 +134,11 @@ def _find(spark: SparkSession, source: Source, way: str) -> pa.Table:
 def _stream(spark: SparkSession, source: Source) -> pa.Table:
     """Run a stream until all records are read; the table that its changes make."""
     changes = sharelag.stream.lag(sharelag.stream.windows(source.stream()), source.ends)
-    name, before = f"lag_{uuid4().hex}", spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    try:
+    name = f"lag_{uuid4().hex}"
+    with set_for(spark, {"spark.sql.shuffle.partitions": "2"}):
         sink = changes.writeStream.format("memory").queryName(name).outputMode("update")
         query = sink.trigger(availableNow=True).start()
         query.awaitTermination()
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", before or "200")
     rows = spark.table(name).toArrow()
     spark.catalog.dropTempView(name)
     return sharelag.stream.updated(schemas.LAG.empty_table(), rows)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from sharelag.errors import SetupError
 from sharelag_widgets import bundle
+from tests.support.own_process import run_code
 
 SCRIPTS = ["assignment_editor", "window_strip", "partition_grid", "lag_table", "plot_view"]
 
@@ -54,8 +53,5 @@ def test_two_files_that_declare_one_name_are_refused(
 
 def test_importing_the_widgets_pulls_in_neither_spark_nor_plotly() -> None:
     code = "import sys, sharelag_widgets; print(*sys.modules)"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
+    loaded = {name.partition(".")[0] for name in run_code(code).split()}
     assert not loaded & {"pyspark", "plotly", "pandas", "confluent_kafka", "numba"}

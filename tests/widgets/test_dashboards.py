@@ -60,11 +60,6 @@ OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab, N
 
 
 @pytest.fixture(scope="module")
-def demo() -> Workbench:
-    return sharelag.open("chapters", engine="local")
-
-
-@pytest.fixture(scope="module")
 def poison() -> Workbench:
     return sharelag.open("poison", engine="local")
 
@@ -514,11 +509,6 @@ def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> Non
 
 
 # ---- what if -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def uneven() -> Workbench:
-    return sharelag.open("hot_partition", engine="local")
 
 
 def quick(bench: Workbench) -> WhatIfLab:

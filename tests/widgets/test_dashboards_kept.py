@@ -23,11 +23,6 @@ WRITES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def demo() -> Workbench:
-    return sharelag.open("chapters", engine="local")
-
-
 def looking(kind: Any) -> tuple[Any, Any, WrittenInput]:
     """A dashboard, its strip as somebody left it, and what it reads."""
     source = WrittenInput(WRITES, partitions_of_topic=2)

@@ -32,11 +32,6 @@ from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
 
-@pytest.fixture(scope="module", name="demo")
-def opened_demo() -> Workbench:
-    return sharelag.open("chapters", engine="local")
-
-
 @pytest.fixture(scope="module", name="storm")
 def opened_storm() -> Workbench:
     return sharelag.open("redelivery_storm", engine="local")

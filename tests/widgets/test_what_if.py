@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pytest
 import traitlets
 
-import sharelag
 from sharelag import charts
 from sharelag.charts import text
 from sharelag.metrics.evidence import Evidence
@@ -36,16 +35,6 @@ from tests.support.command import sharelag as sharelag_command
 GROUP, TOPIC = "hot-partition", "hot-partition-orders"
 #: Of a thread that is not stuck.
 _SECONDS = 20
-
-
-@pytest.fixture(scope="module")
-def uneven() -> Workbench:
-    return sharelag.open("hot_partition", engine="local")
-
-
-@pytest.fixture(scope="module")
-def demo() -> Workbench:
-    return sharelag.open("chapters", engine="local")
 
 
 def lab_of(

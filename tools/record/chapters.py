@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.workbench.capture import capture_kafka
-from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError, java_version
+from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import end_offsets
 from tools.record.chapters_story import CHAPTERS, TOPICS, Shop
 from tools.record.golden import write_golden
@@ -57,7 +57,7 @@ def record(folder: Path) -> None:
         draft = Path(scratch) / folder.name
         with (
             KafkaBroker(properties=_PROPERTIES, heap="768m") as broker,
-            oracles.record_json() as oracle,
+            Oracle("RecordJsonOracle") as oracle,
         ):
             shop = Shop(broker, oracle)
             moments: list[dict[str, Any]] = []

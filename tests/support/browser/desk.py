@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from comm.base_comm import BaseComm
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[3]
 AXE_VERSION = "4.11.1"
 _OURS = ("file:", "data:", "blob:", "http://127.0.0.1", "ws://127.0.0.1", "about:")
 BIN = Path(sys.executable).parent
+#: Returns the contrast of every text in sight, with the text.
+CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 #: How many rules passed, and which did not, with their elements. Of the thousands that pass, axe
 #: would make a selector each.
@@ -32,6 +34,10 @@ _AXE = """async within => {
 #: What anywidget says of a model that was not there within two seconds, as on a busy machine. Its
 #: view asks for the state again when it is there (`shared/hearing.js`), so it shows late, not less.
 _SLOW = "[anywidget] Failed to initialize model."
+
+
+Point = tuple[float, float]
+Button = Literal["left", "middle"]
 
 
 class Watched:
@@ -125,6 +131,47 @@ class Desk(Watched):
         for key in keys:
             self.page.keyboard.press(key)
         self.settle()
+
+    def drag(
+        self, start: Point, end: Point, *held: str, button: Button = "left", let_go: bool = True
+    ) -> None:
+        """Drag from a point of the page to another one, with some keys held, and let views paint."""
+        mouse, keyboard = self.page.mouse, self.page.keyboard
+        for key in held:
+            keyboard.down(key)
+        mouse.move(*start)
+        mouse.down(button=button)
+        mouse.move(*end, steps=6)
+        self.settle()
+        if let_go:
+            mouse.up(button=button)
+        for key in held:
+            keyboard.up(key)
+        self.settle()
+
+    def show_again(self) -> None:
+        """Show the first view once more, as another cell does; `stop_last` ends that."""
+        self.page.evaluate("""async () => { const more = document.createElement('div');
+            document.querySelector('main').append(more);
+            await window.show(window.sent[0], more); }""")
+
+    def stop_last(self) -> None:
+        """End the view that was shown last."""
+        self.page.evaluate("window.stops.at(-1)()")
+
+    def listeners(self) -> int:
+        """How many listeners the models of all views have."""
+        found: int = self.page.evaluate("""() => Object.values(window.models)
+            .flatMap(model => Object.values(model.listeners)).reduce((sum, set) => sum + set.size, 0)""")
+        return found
+
+    def unprotected(self) -> list[str]:
+        """Return controls whose keys JupyterLab would take for shortcuts of its own."""
+        found: list[str] = self.page.eval_on_selector_all(
+            ".sl button, .sl input, .sl select, .sl [tabindex]",
+            "all => all.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => one.outerHTML)",
+        )
+        return found
 
     def silence(self) -> None:
         """From now on the kernel is gone."""
@@ -220,6 +267,12 @@ def let_paint(page: Page) -> None:
     )
 
 
+def faint_texts(page: Page, least: float = 4.5, within: str = ".sl") -> list[Any]:
+    """Return texts in sight of less contrast to their paper: WCAG AA asks for 4.5, AAA for 7."""
+    found = page.evaluate(CONTRAST.replace(".sl *", f"{within} *"))
+    return [one for one in found if one[0] < least]
+
+
 def axe_violations(page: Page, within: str = "body") -> list[tuple[str, list[str]]]:
     """What axe-core finds against WCAG 2.1 A and AA: rules, with the elements that break them."""
     if not page.evaluate("'axe' in window"):
@@ -239,15 +292,8 @@ def axe_core() -> str:
             raise SystemExit(
                 "npm is missing, which fetches axe-core for the tests: install Node.js 20 or newer"
             )
-        command = [
-            "npm",
-            "install",
-            "--prefix",
-            str(folder),
-            "--no-audit",
-            "--no-fund",
-            "--ignore-scripts",
-        ]
+        command = ["npm", "install", "--prefix", str(folder)]
+        command += ["--no-audit", "--no-fund", "--ignore-scripts"]
         subprocess.run([*command, f"axe-core@{AXE_VERSION}"], check=True, capture_output=True)
 
     folder = build_once(cache_dir() / f"axe-core-{AXE_VERSION}", fetch)

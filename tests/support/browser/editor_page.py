@@ -5,13 +5,12 @@ from __future__ import annotations
 from playwright.sync_api import Locator
 
 from sharelag_widgets import AssignmentEditor
-from tests.support.browser.desk import ROOT, Desk
+from tests.support.browser.desk import Desk
 from tests.support.widgets.editors import Gate
 
 LIST = ".sl-editor [role=grid]"
 ALONE = "Without a member"
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
-CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 Assignment = dict[str, dict[str, list[int]]]
 
 
@@ -31,18 +30,12 @@ def drag(desk: Desk, what: Locator, to: Locator | None, *held: str, let_go: bool
     end = desk.page.locator("h1").bounding_box() if to is None else to.bounding_box()
     assert start
     assert end
-    mouse = desk.page.mouse
-    for key in held:
-        desk.page.keyboard.down(key)
-    mouse.move(start["x"] + 20, start["y"] + start["height"] / 2)
-    mouse.down()
-    mouse.move(end["x"] + 30, end["y"] + end["height"] / 2, steps=6)
-    desk.settle()
-    if let_go:
-        mouse.up()
-    for key in held:
-        desk.page.keyboard.up(key)
-    desk.settle()
+    desk.drag(
+        (start["x"] + 20, start["y"] + start["height"] / 2),
+        (end["x"] + 30, end["y"] + end["height"] / 2),
+        *held,
+        let_go=let_go,
+    )
 
 
 def without(assignment: Assignment, member: str, topic: str, number: int) -> Assignment:

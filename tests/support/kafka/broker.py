@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -238,12 +238,7 @@ class KafkaBroker:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
@@ -283,6 +278,14 @@ class KafkaBroker:
         flags = (*FAST_JVM, *self._class_data)
         return run_java(self._class_path, main_class, *args, flags=flags)
 
+    def ask_tool(self, name: str, *args: str) -> str:
+        """Return what one of the tools of ``org.apache.kafka.tools`` prints of this broker."""
+        server = ("--bootstrap-server", self.bootstrap_servers)
+        done = self.run_tool(f"org.apache.kafka.tools.{name}", *server, *args)
+        if done.returncode:
+            raise RigError(f"{name} {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
     def run_configs(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run ``kafka-configs.sh``, whose class has moved."""
         package = "org.apache.kafka.tools" if has_reached(self.version, "4.4") else "kafka.admin"
@@ -304,6 +307,13 @@ class KafkaBroker:
                 f"kafka-share-groups.sh {' '.join(args)} failed:\n{done.stdout}{done.stderr}"
             )
         return done.stdout
+
+    def run_line(self, line: str) -> str:
+        """Run a line of ``kafka-share-groups.sh`` about this broker, as plans print it."""
+        tool, option, servers, *arguments = shlex.split(line)
+        assert tool == "kafka-share-groups.sh"
+        assert (option, servers) == ("--bootstrap-server", self.bootstrap_servers)
+        return self.share_groups(*arguments)
 
     def alter_share_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Set start offsets as ``Admin.alterShareGroupOffsets`` does, wherever the log ends."""

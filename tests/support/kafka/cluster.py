@@ -12,7 +12,6 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
@@ -122,13 +121,8 @@ class KafkaCluster:
 
         wait_until(are_there, "all brokers are in the cluster")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 @contextmanager

@@ -1,10 +1,11 @@
-"""Parse offsets, members and groups printed by ``kafka-share-groups.sh --describe --verbose``.
+"""Parse what Kafka's commands print: ``kafka-share-groups.sh --describe --verbose``, and of topics.
 
 Ids with blanks in them cannot be told apart in this output and are refused.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TypedDict
 
 _OFFSETS = "GROUP TOPIC PARTITION LEADER-EPOCH START-OFFSET LAG"
@@ -45,6 +46,14 @@ class DescribedGroup(TypedDict):
     group_epoch: int
     assignment_epoch: int
     members: int
+
+
+class DescribedPartition(TypedDict):
+    """One partition in what ``kafka-topics.sh --describe`` prints."""
+
+    leader_id: int | None
+    replicas: list[int]
+    in_sync_replicas: list[int]
 
 
 def parse_describe(text: str) -> list[DescribedOffset]:
@@ -93,6 +102,21 @@ def parse_states(text: str) -> list[DescribedGroup]:
         )
         for group, _, _, state, epoch, assigned, members in _lines(text, _STATES)
     ]
+
+
+def parse_topics(text: str) -> dict[tuple[str, int], DescribedPartition]:
+    """Parse topics, by topic and partition; the replicas in sync are sorted."""
+    lines = re.findall(
+        r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\w+)\s+Replicas: (\S+)\s+Isr: (\S*)", text
+    )
+    return {
+        (topic, int(partition)): DescribedPartition(
+            leader_id=None if leader == "none" else int(leader),
+            replicas=[*map(int, replicas.split(","))],
+            in_sync_replicas=sorted(map(int, in_sync.split(","))),
+        )
+        for topic, partition, leader, replicas, in_sync in lines
+    }
 
 
 def _lines(text: str, header: str, may_lack: int = 0) -> list[list[str]]:

@@ -178,27 +178,10 @@ def retrieve(module: str, folder: Path) -> str:
         scratch = Path(scratch_name)
         (scratch / "settings.xml").write_text(IVY_SETTINGS)
         (scratch / "ivy.xml").write_text(module)
-        command = [
-            str(find_java()),
-            "-Xmx256m",
-            f"-Divy.default.ivy.user.dir={scratch}",
-            "-jar",
-            str(ivy_jar()),
-        ]
-        command += [
-            "-settings",
-            str(scratch / "settings.xml"),
-            "-ivy",
-            str(scratch / "ivy.xml"),
-            "-warn",
-        ]
-        command += [
-            "-types",
-            "jar",
-            "bundle",
-            "-retrieve",
-            str(folder / "[artifact]-[revision].[ext]"),
-        ]
+        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch}"]
+        command += ["-jar", str(ivy_jar()), "-settings", str(scratch / "settings.xml")]
+        command += ["-ivy", str(scratch / "ivy.xml"), "-warn", "-types", "jar", "bundle"]
+        command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "\n".join((done.stdout + done.stderr).splitlines()[-25:])
 

@@ -20,7 +20,6 @@ FAST_JVM = (
 #: One JVM that works long enough to be timed: both compilers, and the collector that costs it least.
 TIMED_JVM = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xms2g")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_REQUESTS = Path(__file__).with_name("requests.log4j2.properties")
 
 
 class RigError(Exception):
@@ -65,7 +64,7 @@ def java_command(
     """
     log = [f"-Dlog4j2.configurationFile={_LOGGING}"]
     if requests is not None:
-        log = [f"-Dlog4j2.configurationFile={_REQUESTS}", f"-Dkafka.requests.file={requests}"]
+        log += [f"-Dkafka.requests.file={requests}", "-Dkafka.requests.level=debug"]
     return [
         str(find_java()),
         *flags,

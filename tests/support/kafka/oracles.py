@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
@@ -110,12 +109,7 @@ class Oracle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write(self, lines: list[str]) -> None:
@@ -139,43 +133,13 @@ class Oracle:
 
 
 def hexed(records: Iterable[tuple[bytes, bytes | None]], begin: int = 0) -> dict[str, Any]:
-    """Return keys and values of a state partition, from an offset on, as a question to `replayer`."""
+    """Return keys and values of a state partition, from an offset on, as ``ReplayOracle`` is asked."""
     return {
         "records": [
             {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
             for offset, (key, value) in enumerate(records, begin)
         ]
     }
-
-
-def combiner(version: str = KAFKA_VERSION) -> Oracle:
-    """How Kafka merges state batches."""
-    return Oracle("CombinerOracle", version=version)
-
-
-def replayer(keep_going: bool = False, version: str = KAFKA_VERSION) -> Oracle:
-    """Ask which state a share coordinator has after given records; ``keep_going`` past errors."""
-    return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []), version=version)
-
-
-def record_json() -> Oracle:
-    """How Kafka reads a record of either topic, and which partition a key belongs to."""
-    return Oracle("RecordJsonOracle")
-
-
-def coordinator(version: str = KAFKA_VERSION) -> Oracle:
-    """Which records a share coordinator writes when asked."""
-    return Oracle("CoordinatorOracle", version=version)
-
-
-def settings(version: str = KAFKA_VERSION) -> Oracle:
-    """Which settings share groups have, which values they may have, and which are in force."""
-    return Oracle("SettingsOracle", version=version)
-
-
-def share_partition() -> Oracle:
-    """What the leader of a share partition does, holds in memory and writes."""
-    return Oracle("SharePartitionOracle")
 
 
 @cache
@@ -204,36 +168,11 @@ def share_holders() -> Oracle:
     return Oracle("ShareHolders", heap="512m")
 
 
-def rights() -> Oracle:
-    """Ask what a user may do on a cluster, by doing it with Kafka's own clients."""
-    return Oracle("RightsOracle")
-
-
-def client_settings() -> Oracle:
-    """How Kafka's commands resolve client properties."""
-    return Oracle("ClientSettings")
-
-
-def error_codes() -> Oracle:
-    """Ask for the codes of Kafka's errors."""
-    return Oracle("ErrorCodes")
-
-
-def java_map() -> Oracle:
-    """Ask for the order in which a HashMap is walked through."""
-    return Oracle("MapOracle")
-
-
 def simple_assignor(version: str = KAFKA_VERSION) -> JarAssignor:
     """Return Kafka's own share assignor of a version."""
     jars = kafka_jars(version)
     name = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
     return jar_assignor(jars / f"kafka-group-coordinator-{version}.jar", name, kafka=jars)
-
-
-def share_values(version: str) -> Oracle:
-    """Ask a version's generated classes how they read values of the state topic."""
-    return Oracle("ShareValueOracle", version=version)
 
 
 def oracle_classes(program: str, version: str = KAFKA_VERSION, sources: Path = _SOURCES) -> Path:

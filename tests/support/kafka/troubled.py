@@ -17,11 +17,9 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from confluent_kafka import AcknowledgeType, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
 
-from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import rows_of, sharelag
-from tests.support.kafka.access import rule, set_rules
+from tests.support.kafka.access import rule, set_rules, settings_file
 from tests.support.kafka.broker import USERS
 from tests.support.kafka.bystanders import lacks_untold
 from tests.support.kafka.certificates import make_authority, make_certificate
@@ -111,8 +109,7 @@ def troubled(folder: Path, version: str = KAFKA_VERSION) -> Iterator[KafkaCluste
             "sasl.mechanism": "SCRAM-SHA-256",
             "sasl.jaas.config": login,
         }
-        text = "".join(f"{key}={value}\n" for key, value in settings.items())
-        (folder / "client.properties").write_text(text)
+        settings_file(folder, settings)
         (folder / "rules.yaml").write_text(_RULES)
         servers = cluster.bootstrap_servers
         create_topics(servers, {"still": PARTITIONS, "busy": PARTITIONS}, copies=3)
@@ -123,13 +120,6 @@ def troubled(folder: Path, version: str = KAFKA_VERSION) -> Iterator[KafkaCluste
         left = [(p, b"left", b"%d" % n) for p, count in KNOWN.items() for n in range(count)]
         produce(servers, "still", left)
         yield cluster
-
-
-def leads(cluster: KafkaCluster, topic: str = STATE_TOPIC) -> dict[int, int]:
-    """Return the leader of each partition of a topic; -1: it has none."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    found = admin.list_topics(topic, timeout=30).topics[topic].partitions
-    return {number: part.leader for number, part in found.items()}
 
 
 class Busy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from confluent_kafka import (
@@ -27,6 +28,9 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.kafka.jvm import RigError
+
+#: The one client from which brokers take records for their own topics.
+OF_KAFKA = "__admin_client"
 
 #: What to do with a delivered record; ``None`` keeps it until its lock has ended.
 Decide = Callable[[Message], AcknowledgeType | None]
@@ -56,14 +60,21 @@ def create_topics(
     ]
     for done in admin.create_topics(topics).values():
         done.result(timeout=30)
+
+    def are_led(name: str, count: int) -> bool:
+        led = [leader > 0 for leader in _leaders(admin, name).values()]
+        return led == [True] * count
+
     wait_until(
-        lambda: all(
-            sorted(part.leader > 0 for part in found.values()) == [True] * count
-            for name, count in partitions.items()
-            for found in [admin.list_topics(name, timeout=10).topics[name].partitions]
-        ),
-        "the new topics have leaders",
+        lambda: all(are_led(*topic) for topic in partitions.items()), "the new topics have leaders"
     )
+
+
+def create_compacted(bootstrap: str, topic: str) -> None:
+    """Create a topic of one partition that the log cleaner compacts as soon as it looks."""
+    times = ("segment.ms", "max.compaction.lag.ms", "delete.retention.ms")  # the least there are
+    settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
+    create_topics(bootstrap, {topic: 1}, settings | dict.fromkeys(times, "100"))
 
 
 def create_placed(
@@ -78,13 +89,15 @@ def create_placed(
         topic, len(replicas), replica_assignment=list(replicas), config=dict(config or {})
     )
     admin.create_topics([placed])[topic].result(timeout=30)
-    leaders = [brokers[0] for brokers in replicas]
+    first = {number: brokers[0] for number, brokers in enumerate(replicas)}
+    wait_until(
+        lambda: _leaders(admin, topic) == first, f"brokers {first} lead the partitions of {topic}"
+    )
 
-    def led() -> bool:
-        found = admin.list_topics(topic, timeout=30).topics[topic].partitions
-        return [found[number].leader for number in sorted(found)] == leaders
 
-    wait_until(led, f"brokers {leaders} lead the partitions of {topic}")
+def leaders(bootstrap: str, topic: str) -> dict[int, int]:
+    """Return the leader of each partition of a topic; -1: it has none."""
+    return _leaders(_admin(bootstrap), topic)
 
 
 def produce(
@@ -92,19 +105,25 @@ def produce(
     topic: str,
     records: Iterable[tuple[int, bytes | None, bytes | None]],
     batch: int = 10_000,
+    times: Iterable[int] | None = None,
+    client: str = "rdkafka",
 ) -> int:
     """Produce ``(partition, key, value)`` records, wait for all, and return how many there were.
 
     ``batch`` is the size of the log batches: the broker hands them to share consumers whole,
-    whatever the ``max.poll.records`` of these.
+    whatever the ``max.poll.records`` of these. ``times`` are those of the records in milliseconds,
+    by default that of producing. ``client`` is the id of the client, such as `OF_KAFKA`.
     """
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
+            "client.id": client,
             "acks": "all",
             "max.in.flight": 1,
             "linger.ms": 50,
             "batch.num.messages": batch,
+            # Their order survives where the leader of a new topic is not ready.
+            "enable.idempotence": times is not None,
         }
     )
     failures: list[KafkaError] = []
@@ -114,8 +133,8 @@ def produce(
         if error is not None:
             failures.append(error)
 
-    for partition, key, value in records:
-        producer.produce(topic, value, key, partition, on_delivery=delivered)
+    for (partition, key, value), time_ms in zip(records, times or repeat(0), strict=False):
+        producer.produce(topic, value, key, partition, on_delivery=delivered, timestamp=time_ms)
         producer.poll(0)
         count += 1
     if producer.flush(60):
@@ -159,24 +178,13 @@ def numbered(
 
 
 def set_group_config(bootstrap: str, group: str, **settings: str) -> None:
-    """Set configs of a group, underscores for dots: ``share_auto_offset_reset="earliest"``."""
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-    admin = _admin(bootstrap)  # kept: what it was asked dies with it
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(timeout=30)
-    # The controller has them; a group that starts before the broker has them takes the defaults.
-    wanted = {entry.name: entry.value for entry in entries}
+    """Set a group up, with underscores for dots: ``share_auto_offset_reset="earliest"``."""
+    _set_config(bootstrap, ResourceType.GROUP, group, settings)
 
-    def in_force() -> bool:
-        (described,) = admin.describe_configs([ConfigResource(ResourceType.GROUP, group)]).values()
-        found = described.result(timeout=30)
-        return all(name in found and found[name].value == wanted[name] for name in wanted)
 
-    wait_until(in_force, f"the settings of group {group} are in force")
+def set_topic_config(bootstrap: str, topic: str, **settings: str) -> None:
+    """Change settings of a topic, named as those of a group."""
+    _set_config(bootstrap, ResourceType.TOPIC, topic, settings)
 
 
 def end_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
@@ -219,6 +227,12 @@ def share_consumer(
 def accept(_: Message) -> AcknowledgeType:
     """Decide in the simplest way."""
     return AcknowledgeType.ACCEPT
+
+
+def release_at_first(message: Message) -> AcknowledgeType:
+    """Give every fourth record back at its first delivery, and accept all others."""
+    again = (message.offset() or 0) % 4 == 1 and message.delivery_count() == 1
+    return AcknowledgeType.RELEASE if again else AcknowledgeType.ACCEPT
 
 
 def share_consume(
@@ -344,6 +358,31 @@ def delivery_of(message: Message, decision: AcknowledgeType | None) -> Delivery:
 def _admin(bootstrap: str) -> AdminClient:
     # Errors only: it notes its own end. Whoever asks has to keep it until the answer is there.
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+
+
+def _set_config(bootstrap: str, kind: ResourceType, name: str, settings: Mapping[str, str]) -> None:
+    wanted = {key.replace("_", "."): value for key, value in settings.items()}
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in wanted.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin = _admin(bootstrap)  # kept: what it was asked dies with it
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(timeout=30)
+
+    # The controller has them; a group that starts before the broker has them takes the defaults.
+    def in_force() -> bool:
+        (described,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+        found = described.result(timeout=30)
+        return all(key in found and found[key].value == wanted[key] for key in wanted)
+
+    wait_until(in_force, f"the settings of {name} are in force")
+
+
+def _leaders(admin: AdminClient, topic: str) -> dict[int, int]:
+    found = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    return {number: one.leader for number, one in found.items()}
 
 
 def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tuple[str, int], int]:

@@ -24,13 +24,13 @@ made.stop()
 """
 
 
-def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run code in a separate process: this one has its Spark."""
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process that finds no Spark of this one; the caller checks the exit code."""
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *arguments],
         env=no_session() | environment,
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=500,
     )

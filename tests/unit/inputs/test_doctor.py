@@ -24,6 +24,7 @@ from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
+from tests.support.ports import dead_address
 
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
 
@@ -138,9 +139,7 @@ def test_without_a_cluster_it_says_how_to_name_one() -> None:
 
 
 def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with dead_address() as address:
         found = list(checks(client_config(address, timeout=1)))
     assert [check.what for check in found] == ["java", "spark", "broker"]
     assert found[-1].verdict == "fail"
@@ -285,30 +284,23 @@ def test_a_broker_that_refuses_the_version_of_the_question() -> None:
 
 
 def test_the_next_address_is_tried() -> None:
-    with socket.socket() as nobody, _broker_that_says(_sends(_answer({85: 1}))) as there:
-        nobody.bind(("127.0.0.1", 0))
-        dead = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with dead_address() as dead, _broker_that_says(_sends(_answer({85: 1}))) as there:
         assert broker_features(
             client_config(f"{dead},PLAINTEXT://{there}", timeout=5)
         ).has_complete_count
 
 
 def test_nobody_answers() -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        dead = f"127.0.0.1:{nobody.getsockname()[1]}"
-        with pytest.raises(
-            BrokerUnreachableError, match=r"no broker answered.*check the addresses"
-        ):
-            broker_features(client_config(f"{dead}, {dead}", timeout=5))
+    with (
+        dead_address() as dead,
+        pytest.raises(BrokerUnreachableError, match=r"no broker answered.*check the addresses"),
+    ):
+        broker_features(client_config(f"{dead}, {dead}", timeout=5))
 
 
 def test_addresses_that_stay_silent_cost_one_timeout() -> None:
     """A broker that is stopped takes connections, and says nothing."""
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
+    with dead_address(listens=True) as address:
         begun = time.monotonic()
         with pytest.raises(BrokerUnreachableError, match="timed out"):
             broker_features(client_config(",".join([address] * 5), timeout=1.5))

@@ -2,13 +2,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.message.DeleteShareGroupStateRequestData;
-import org.apache.kafka.common.message.DeleteShareGroupStateRequestData.DeleteStateData;
 import org.apache.kafka.common.message.InitializeShareGroupStateRequestData;
 import org.apache.kafka.common.message.InitializeShareGroupStateRequestData.InitializeStateData;
 import org.apache.kafka.common.message.ReadShareGroupStateRequestData;
@@ -29,9 +25,8 @@ import org.apache.kafka.coordinator.share.ShareCoordinatorShard;
  *      each op may have "now", the clock in ms from then on; "g" group, "t" topic id, "p" partition:
  *      {"op": "init", g, t, p, "stateEpoch", "startOffset"}
  *      {"op": "write", g, t, p, "leaderEpoch", "stateEpoch", "startOffset", "dcc", "batches"}
- *      {"op": "read", g, t, p, "leaderEpoch"}   {"op": "summary", g, t, p}   {"op": "delete", g, t, p}
- *      {"op": "cold"}   {"op": "cleanup", "topics": [base64, ...]}
- * out: {"results": [{"error": code?, "answer": {...}?, "records": [{"o", "k", "v"}]}, ...], "lastRedundantOffset": n | null}
+ *      {"op": "read", g, t, p, "leaderEpoch"}   {"op": "summary", g, t, p}   {"op": "cold"}
+ * out: {"results": [{"error": code?, "answer": {...}?, "records": [{"o", "k", "v"}]}, ...]}
  */
 public final class CoordinatorOracle {
     private final FakeCluster.Clock clock = new FakeCluster.Clock();
@@ -64,7 +59,7 @@ public final class CoordinatorOracle {
             ObjectNode result = results.addObject();
             append(perform(op, result).records(), result.putArray("records"));
         }
-        return answer.put("lastRedundantOffset", shard.lastRedundantOffset().response().orElse(null));
+        return answer;
     }
 
     /** Does what the coordinator's runtime does with the records of an answer: write them, and replay them. */
@@ -84,9 +79,7 @@ public final class CoordinatorOracle {
             case "write" -> write(op, result);
             case "read" -> read(op, result);
             case "summary" -> summary(op, result);
-            case "delete" -> delete(op, result);
             case "cold" -> shard.snapshotColdPartitions();
-            case "cleanup" -> cleanUp(op);
             default -> throw new IllegalArgumentException("no such op: " + op);
         };
     }
@@ -159,21 +152,6 @@ public final class CoordinatorOracle {
             .put("leaderEpoch", read.leaderEpoch())
             .put("deliveryCompleteCount", read.deliveryCompleteCount());
         return done;
-    }
-
-    private CoordinatorResult<?, CoordinatorRecord> delete(JsonNode op, ObjectNode result) {
-        var partition = new DeleteShareGroupStateRequestData.PartitionData().setPartition(partition(op));
-        var done = shard.deleteState(new DeleteShareGroupStateRequestData()
-            .setGroupId(group(op))
-            .setTopics(List.of(new DeleteStateData().setTopicId(topic(op)).setPartitions(List.of(partition)))));
-        result.put("error", (int) done.response().results().get(0).partitions().get(0).errorCode());
-        return done;
-    }
-
-    private CoordinatorResult<?, CoordinatorRecord> cleanUp(JsonNode op) {
-        Set<Uuid> deleted = new HashSet<>();
-        op.get("topics").forEach(id -> deleted.add(Uuid.fromString(id.asText())));
-        return shard.maybeCleanupShareState(deleted);
     }
 
     private static String group(JsonNode op) {

@@ -17,8 +17,7 @@ import org.apache.kafka.server.share.persister.PersisterStateBatch;
 
 /**
  * What the oracles share: a JSON object a line in, a JSON object a line out, flushed, until standard input ends.
- *
- * An "id" in a question comes back in its answer. A failure is an answer, too: {"error": "..."}.
+ * A failure is an answer, too: {"error": "..."}.
  */
 final class Lines {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -41,16 +40,11 @@ final class Lines {
     }
 
     private static ObjectNode answerTo(JsonNode question, Answer answer) {
-        ObjectNode result = JSON.createObjectNode();
-        if (question.has("id")) {
-            result.set("id", question.get("id"));
-        }
         try {
-            result.setAll(answer.to(question));
+            return answer.to(question);
         } catch (Exception | StackOverflowError | AssertionError failure) {
-            result.put("error", failure.toString());
+            return JSON.createObjectNode().put("error", failure.toString());
         }
-        return result;
     }
 
     static int intOr(JsonNode question, String name, int otherwise) {

@@ -17,9 +17,8 @@ import org.apache.kafka.server.share.SharePartitionKey;
  *      with the names of Kafka's JSON converters; k2 and v2 are the record as Kafka would write it again;
  *      "unwritable": text instead of v2, where it would not
  *
- * in:  {"partitionFor": {"group": g, "topicId": base64, "partition": n}, "numPartitions": n}   (state topic)
- *      {"partitionFor": {"group": g}, "numPartitions": n}                                      (__consumer_offsets)
- * out: {"coordinatorKey": text, "hashCode": n, "partition": n}
+ * in:  {"partitionFor": {"group": g, "topicId": base64, "partition": n}, "numPartitions": n}
+ * out: {"coordinatorKey": text, "partition": n}
  */
 public final class RecordJsonOracle {
     /** The record kinds of one topic: how Kafka reads them, and how it shows them. */
@@ -76,14 +75,10 @@ public final class RecordJsonOracle {
     }
 
     private static ObjectNode partitionFor(JsonNode key, int numPartitions) {
-        String group = key.get("group").asText();
-        String text = key.has("topicId")
-            ? SharePartitionKey.asCoordinatorKey(
-                group, Uuid.fromString(key.get("topicId").asText()), key.get("partition").asInt())
-            : group;
+        String text = SharePartitionKey.asCoordinatorKey(
+            key.get("group").asText(), Uuid.fromString(key.get("topicId").asText()), key.get("partition").asInt());
         return Lines.JSON.createObjectNode()
             .put("coordinatorKey", text)
-            .put("hashCode", text.hashCode())
             .put("partition", Utils.abs(text.hashCode()) % numPartitions);
     }
 }

@@ -4,8 +4,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
-import java.util.function.BiConsumer;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.Deserializer.UnknownRecordTypeException;
@@ -17,10 +15,9 @@ import org.apache.kafka.server.share.SharePartitionKey;
 /**
  * The state a share coordinator has after loading these records of one partition of the state topic.
  *
- * in:  {"records": [{"o": offset, "k": hex, "v": hex | null}, ...], "updatesPerSnapshot": n (default 500)}
+ * in:  {"records": [{"o": offset, "k": hex, "v": hex | null}, ...]}
  * out: {"status": ["ok" | "skipped" | "error: ...", ...], "loadFailedAt": index | null,
- *       "states": {"group:topicIdBase64:partition": {...}}, "leaderEpochs": {...}, "stateEpochs": {...},
- *       "updateCounts": {...}, "lastRedundantOffset": n | null}
+ *       "states": {"group:topicIdBase64:partition": {...}}, "lastRedundantOffset": n | null}
  *
  * As in the broker's loader an unknown key type is skipped, and any other failure ends the load; what was reached so
  * far is shown. With --keep-going the records after a failure are replayed as well.
@@ -32,20 +29,14 @@ public final class ReplayOracle {
     }
 
     private static ObjectNode replay(JsonNode question, boolean keepGoing) throws ReflectiveOperationException {
-        int updatesPerSnapshot = Lines.intOr(question, "updatesPerSnapshot", Shards.DEFAULT_UPDATES_PER_SNAPSHOT);
-        ShareCoordinatorShard shard = Shards.make(updatesPerSnapshot, Shards.DEFAULT_COLD_MS, Time.SYSTEM);
+        ShareCoordinatorShard shard =
+            Shards.make(Shards.DEFAULT_UPDATES_PER_SNAPSHOT, Shards.DEFAULT_COLD_MS, Time.SYSTEM);
         ObjectNode answer = Lines.JSON.createObjectNode();
         load(shard, question.get("records"), keepGoing, answer);
 
         Map<SharePartitionKey, ShareGroupOffset> states = Shards.field(shard, "shareStateMap");
-        byKey(states, answer.putObject("states")::set, ReplayOracle::state);
-        for (var fence : Map.of(
-            "leaderEpochs", "leaderEpochMap",
-            "stateEpochs", "stateEpochMap",
-            "updateCounts", "snapshotUpdateCount").entrySet()) {
-            Map<SharePartitionKey, Integer> numbers = Shards.field(shard, fence.getValue());
-            byKey(numbers, answer.putObject(fence.getKey())::put, number -> number);
-        }
+        ObjectNode shown = answer.putObject("states");
+        states.forEach((key, state) -> shown.set(key.asCoordinatorKey(), state(state)));
         Optional<Long> redundant = shard.lastRedundantOffset().response();
         answer.put("lastRedundantOffset", redundant.orElse(null));
         return answer;
@@ -59,7 +50,7 @@ public final class ReplayOracle {
             int index = status.size();
             try {
                 CoordinatorRecord record = serde.deserialize(Lines.bytes(line.get("k")), Lines.bytes(line.get("v")));
-                shard.replay(line.has("o") ? line.get("o").asLong() : index, -1L, (short) -1, record);
+                shard.replay(line.get("o").asLong(), -1L, (short) -1, record);
                 status.add("ok");
             } catch (UnknownRecordTypeException unknown) {
                 status.add("skipped");
@@ -72,17 +63,6 @@ public final class ReplayOracle {
             }
         }
         answer.put("loadFailedAt", failedAt);
-    }
-
-    private interface Shown<T, J> {
-        J of(T value);
-    }
-
-    /** Puts a map of the shard into the answer, sorted by key so that answers can be compared as text. */
-    private static <T, J> void byKey(Map<SharePartitionKey, T> map, BiConsumer<String, J> put, Shown<T, J> shown) {
-        var sorted = new TreeMap<String, T>();
-        map.forEach((key, value) -> sorted.put(key.asCoordinatorKey(), value));
-        sorted.forEach((key, value) -> put.accept(key, shown.of(value)));
     }
 
     private static JsonNode state(ShareGroupOffset state) {

@@ -9,7 +9,6 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
@@ -26,7 +25,7 @@ import org.apache.kafka.coordinator.share.ShareCoordinatorConfig;
  *
  * in:  {"list": true}
  * out: {"settings": [{"name": s, "scope": "broker" | "group", "type": s, "default": s | null, "range": s | null,
- *                     "internal": b, "dynamic": b, "synonym": the broker's name | null}, ...]}
+ *                     "internal": b, "synonym": the broker's name | null}, ...]}
  *
  * in:  {"validate": {name: text, ...}, "broker": {name: text, ...}}
  * out: {"refused": text | null}    whether settings of a group may be set; the broker's alone with none
@@ -36,9 +35,6 @@ import org.apache.kafka.coordinator.share.ShareCoordinatorConfig;
  *
  * in:  {"client": {name: text, ...}}
  * out: {"refused": text | null}    whether a share consumer may have these properties
- *
- * in:  {"properties": true}
- * out: {"properties": {name: {"type": s, "range": s | null}, ...}}    of consumers
  */
 public final class SettingsOracle {
     private static final ConfigDef BROKER = merged(
@@ -60,7 +56,6 @@ public final class SettingsOracle {
     public static void main(String[] args) throws Exception {
         Lines.serve(question -> question.has("list") ? list()
             : question.has("validate") ? validate(question)
-            : question.has("properties") ? properties()
             : question.has("client") ? client(question) : evaluate(question));
     }
 
@@ -82,8 +77,6 @@ public final class SettingsOracle {
                     .put("default", ConfigDef.convertToString(key.defaultValue, key.type))
                     .put("range", key.validator == null ? null : key.validator.toString())
                     .put("internal", key.internalConfig)
-                    .put("dynamic", GroupCoordinatorConfig.RECONFIGURABLE_CONFIGS.contains(name)
-                        || ShareCoordinatorConfig.RECONFIGURABLE_CONFIGS.contains(name))
                     .put("synonym", scope.equals("group") ? GroupConfig.brokerSynonym(name).orElse(null) : null);
             }
         });
@@ -135,15 +128,6 @@ public final class SettingsOracle {
             }
         }
         return Map.of(); // Kafka 4.4 has no such method
-    }
-
-    private static ObjectNode properties() {
-        ObjectNode answer = Lines.JSON.createObjectNode();
-        ObjectNode properties = answer.putObject("properties");
-        new TreeMap<>(ConsumerConfig.configDef().configKeys()).forEach((name, key) -> properties.putObject(name)
-            .put("type", key.type.toString().toLowerCase())
-            .put("range", key.validator == null ? null : key.validator.toString()));
-        return answer;
     }
 
     private static ObjectNode client(JsonNode question) throws ReflectiveOperationException {
