@@ -250,7 +250,7 @@ def search(
     """Return what `what_clears` tries when it is given the same."""
     names = list(dict.fromkeys([scenario.assignor, *assignors]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
-    more = sorted(members) or _more(scenario, now, horizon_ms)
+    more = sorted(members) or _more(replace(scenario, duration_ms=horizon_ms), now)
     counts = list(dict.fromkeys([now] * (now > 0) + more))
     return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)))
 
@@ -278,11 +278,11 @@ def costs_in_words(row: dict[str, Any]) -> list[str]:
     return said + ([] if hours is None else [f"{number(hours)} h"])
 
 
-def _more(scenario: Scenario, now: int, long_ms: int) -> list[int]:
+def _more(scenario: Scenario, now: int) -> list[int]:
     """Return larger numbers of members: by halves of what there are, or as the rates demand."""
     known, step = rates(scenario), max(ceil(now / 2), 1)
     counts = [now + step * number for number in range(1, _MOST)]
-    if (soonest := known.fewest(long_ms)) > counts[_USUAL - 2]:
+    if (soonest := known.fewest(scenario.duration_ms)) > counts[_USUAL - 2]:
         further = (ceil(soonest * eighths / 8) for eighths in range(8, 8 + 2 * (_MOST - 2), 2))
         counts = sorted({max(counts[0], known.fewest()), *further})
     most = max(scenario.settings.max_size, now + 1)

@@ -490,13 +490,15 @@ class Comparison(Displayable):
                 f"{counted(many, 'member')} {could}"
             )
         locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
-        polls = [(one.max_poll_records * one.service.mean_ms, one) for one in usual.each_member()]
+        polls = [
+            (one.max_poll_records * one.service.expected_ms, one) for one in usual.each_member()
+        ]
         longest, member = max(polls, key=lambda one: one[0], default=(0.0, None))
         expired = both("expired")
         if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
             yield (
                 f"a poll of {counted(member.max_poll_records, 'record')} x "
-                f"{number(member.service.mean_ms)} ms takes {duration(longest)}: with locks of "
+                f"{number(member.service.expected_ms)} ms takes {duration(longest)}: with locks of "
                 f"{duration(locks[0])} {number(expired[0])} deliveries expire, with "
                 f"{duration(locks[1])} {number(expired[1])}"
             )

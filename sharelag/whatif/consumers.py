@@ -92,6 +92,11 @@ class Settings:
     rebalance_interval_ms: int | None = None
     max_size: int = 200  # group.share.max.size of the brokers: members beyond it are refused
 
+    def __post_init__(self) -> None:
+        # Virtual time would stand still with an interval of nothing.
+        intervals = ("heartbeat_interval_ms", "session_timeout_ms", "rebalance_interval_ms")
+        require_least(self, 1, *intervals)
+
 
 @dataclass(frozen=True)
 class ConsumerSettings:
@@ -148,7 +153,7 @@ class Service:
     Attributes
     ----------
     mean_ms
-        Of one record.
+        Of one record, but for ``measured``.
     kind
         ``fixed``, ``exponential``, ``lognormal``, or ``measured``: one of the ``samples_ms``, as
         they are.
@@ -176,8 +181,21 @@ class Service:
         if self.kind == "measured" and not self.samples_ms:
             raise InputError("a measured service has no samples: give samples_ms, or another kind")
         require_least(self, 0, "mean_ms", "sigma", "poll_ms", "slow_factor")
-        if not all(sample >= 0 for sample in self.samples_ms):
-            raise InputError("a sample of a service is below 0: give samples_ms of at least 0")
+        if not 0 <= self.slow_share <= 1:
+            raise InputError(f"slow_share is {self.slow_share}: give a share from 0 to 1")
+        factors = (factor for _, factor in self.by_partition)
+        if not all(0 <= one < math.inf for one in (*self.samples_ms, *factors)):
+            raise InputError(
+                "a service has samples_ms, or factors by_partition, that are below 0 or have no "
+                "end: give finite numbers of at least 0"
+            )
+
+    @property
+    def expected_ms(self) -> float:
+        """What a record takes on average, slow ones among them, where no partition has a factor."""
+        is_measured = self.kind == "measured"
+        usual = sum(self.samples_ms) / len(self.samples_ms) if is_measured else self.mean_ms
+        return usual * (1 + self.slow_share * (self.slow_factor - 1))
 
 
 @dataclass(frozen=True)

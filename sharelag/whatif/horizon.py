@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil, inf
 from typing import NamedTuple
 
-from sharelag.whatif.scenario import PartitionStart, Scenario
+from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulation.logs import expect_records
 from sharelag.whatif.stuck_records import held_ms
 
@@ -32,7 +32,7 @@ class Rates(NamedTuple):
     """How much work a scenario has, and how fast a member does it."""
 
     waiting: float  # records
-    arriving: float  # records per second
+    arriving: float  # records per second, on average while the scenario lasts
     each: float  # records that a busy member finishes per second; 0: its work is nothing
 
     def fewest(self, long_ms: float | None = None) -> int:
@@ -52,9 +52,12 @@ class Rates(NamedTuple):
 def rates(scenario: Scenario) -> Rates:
     """Return what waits and arrives, and what a member does on average."""
     waiting = sum(map(_waiting, scenario.starts.values()))
-    arriving = sum(producer.rate for producer in scenario.producers)
-    each = [one for one in scenario.each_member() or scenario.members if one.service.mean_ms > 0]
-    done = [1000 / one.service.mean_ms * (1 - one.behaviour.release) for one in each]
+    appended = sum(_appended(producer, scenario) for producer in scenario.producers)
+    # Rounded: what comes all the time comes at its rate to the last digit.
+    arriving = round(1000 * appended / scenario.duration_ms, 9)
+    members = scenario.each_member() or scenario.members
+    each = [one for one in members if one.service.expected_ms > 0]
+    done = [1000 / one.service.expected_ms * (1 - one.behaviour.release) for one in each]
     return Rates(waiting, arriving, sum(done) / len(done) if done else 0.0)
 
 
@@ -101,8 +104,7 @@ def size(scenario: Scenario) -> float:
         waiting = _waiting(start)
         records, batches = records + waiting, batches + waiting / start.batch_records
     for producer in scenario.producers:
-        end = span if producer.end_ms is None else min(producer.end_ms, span)
-        arriving = float(expect_records(replace(producer, end_ms=end), scenario)[1][-1])
+        arriving = _appended(producer, scenario)
         records, batches = records + arriving, batches + arriving / producer.batch_records
     polls = sum(
         max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0)
@@ -111,6 +113,13 @@ def size(scenario: Scenario) -> float:
     )
     rows = sum(topic.partitions for topic in scenario.topics) * span / scenario.step_ms
     return batches + records / _RECORDS_A_BATCH + polls + rows
+
+
+def _appended(producer: Producer, scenario: Scenario) -> float:
+    """Return how many records a producer is expected to append while a scenario lasts."""
+    span = scenario.duration_ms
+    end = span if producer.end_ms is None else min(producer.end_ms, span)
+    return float(expect_records(replace(producer, end_ms=end), scenario)[1][-1])
 
 
 def _waiting(start: PartitionStart) -> int:

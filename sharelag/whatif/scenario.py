@@ -6,13 +6,14 @@ Times are milliseconds from the begin of the simulation unless they say otherwis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, islice
 from itertools import count as count_from
-from numbers import Integral
-from typing import Any, Literal
+from itertools import islice
+from math import inf
+from numbers import Integral, Real
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.durations import duration
@@ -72,6 +73,7 @@ class PartitionStart:
     open_from: int | None = None
 
     def __post_init__(self) -> None:
+        require_least(self, 1, "batch_records")
         if self.open_from is not None and not (
             self.log_start_offset <= self.open_from <= self.end_offset
         ):
@@ -165,7 +167,7 @@ class Topic:
             )
         # Not numpy's: JSON takes Python's alone.
         object.__setattr__(self, "leaders", tuple(map(int, self.leaders)))
-        require_least(self, 1, "compact_ms")
+        require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
                 f"topic {self.name!r} begins with one partition at least, "
@@ -239,6 +241,18 @@ class Producer:
             raise InputError(
                 f"the day of a producer has {len(self.day)} factors: give 24, one for each hour"
             )
+        if not all(0 <= one < inf for one in (*self.day, *self.weights)):
+            raise InputError(
+                f"a producer of {self.topic!r} has a factor in its day, or a weight, that is not "
+                "a number of at least 0: give such numbers"
+            )
+        if self.weights and not any(self.weights):
+            raise InputError(
+                f"all weights of a producer of {self.topic!r} are 0, so no partition gets its "
+                "records: give one above 0"
+            )
+        if not 0 <= self.abort_share <= 1:
+            raise InputError(f"abort_share is {self.abort_share}: give a share from 0 to 1")
 
 
 __all__ = [
@@ -415,11 +429,7 @@ class Scenario(Displayable):
         return presented(title, pairs(values), views.SCENARIO, notes)
 
     def __post_init__(self) -> None:
-        starts = self.starts.values()
-        windows = (start.window for start in starts if start.window is not None)
-        parts = (self.members, self.producers, self.poison, self.faults)
-        counted = (self.topics, starts, windows, *parts)
-        _require_whole(chain((self, self.settings.limits, self.costs), *counted))
+        _require_values(self)
         known = {topic.name: topic.partitions for topic in self.topics}
         if len(known) != len(self.topics) or not known:
             raise InputError("a scenario needs topics with different names")
@@ -564,29 +574,52 @@ class Scenario(Displayable):
         return replace(self, members=tuple(like), faults=tuple(kept))
 
 
-#: Milliseconds by which the clock itself counts; other spans may be fractions.
-_CLOCK = frozenset({"duration_ms", "step_ms", "begins_ms"})
-
-
 @cache
-def _counted(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a dataclass that count something: members, offsets, records, partitions."""
-    return tuple(
-        one.name
-        for one in fields(kind)
-        if one.type in ("int", int) and (one.name in _CLOCK or not one.name.endswith("_ms"))
-    )
+def _declared(kind: type[Any]) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...]]:
+    """Return the fields of a dataclass that are numbers or choices, and those that hold parts."""
+    values, parts = dict[str, tuple[Any, ...]](), list[str]()
+    for name, hint in get_type_hints(kind).items():
+        may_be = get_args(hint) or (hint,)
+        if any(map(is_dataclass, may_be)):
+            parts.append(name)
+        elif not any(get_origin(one) is tuple for one in (hint, *may_be)) and (
+            int in may_be or float in may_be or isinstance(may_be[0], str)
+        ):
+            values[name] = may_be
+    return values, tuple(parts)
 
 
-def _require_whole(parts: Iterable[Any]) -> None:
-    """Refuse a fraction that would end a simulation in its middle; numpy's become Python's."""
-    for part in parts:
-        kind: Any = type(part)
-        for name in _counted(kind):
-            value = getattr(part, name)
-            if type(value) is int:
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool):
-                where = f"{kind.__name__}.{name}"
-                raise InputError(f"{where} must be a whole number, not {value!r}: round it")
-            object.__setattr__(part, name, int(value))  # of numpy: JSON takes Python's alone
+def _require_values(part: Any) -> None:
+    """Refuse what no simulation can take in a part and all its parts.
+
+    A fraction would end it in its middle, and what is unknown would pass for a default. Numbers of
+    numpy become Python's: JSON takes these alone.
+    """
+    kind: Any = type(part)
+    values, parts = _declared(kind)
+    least = -1 if kind is Window else 0  # Kafka's own marks for what is not known
+    for name, may_be in values.items():
+        value = getattr(part, name)
+        if (type(value) is int and value >= least and int in may_be) or (
+            value is None and type(None) in may_be
+        ):
+            continue
+        where = f"{kind.__name__}.{name}"
+        if isinstance(may_be[0], str):
+            if value not in may_be:
+                raise InputError(f"{where} cannot be {value!r}: choose one of {', '.join(may_be)}")
+            continue
+        is_whole, is_number = (
+            isinstance(value, numbers) and not isinstance(value, bool)
+            for numbers in (Integral, Real)
+        )
+        if float not in may_be and not is_whole:
+            raise InputError(f"{where} must be a whole number, not {value!r}: round it")
+        if not is_number or not least <= value < inf:
+            raise InputError(f"{where} cannot be {value!r}: give a number of at least {least}")
+        object.__setattr__(part, name, int(value) if is_whole else float(value))
+    for name in parts:
+        held = getattr(part, name)
+        for one in held if isinstance(held, tuple) else (held,):
+            if is_dataclass(one):
+                _require_values(one)

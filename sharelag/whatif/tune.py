@@ -100,6 +100,13 @@ class Tuned(Displayable):
         )
         each = tuple(f"{name}={text_of(one)}" for name, one in self.changed.items())
         what = words.join_names(each) if each else ""
+        if not self.kept and all(row["met"] is not False for row in rows):
+            runs = counted(self.comparison.seeds, "seed")
+            keeps = "keeps" if len(each) < 2 else "keep"
+            return (
+                f"{runs} do not decide whether {what or 'the group as it is'} {keeps} {measured}: "
+                "give more seeds"
+            )
         if not self.kept:
             return (
                 f"nothing tried reliably keeps the goals; nearest is {what or AS_IT_IS}: {measured}"

@@ -14,12 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sharelag.errors import InputError
 from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulation.streams import ARRIVALS, Longs, generator
 
 _HOUR_MS = 3_600_000
 #: When fetches can read what comes after a transaction that stays open.
 _NEVER = np.iinfo(np.int64).max
+#: Record batches that one process holds and draws in minutes.
+_MOST_BATCHES = 200_000_000
 
 
 class Log:
@@ -143,6 +146,14 @@ class _Appended(NamedTuple):
 
 def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
     """The logs of all topics, by partition."""
+    expected = (
+        expect_records(one, scenario)[1][-1] / one.batch_records for one in scenario.producers
+    )
+    if (batches := sum(expected)) > _MOST_BATCHES:
+        raise InputError(
+            f"producers would append some {batches:,.0f} record batches: give a lower rate, more "
+            f"batch_records, or less time, so that they are at most {_MOST_BATCHES:,}"
+        )
     committed = scenario.settings.isolation_level == "read_committed"
     found = []
     for number, topic in enumerate(scenario.topics):

@@ -12,6 +12,7 @@ import sharelag
 from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.whatif import (
+    Costs,
     Limits,
     Member,
     PartitionStart,
@@ -21,6 +22,7 @@ from sharelag.whatif import (
     Settings,
     Topic,
     compare,
+    simulate,
     what_clears,
 )
 from sharelag.whatif.clearing import CELLS, Clearing
@@ -276,6 +278,39 @@ def test_a_comparison_in_which_nothing_clears_says_what_would() -> None:
         "; offset 4994 of catalogue:1 fails again until it is archived, about 10m 5s from now: "
         "finish or reject it, no member helps before"
     )
+
+
+def test_what_comes_for_a_while_only_counts_for_that_while() -> None:
+    """Two members clear it, and the rate of the first ten seconds alone would take five."""
+    begun = Scenario(
+        topics=(Topic("orders", 4, backlog=1_500),),
+        members=(Member("m", service=Service(20)),),
+        producers=(Producer("orders", 200, "steady", batch_records=10, end_ms=10_000),),
+        duration_ms=120_000,
+        settled=True,
+    )
+    one = {"as it is": begun, "all": replace(begun, assignor="all-to-all")}
+    said = compare(one, seeds=range(2)).verdict()
+    assert said.endswith("; by the rates it takes at least 2 members to clear the lag within 2m")
+    two = compare({"as it is": begun, "two": begun.with_members(2)}, seeds=range(2))
+    assert two.cells["two", "drain_ms"]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        Service(kind="measured", samples_ms=(5.0, 35.0)),
+        Service(10, slow_share=0.25, slow_factor=5),
+        Service(20, "exponential"),
+    ],
+)
+def test_rates_are_those_of_the_work_that_members_do(service: Service) -> None:
+    scenario = replace(
+        uneven(), members=(Member("m", 1, service=service, max_poll_records=1),), duration_ms=20_000
+    )
+    assert rates(scenario).each == pytest.approx(50)
+    (did,) = simulate(replace(scenario, costs=Costs(0, 0, 0)), seed=1).members.to_pylist()
+    assert did["busy_ms"] / did["deliveries"] == pytest.approx(20, rel=0.15)
 
 
 # ---- why ----

@@ -209,11 +209,6 @@ def test_a_topic_of_more_partitions_than_any_cluster_has_is_refused() -> None:
         Topic("t", 1_000_001)
 
 
-def test_numbers_without_end_are_not_written() -> None:
-    with pytest.raises(InputError, match="number without end"):
-        to_json(Scenario((Topic("t", 1),), (), (Producer("t", float("inf")),)))
-
-
 def test_what_nothing_is_known_of_stays_marked() -> None:
     """Where nobody knows how long a record takes, no time that a simulation takes means anything."""
     guess = Assumption("service", "1 ms of work for each record", "nothing was finished")

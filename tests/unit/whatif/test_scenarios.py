@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -22,12 +22,25 @@ from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
 from sharelag.model.settings.catalogue import find
 from sharelag.replay.moment import Choice
+from sharelag.whatif.autoscale import Hpa, Keda, Rules
 from sharelag.whatif.compare import compare, variants
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import Behaviour, Fault, Poison, Producer, Service
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Burst,
+    Costs,
+    Fault,
+    Member,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.logs import logs
@@ -473,6 +486,88 @@ def test_what_counts_something_is_a_whole_number(where: str, name: str) -> None:
         replace(scenario, **change)
 
 
+def fields_with_values(part: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each number and each choice of a scenario: where it is, what has it, what it is."""
+    for one in fields(part):
+        value, path = getattr(part, one.name), f"{where}{one.name}"
+        held = value if isinstance(value, tuple) else (value,)
+        inner = [each for each in held if is_dataclass(each)]
+        for each in inner[:1]:
+            yield from fields_with_values(each, f"{path}.")
+        is_choice = "Literal" in str(one.type) or one.type == "AcquireMode"
+        if is_choice or one.type in ("int", "int | None", "float", "float | None"):
+            yield path, part, value
+
+
+def with_value(part: Any, path: str, value: Any) -> Any:
+    """Return a part of a scenario where one value, however deep within, is another one."""
+    name, _, rest = path.partition(".")
+    if not rest:
+        return replace(part, **{name: value})
+    held = getattr(part, name)
+    first, *others = held if isinstance(held, tuple) else (held,)
+    changed = with_value(first, rest, value)
+    return replace(part, **{name: (changed, *others) if isinstance(held, tuple) else changed})
+
+
+#: Something in every field that holds parts.
+FULL = Scenario(
+    topics=(Topic("t", 2, backlog=20),),
+    members=(Member("m", 2),),
+    producers=(Producer("t", 20.0, bursts=(Burst(1000, 3000, 2.0),)),),
+    poison=(Poison("t", 0, 3),),
+    faults=(Fault(1000, "leader_change", topic="t"),),
+    duration_ms=5000,
+    autoscaler=Keda(hpa=Hpa(scale_up=Rules())),
+)
+
+
+def test_what_is_no_value_is_refused_wherever_it_stands() -> None:
+    """A misspelt choice would pass for a default, and a strange number end a run in its middle."""
+    found = {path: value for path, _, value in fields_with_values(FULL)}
+    assert len(found) > 90
+    assert {
+        "settings.isolation_level",
+        "faults.kind",
+        "autoscaler.hpa.scale_up.policies.value",
+    } <= {*found}
+    for path, value in found.items():
+        wrong = ["nonsense"] if isinstance(value, str) else [float("nan"), float("inf"), -2]
+        for one in wrong:
+            with pytest.raises(InputError, match=r": (give|choose|round it|name) ?"):
+                print(path, one, with_value(FULL, path, one))
+    with pytest.raises(
+        InputError,
+        match=r"^Settings.isolation_level cannot be 'READ_COMMITTED': choose one of "
+        r"read_uncommitted, read_committed$",
+    ):
+        with_value(FULL, "settings.isolation_level", "READ_COMMITTED")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("heartbeat_interval_ms", "session_timeout_ms", "rebalance_interval_ms"),
+        *("retention_ms", "segment_records", "compact_ms"),
+    ],
+)
+def test_an_interval_of_nothing_is_refused_and_no_endless_run(path: str) -> None:
+    kind: Any = Settings() if hasattr(Settings(), path) else FULL.topics[0]
+    with pytest.raises(InputError, match=rf"^{path} of .* is 0: give at least 1$"):
+        replace(kind, **{path: 0})
+
+
+def test_producers_that_no_machine_can_hold_are_refused() -> None:
+    many = replace(FULL, producers=(Producer("t", 1e12),))
+    with pytest.raises(
+        InputError, match="some 5,000,000,000,000 record batches: give a lower rate"
+    ):
+        simulate(many)
+    for weights in ((0.0, 0.0), (-1.0, 2.0), (float("nan"), 1.0)):
+        with pytest.raises(InputError, match=r"weight.*: give "):
+            Producer("t", 1, weights=weights)
+
+
 def test_a_number_that_is_too_small_is_named() -> None:
     with pytest.raises(InputError, match=r"^rate of Producer 'orders' is -1: give at least 0$"):
         Producer("orders", -1)
@@ -481,8 +576,9 @@ def test_a_number_that_is_too_small_is_named() -> None:
 
 
 def test_whole_numbers_of_numpy_are_taken() -> None:
-    scenario = replace(named("uneven"), duration_ms=np.int64(5000))  # type: ignore[arg-type]
-    assert type(scenario.duration_ms) is int
+    costs = Costs(fetch_ms=np.float32(2.5))  # type: ignore[arg-type]
+    scenario = replace(named("uneven"), duration_ms=np.int64(5000), costs=costs)  # type: ignore[arg-type]
+    assert (type(scenario.duration_ms), type(scenario.costs.fetch_ms)) == (int, float)
     assert only(simulate(scenario).summary)["duration_ms"] == 5000
     assert from_json(to_json(scenario)) == scenario
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -165,6 +166,18 @@ def test_a_group_that_fits_stays_as_it_is() -> None:
     answer = tune(group, GOALS, runs=Formula(), seeds=5, trials=32, margins=False)
     assert (answer.changed, answer.to_set) == ({}, ())
     assert answer.verdict().startswith("the group as it is keeps age_p95 <= 30s (28.6 s) and")
+
+
+def test_too_few_seeds_are_no_broken_goal() -> None:
+    """Runs that all keep the goals, but may do so by chance, are not called the nearest miss."""
+    group = turn(GROUP, {"members": 7, POLL: 100})
+    answer = tune(group, GOALS, runs=Formula(), seeds=3, trials=32, margins=False)
+    assert not answer.kept
+    assert re.fullmatch(
+        r"3 seeds do not decide whether the group as it is keeps age_p95 <= 30s \(.* s\) and "
+        r"redelivered_share <= 1% \(0 %\): give more seeds",
+        answer.verdict(),
+    )
 
 
 def test_records_are_not_given_up_to_be_faster() -> None:
