@@ -112,11 +112,11 @@ def test_what_runs_says_so_and_shows_no_numbers(
     injected("rights", f"{taken} while it is used", 1, {"refused, with the reason": 2})
 
 
-def _lag_of(archive: Path) -> tuple[int, str]:
+def _lags_of(archive: Path) -> list[tuple[int, str]]:
     """The lag that an archive tells of the first partition of orders, and as of when."""
     rows = ask("lag --engine local --capture", str(archive))
-    (row,) = (row for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
-    return row["lag"], row["as_of"]
+    mine = (row for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
+    return [(row["lag"], row["as_of"]) for row in mine]
 
 
 @pytest.mark.exhaustive
@@ -134,16 +134,17 @@ def test_who_follows_says_so_and_goes_on_once_it_may(
     follow = ["capture", "--follow", "--every", "1s", *options, str(archive)]
     with ProcessList() as seen, Bystander(follow, tmp_path / "follow.txt") as follower:
         wait_until(lambda: views.current(archive).batch >= 0, "a micro-batch is archived")
+        wait_until(lambda: bool(_lags_of(archive)), "one has the records of orders", every=1)
         records = in_archive(archive)
         _take(secured, kind)
         wait_until(lambda: not follower.is_running(), "the command has ended")
         text = follower.text()
-        lag, as_of = _lag_of(archive)
+        ((lag, as_of),) = _lags_of(archive)
         _credentials(secured, True)
         set_rules(secured, _rules())
         follower.look()
-        wait_until(lambda: _lag_of(archive)[1] > as_of, "it goes on", every=1)
-        assert _lag_of(archive)[0] == lag == 25
+        wait_until(lambda: _lags_of(archive)[0][1] > as_of, "it goes on", every=1)
+        assert _lags_of(archive)[0][0] == lag == 25
         assert follower.ends == [1]
     *_, last = text.splitlines()
     assert last.startswith("sharelag: archiving stopped (")
