@@ -12,7 +12,7 @@ import { csv, longestTexts, longestWord, points, seriesWords, spared, widths } f
 const ROW = 27;
 const TALLEST = 400;
 /** In pixels: the longest text, a level's sign, a small line, and both sides of a cell, of a dense table and of a tight one; the arrow of what is sorted. */
-const DENSE = { widest: 190, mark: 26, spark: 44, sides: 8 }; // a mark's heading is a button: 24 or more
+const DENSE = { widest: 190, mark: 26, spark: 44, sides: 9 }; // a mark's heading is a button: 24 or more
 const [TIGHT, ARROW] = [{ widest: 265, spark: 84, sides: 14 }, 14];
 const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings", "optional"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
