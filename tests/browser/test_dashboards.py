@@ -128,7 +128,7 @@ def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -
     at = demo.lag().as_of
     assert at is not None
     berlin = at.astimezone(ZoneInfo("Europe/Berlin"))
-    assert f"As of {at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC, " in said
+    assert f"As of {at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC\n" in said
     assert f"{berlin:%H:%M:%S} local time" in said
     assert "ago" in said
     assert "Recorded" in said
