@@ -272,6 +272,36 @@ def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession
             ask(ends)  # neither raw records nor decoded ones
 
 
+@pytest.mark.filterwarnings("ignore")  # those of pyspark.pandas about versions of pandas
+def test_pandas_on_spark_names_the_dataframe_to_give(spark: SparkSession) -> None:
+    raw, ends = (frame.pandas_api() for frame in own(spark))
+    for ask, what in (
+        (lambda: sharelag.windows(raw), "raw records"),
+        (lambda: sharelag.lag(raw.to_spark(), ends), "offsets"),
+        (lambda: sharelag.open(raw=raw, offsets=ends.to_spark()), "raw records"),
+        (lambda: sharelag.open(raw=raw, offsets=None, engine="local"), "raw records"),
+    ):
+        with pytest.raises(InputError, match=rf"{what}: give the Spark DataFrame.*to_spark\(\)"):
+            ask()
+
+
+def test_tables_are_taken_where_spark_sends_rows_without_a_limit(
+    spark: SparkSession, wanted: pa.Table
+) -> None:
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before, raw, ends = (
+        str(spark.conf.get(name)),
+        *(pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet")),
+    )
+    spark.conf.set(name, "0")
+    try:
+        assert rows(collect(sharelag.lag(raw, ends), schemas.LAG)) == rows(wanted)
+        found = sharelag.open(raw=raw, offsets=ends, spark=spark).frames.lag
+        assert rows(collect(found, schemas.LAG)) == rows(wanted)
+    finally:
+        spark.conf.set(name, before)
+
+
 def test_a_query_that_cannot_be_run_is_a_sentence(bench: sharelag.Workbench) -> None:
     for query, said in (
         ("select * from lagg", "`lagg`.*; the tables here are raw, "),

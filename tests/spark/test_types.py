@@ -103,7 +103,8 @@ def changed(column: str, values: Callable[[pa.ChunkedArray], Any]) -> Change:
 
 BYTES = (
     "key: expected binary, got string. Where Spark read bytes as texts, "
-    "spark.sql.parquet.binaryAsString is true: set it to false, or cast the column to binary."
+    "spark.sql.parquet.binaryAsString is true: set it to false, or cast the column to binary; "
+    "texts in base64 or hex become bytes by unbase64 or unhex."
 )
 #: What is not, and what is said of it.
 REFUSED: dict[str, tuple[Change, str]] = {
