@@ -28,6 +28,7 @@ from sharelag.inputs.spark.frames import FrameInput
 from sharelag.replay.moment import parse_time
 from tests.support import readings
 from tests.support.chapters import CAPTURE
+from tests.support.spark.settings import set_for
 
 THEN = "2026-11-21T11:44:31Z"
 #: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
@@ -288,18 +289,11 @@ def test_pandas_on_spark_names_the_dataframe_to_give(spark: SparkSession) -> Non
 def test_tables_are_taken_where_spark_sends_rows_without_a_limit(
     spark: SparkSession, wanted: pa.Table
 ) -> None:
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before, raw, ends = (
-        str(spark.conf.get(name)),
-        *(pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet")),
-    )
-    spark.conf.set(name, "0")
-    try:
+    raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
+    with set_for(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "0"}):
         assert rows(collect(sharelag.lag(raw, ends), schemas.LAG)) == rows(wanted)
         found = sharelag.open(raw=raw, offsets=ends, spark=spark).frames.lag
         assert rows(collect(found, schemas.LAG)) == rows(wanted)
-    finally:
-        spark.conf.set(name, before)
 
 
 def test_a_query_that_cannot_be_run_is_a_sentence(bench: sharelag.Workbench) -> None:
