@@ -151,6 +151,7 @@ def count_finished(history: Arrow) -> pa.Table:
 
 def _sizes(raw: Arrow) -> pa.Table:
     offset = flat(raw.column("offset"))
+    offset = pc.if_else(pc.less(offset, 0), pa.scalar(None, offset.type), offset)  # it has none
     moment = possible_times(flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False))
     key, value = (
         pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64())

@@ -17,6 +17,7 @@ from sharelag.replay.columns import codes_of
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table, flat
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.interpreter import find_unplaced
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _T = TypeVar("_T")
@@ -72,9 +73,9 @@ class LogOrder:
         If they do not, no later answer means anything. A record without a place, which no answer
         rests on, may stand anywhere.
         """
-        for name in PLACE:
-            if raw.column(name).null_count:
-                raw = raw.filter(raw.column(name).is_valid())
+        unplaced = find_unplaced(raw, PLACE)
+        if unplaced.any():
+            raw = raw.filter(pa.array(~unplaced))
         if not raw.num_rows:
             return True
         topic, partition, offset = _codes(raw)

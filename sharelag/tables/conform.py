@@ -96,6 +96,8 @@ def conform_given(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     That is a DataFrame of pandas or polars, an Arrow table, or anything with ``__arrow_c_stream__``
     or ``__arrow_c_array__``, Arrow's interface between libraries; see `conform`.
     """
+    if hasattr(given, "iloc") and hasattr(given, "to_spark"):  # whose rows Spark has, not we
+        raise InputError(f"{what}: give the Spark DataFrame behind this one: to_spark() returns it")
     if hasattr(given, "iloc") and hasattr(given, "columns"):
         table = _of_pandas(given, schema, what)
     elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
@@ -195,7 +197,8 @@ def _refuse(
             if pa.types.is_binary(wanted) and _plain(got[name]) == "string":
                 advice = (
                     "Where Spark read bytes as texts, spark.sql.parquet.binaryAsString is true: "
-                    "set it to false, or cast the column to binary. "
+                    "set it to false, or cast the column to binary; texts in base64 or hex become "
+                    "bytes by unbase64 or unhex. "
                 )
     if wrong:
         misfits = [f"{name}: expected {_plain(kind)}, got {found}" for name, kind, found in wrong]

@@ -6,6 +6,7 @@ record of another type (an offset commit, a consumer group's metadata) is counte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -323,13 +324,20 @@ def possible_times(times: pa.Array) -> pa.Array:
     return pc.if_else(known, times, pa.scalar(None, times.type))
 
 
-def find_unplaced(batch: Arrow) -> NDArray[np.bool_]:
-    """Return which records lack topic, partition or offset: nothing knows when they apply."""
+def find_unplaced(
+    batch: Arrow, place: Sequence[str] = ("topic", "partition", "offset")
+) -> NDArray[np.bool_]:
+    """Return which records lack topic, partition or offset: nothing knows when they apply.
+
+    Kafka has a negative number where there is none.
+    """
     found = np.zeros(batch.num_rows, bool)
-    for name in ("topic", "partition", "offset"):
-        column = batch.column(name)
+    for name in place:
+        column = flat(batch.column(name))
         if column.null_count:
-            found |= flat(column.is_null()).to_numpy(zero_copy_only=False)
+            found |= column.is_null().to_numpy(zero_copy_only=False)
+        if pa.types.is_integer(column.type) and (pc.min(column).as_py() or 0) < 0:
+            found |= pc.less(column, 0).fill_null(False).to_numpy(zero_copy_only=False)
     return found
 
 

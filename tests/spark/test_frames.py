@@ -28,6 +28,7 @@ from sharelag.inputs.spark.frames import FrameInput
 from sharelag.replay.moment import parse_time
 from tests.support import readings
 from tests.support.chapters import CAPTURE
+from tests.support.spark.settings import set_for
 
 THEN = "2026-11-21T11:44:31Z"
 #: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
@@ -270,6 +271,29 @@ def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession
     for ask in (sharelag.windows, sharelag.history, sharelag.members):
         with pytest.raises(InputError, match=r"raw records: 4 of 7 columns.*key: expected binary"):
             ask(ends)  # neither raw records nor decoded ones
+
+
+@pytest.mark.filterwarnings("ignore")  # those of pyspark.pandas about versions of pandas
+def test_pandas_on_spark_names_the_dataframe_to_give(spark: SparkSession) -> None:
+    raw, ends = (frame.pandas_api() for frame in own(spark))
+    for ask, what in (
+        (lambda: sharelag.windows(raw), "raw records"),
+        (lambda: sharelag.lag(raw.to_spark(), ends), "offsets"),
+        (lambda: sharelag.open(raw=raw, offsets=ends.to_spark()), "raw records"),
+        (lambda: sharelag.open(raw=raw, offsets=None, engine="local"), "raw records"),
+    ):
+        with pytest.raises(InputError, match=rf"{what}: give the Spark DataFrame.*to_spark\(\)"):
+            ask()
+
+
+def test_tables_are_taken_where_spark_sends_rows_without_a_limit(
+    spark: SparkSession, wanted: pa.Table
+) -> None:
+    raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
+    with set_for(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "0"}):
+        assert rows(collect(sharelag.lag(raw, ends), schemas.LAG)) == rows(wanted)
+        found = sharelag.open(raw=raw, offsets=ends, spark=spark).frames.lag
+        assert rows(collect(found, schemas.LAG)) == rows(wanted)
 
 
 def test_a_query_that_cannot_be_run_is_a_sentence(bench: sharelag.Workbench) -> None:

@@ -24,6 +24,7 @@ from sharelag.errors import InputError
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.spark.settings import set_for
 
 #: What is read of raw records; ``topic`` tells the two topics apart.
@@ -407,20 +408,38 @@ def test_rows_in_sparks_cache_are_used_and_not_read_anew(
     windows.unpersist()
 
 
-def test_settings_of_arrow_change_nothing_and_are_not_changed(
+def test_settings_of_the_session_change_nothing_and_are_not_changed(
     raw: DataFrame, ends: DataFrame
 ) -> None:
     wanted = sharelag.open("chapters", engine="local").reading.table("lag").to_pylist()
-    conf = raw.sparkSession.conf
-    theirs = {"useLargeVarTypes": "true", "maxRecordsPerBatch": "7"}
-    named = {f"spark.sql.execution.arrow.{name}": value for name, value in theirs.items()}
-    with set_for(raw.sparkSession, named):
+    conf, raw = raw.sparkSession.conf, raw.where(BY_SPARK)
+    theirs = {
+        "spark.sql.execution.arrow.useLargeVarTypes": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+    }
+    with set_for(raw.sparkSession, theirs):
         settings = dict(conf.getAll)
         assert rows(sharelag.lag(raw, ends), schemas.LAG) == sorted(wanted, key=str)
         bench = sharelag.open(raw=raw, offsets=ends)
         assert bench.frames.progress.count() == len(wanted)
         bench.explain()
         assert dict(conf.getAll) == settings
+
+
+def test_a_moment_has_the_records_of_its_millisecond(spark: SparkSession) -> None:
+    read = pq.read_table(CAPTURE / "records").replace_schema_metadata()
+    moments = sorted(set(read.column("timestamp").to_pylist()))
+    before, moment = moments[len(moments) // 2 - 1 :][:2]
+    microseconds = read.column("timestamp").cast(pa.timestamp("us", "UTC"))
+    later = pc.add(microseconds, pa.scalar(456, pa.duration("us")))
+    records = with_column(read, "timestamp", later)
+    frame, found = spark.createDataFrame(records), []
+    for at in (before, moment):
+        found.append(rows(sharelag.windows(frame, as_of=at), schemas.WINDOWS))
+        alone = sharelag.open(raw=records, as_of=at, engine="local").reading.table("windows")
+        assert found[-1] == sorted(alone.to_pylist(), key=str)
+    assert found[0] != found[1]
 
 
 def test_records_of_a_table_that_repeat_others_count_once(raw: DataFrame, ends: DataFrame) -> None:

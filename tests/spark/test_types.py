@@ -103,7 +103,8 @@ def changed(column: str, values: Callable[[pa.ChunkedArray], Any]) -> Change:
 
 BYTES = (
     "key: expected binary, got string. Where Spark read bytes as texts, "
-    "spark.sql.parquet.binaryAsString is true: set it to false, or cast the column to binary."
+    "spark.sql.parquet.binaryAsString is true: set it to false, or cast the column to binary; "
+    "texts in base64 or hex become bytes by unbase64 or unhex."
 )
 #: What is not, and what is said of it.
 REFUSED: dict[str, tuple[Change, str]] = {
@@ -284,20 +285,22 @@ def test_what_is_not_taken_is_one_sentence_on_every_path(
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "value"),
     [
-        "topic",
-        pytest.param("partition", marks=pytest.mark.exhaustive),
-        pytest.param("offset", marks=pytest.mark.exhaustive),
+        ("topic", None),
+        pytest.param("partition", None, marks=pytest.mark.exhaustive),
+        pytest.param("offset", None, marks=pytest.mark.exhaustive),
+        pytest.param("partition", -1, marks=pytest.mark.exhaustive),
+        ("offset", -1),
     ],
 )
 def test_records_without_a_place_are_rejects_that_answers_count(
-    name: str, spark: SparkSession, wanted: list[dict[str, Any]]
+    name: str, value: int | None, spark: SparkSession, wanted: list[dict[str, Any]]
 ) -> None:
-    lost = with_column(RAW.slice(0, 3), name, [None] * 3)
+    lost = with_column(RAW.slice(0, 3), name, [value] * 3)
     raw = pa.concat_tables([RAW, lost])
     as_floats = cast(partition=pa.float64(), offset=pa.float64())(raw).to_pandas()
-    assert as_floats[name].isna().sum() == 3
+    assert as_floats[name].isna().sum() == (3 if value is None else 0)
     answers = {}
     for engine, given in (("local", raw), ("local", as_floats), ("spark", raw)):
         result = sharelag.open(raw=given, offsets=ENDS, engine=engine, spark=spark).lag()

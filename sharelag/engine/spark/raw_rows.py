@@ -25,7 +25,9 @@ def is_written_by(moment: Moment, partition: str = "partition") -> Column:
     """Return the condition that a record was written up to a time, or to offsets."""
     with_zone(moment)  # Spark would take it for a time of the driver's zone
     if isinstance(moment, datetime):
-        return F.col("timestamp") <= F.lit(moment)
+        # Kafka's times have milliseconds: what is finer in a table does not make it later.
+        last = moment.replace(microsecond=moment.microsecond // 1000 * 1000 + 999)
+        return F.col("timestamp") <= F.lit(last)
     each = [
         (F.col(partition) == number) & (F.col("offset") <= offset)
         for number, offset in (moment or {}).items()

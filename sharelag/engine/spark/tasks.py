@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.engine.spark.origins import origin_of
@@ -260,7 +261,8 @@ class Records:
         others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
         source = source.where(" OR ".join(f"({one})" for one in chosen))
         name = partial(name_topics, topic=kind)
-        return source.selectExpr(key_with_topic(kind), *others), name, PACKED_COLUMNS[:3]
+        # By name: as an expression, OFFSET may be a reserved word in this session.
+        return source.select(F.expr(key_with_topic(kind)), *others), name, PACKED_COLUMNS[:3]
 
 
 class TaskRecords:

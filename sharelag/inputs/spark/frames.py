@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     Tabular: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
+#: How many rows Spark sends to Python at once.
+_MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
 def is_of_spark(given: Any) -> bool:
     """Whether a table is a DataFrame of Spark, classic or Connect."""
     return hasattr(given, "sparkSession")
@@ -68,7 +72,10 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
     batch = one_batch(table)
     if not batch.num_rows:  # Spark knows no types of nothing
         return spark.createDataFrame([], schemas.spark_schema(batch.schema))
-    return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
+    rows = for_spark(batch, batch.schema)
+    if int(spark.conf.get(_MOST_ROWS, "1") or 1) <= 0:  # no limit, for which pyspark takes no table
+        return map_in_arrow(spark.range(0, 1, 1, 1), lambda _: iter([rows]), batch.schema)
+    return spark.createDataFrame(as_table(rows))
 
 
 def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from sharelag.tables.arrow import as_table, beside, for_spark, keys, one_batch
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
+from sharelag.wire.interpreter import find_unplaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,7 +212,7 @@ def _pack(
     places = ("topic", place, "offset")
 
     def keep_placed(rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows.filter(reduce(pc.and_, [rows.column(name).is_valid() for name in places]))
+        return rows.filter(pa.array(~find_unplaced(rows, places)))
 
     return pack_records((keep_placed(one_batch(choose(batch))) for batch in batches), places)
 
