@@ -29,7 +29,14 @@ from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, course, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.grid import AS_IT_IS, Progress, further, variants
+from sharelag.whatif.grid import (
+    AS_IT_IS,
+    Progress,
+    further,
+    require_members_fixed,
+    require_seeds,
+    variants,
+)
 from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
@@ -171,8 +178,8 @@ class Clearing(Displayable):
 def what_clears(
     scenario: Scenario,
     *,
-    assignors: Iterable[str] = ASSIGNORS,
-    members: Iterable[int] = (),
+    assignors: str | Iterable[str] = ASSIGNORS,
+    members: int | Iterable[int] = (),
     seeds: Iterable[int] | None = None,
     duration_ms: int | None = None,
     baseline: str = AS_IT_IS,
@@ -184,9 +191,9 @@ def what_clears(
     ----------
     scenario : Scenario
         The group as it is: the baseline, whose assignor and members are tried as well.
-    assignors : iterable of str
+    assignors : str or iterable of str
         Assignors to try beside that of the scenario.
-    members : iterable of int
+    members : int or iterable of int
         Numbers of members to try, all of them; by default more and more, until the lag clears.
     seeds : iterable of int, optional
         By default as many as tell all cells from the baseline.
@@ -200,13 +207,14 @@ def what_clears(
     Raises
     ------
     InputError
-        An assignor is not known, or a number of members cannot be.
+        An assignor is not known, a number of members cannot be, or an autoscaler decides on it.
     """
-    given = list(members)
+    require_members_fixed(scenario)
+    given = [members] if isinstance(members, int) else list(members)
     names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
     now = len(scenario.each_member())
     usual = replace(scenario, duration_ms=horizon_ms)
-    chosen = list(range(enough) if seeds is None else seeds)
+    chosen = require_seeds(range(enough) if seeds is None else seeds)
     least, most, nearly_most = (len(counts),) * 3 if given else (_LEAST, _USUAL, _MOST)
     if not given and (words.unknown_work(usual) or words.say_blocked(usual)):
         least = most = nearly_most = 1  # no number of members answers it
@@ -243,12 +251,13 @@ class Search(NamedTuple):
 
 def search(
     scenario: Scenario,
-    assignors: Iterable[str] = ASSIGNORS,
+    assignors: str | Iterable[str] = ASSIGNORS,
     members: Iterable[int] = (),
     duration_ms: int | None = None,
 ) -> Search:
     """Return what `what_clears` tries when it is given the same."""
-    names = list(dict.fromkeys([scenario.assignor, *assignors]))
+    others = [assignors] if isinstance(assignors, str) else assignors
+    names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
     more = sorted(members) or _more(replace(scenario, duration_ms=horizon_ms), now)
     counts = list(dict.fromkeys([now] * (now > 0) + more))

@@ -102,6 +102,25 @@ def variants(
     }
 
 
+def require_seeds(seeds: Iterable[int]) -> list[int]:
+    """Return random seeds as a list, each there once."""
+    if not isinstance(seeds, Iterable):
+        raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
+    chosen = [require_seed(seed) for seed in seeds]
+    if len(set(chosen)) < len(chosen):
+        raise InputError("duplicate seeds would count twice: give each seed once")
+    return chosen
+
+
+def require_members_fixed(scenario: Scenario) -> None:
+    """Refuse to search for a number of members that an autoscaler changes."""
+    if scenario.autoscaler is not None:
+        raise InputError(
+            "an autoscaler decides how many members there are, so their number cannot be searched "
+            "for: give the scenario with autoscaler=None, or compare autoscalers"
+        )
+
+
 def _change(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:
     if isinstance(given, Settings):
         return given
@@ -174,13 +193,9 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
             "variants are scenarios by name: give {'as it is': scenario, ...}, "
             "as sharelag.whatif.variants makes them"
         )
-    if not isinstance(seeds, Iterable):
-        raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
-    seeds = [require_seed(seed) for seed in seeds]
+    seeds = require_seeds(seeds)
     if not variants or not seeds:
         raise InputError("there is nothing to run: give at least one variant and one seed")
-    if len(set(seeds)) < len(seeds):
-        raise InputError("duplicate seeds would count twice: give each seed once")
 
     def plan(scenario: Scenario) -> list[PlannedRun]:
         text = _text(scenario)

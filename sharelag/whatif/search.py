@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,14 @@ from sharelag.whatif.comparison.intervals import (
     one_sided_interval,
 )
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
-from sharelag.whatif.grid import Progress, further, grid, run_all
+from sharelag.whatif.grid import (
+    Progress,
+    further,
+    grid,
+    require_members_fixed,
+    require_seeds,
+    run_all,
+)
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 
@@ -68,6 +76,8 @@ class Goal:
     def __post_init__(self) -> None:
         if self.measure not in _KNOWN:
             raise InputError(f"unknown measure {self.measure!r}: choose one of {', '.join(_KNOWN)}")
+        if not 0 <= self.limit < inf:
+            raise InputError(f"the limit of {self.measure} cannot be {self.limit}: give at least 0")
         if not 0.5 < self.confidence < 1:
             raise InputError(f"confidence must be above 0.5 and below 1, not {self.confidence}")
 
@@ -235,7 +245,8 @@ def fewest_members(
     Raises
     ------
     InputError
-        The goal lies beyond the end of the scenario, or there are too few seeds or numbers.
+        The goal lies beyond the end of the scenario, there are too few seeds or numbers, or an
+        autoscaler decides on the members.
 
     Notes
     -----
@@ -243,7 +254,8 @@ def fewest_members(
     number, too. A number counts as enough only when the runs say so; one that they do not decide is
     not.
     """
-    seeds = list(seeds)
+    require_members_fixed(scenario)
+    seeds = require_seeds(seeds)
     least, most = between
     if not 0 <= least <= most:
         raise InputError(

@@ -35,7 +35,14 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
-from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, grid, run_all
+from sharelag.whatif.grid import (
+    AS_IT_IS,
+    Progress,
+    Runs,
+    grid,
+    require_members_fixed,
+    run_all,
+)
 from sharelag.whatif.knobs import (
     MEMBERS,
     Edge,
@@ -50,6 +57,7 @@ from sharelag.whatif.knobs import (
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Goal, judge, require_seen
+from sharelag.whatif.simulate import require_seed
 
 RECOMMENDED, HOURS = "recommended", "member_hours"
 TUNED, TRADED = declared.TUNED.schema, declared.TRADED.schema
@@ -221,7 +229,7 @@ def in_turn(variants: Mapping[str, Scenario], seeds: Iterable[int]) -> pa.Table:
 
 def tune(
     scenario: Scenario,
-    goals: Iterable[Goal | str],
+    goals: str | Iterable[Goal | str],
     *,
     ranges: Mapping[str, Any] | None = None,
     trials: int = 96,
@@ -242,7 +250,7 @@ def tune(
     ----------
     scenario : Scenario
         The group as it is. Where members may vary, faults of single members are left out.
-    goals : iterable of Goal or str
+    goals : str, or iterable of Goal or str
         All are to be kept, such as ``age_p95<30s``.
     ranges, settings, kafka_version
         Of what may be changed, and within which bounds: as of `sharelag.whatif.knobs.knobs`.
@@ -269,13 +277,13 @@ def tune(
         There is no goal, one lies beyond the end of the scenario, a range cannot be, or nothing may
         be changed.
     """
-    wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in goals)
+    given = [goals] if isinstance(goals, str) else goals
+    wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in given)
     if not wanted:
         raise InputError("there is nothing to tune for: give a goal, such as age_p95<30s")
     for goal in wanted:
         require_seen(goal, scenario)
-    if scenario.autoscaler is not None:
-        raise InputError("an autoscaler and the tuner both vary members: tune without it")
+    require_members_fixed(scenario)
     if trials < 1 or seeds < 2:
         raise InputError("tuning takes at least one trial, and two seeds for its answer")
     each = knobs(scenario, ranges, settings, kafka_version)
@@ -285,7 +293,7 @@ def tune(
     if now and any(knob.name == MEMBERS and knob.is_free for knob in each):
         scenario = scenario.with_members(now)
     foreseen = trials * len(_SEARCH) + 60 * len(_CHECK) + 2 * seeds
-    tuner = _Tuner(scenario, each, wanted, runs, seed * _APART, progress, foreseen)
+    tuner = _Tuner(scenario, each, wanted, runs, require_seed(seed) * _APART, progress, foreseen)
     best = tuner.best(trials, seed)
     changed = tuner.find_changes(best)
     both = {AS_IT_IS: scenario, RECOMMENDED: turn(scenario, changed)}

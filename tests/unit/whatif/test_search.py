@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sharelag.errors import InputError
 from sharelag.whatif import (
     Goal,
+    Keda,
     Member,
     Producer,
     Scenario,
@@ -22,6 +23,8 @@ from sharelag.whatif import (
     fewest_members,
     grid,
     simulate,
+    tune,
+    what_clears,
 )
 from sharelag.whatif import search as fewest
 from sharelag.whatif.comparison.tables import RUNS
@@ -34,6 +37,43 @@ WORK = Scenario(
     duration_ms=20_000,
 )
 UNDER = Goal("age_p95_ms", 1000)
+
+
+def test_members_that_an_autoscaler_decides_on_are_not_searched_for() -> None:
+    """All numbers would be those that it scales to, and the answer the least one tried."""
+    scaled = replace(WORK, autoscaler=Keda(10))
+    searches: tuple[Callable[[], object], ...] = (
+        lambda: fewest_members(scaled, goal=UNDER, seeds=range(2)),
+        lambda: what_clears(scaled, seeds=range(2)),
+        lambda: tune(scaled, "age_p95<1s"),
+    )
+    for search in searches:
+        with pytest.raises(InputError, match=r"^an autoscaler decides .*: give the scenario with "):
+            search()
+
+
+def test_one_goal_assignor_or_number_alone_is_taken_as_such() -> None:
+    short = replace(WORK, duration_ms=2_000)
+    found = what_clears(short, assignors="sticky", members=2, seeds=[1])
+    assert set(found.cells.column("assignor").to_pylist()) == {"simple", "sticky"}
+    assert found.cells.column("members").to_pylist() == [1, 1, 2, 2]
+    tuned = tune(short, "age_p95<1s", trials=1, seeds=2, margins=False)
+    assert [str(goal) for goal in tuned.goals] == ["age_p95 <= 1s"]
+    seeds: Any = 3
+    for ask in (
+        lambda: what_clears(short, seeds=seeds),
+        lambda: fewest_members(short, goal=UNDER, seeds=seeds),
+    ):
+        with pytest.raises(InputError, match=r"^seeds are several numbers: give range\(3\)"):
+            ask()
+    with pytest.raises(InputError, match=r"^-1 cannot be a seed: give a whole number from 0 on$"):
+        tune(short, "age_p95<1s", seed=-1)
+
+
+@pytest.mark.parametrize("limit", [-5, float("nan"), float("inf")])
+def test_a_limit_that_no_measure_has_is_refused(limit: float) -> None:
+    with pytest.raises(InputError, match=r"^the limit of age_p95_ms cannot be .*: give at least 0"):
+        Goal("age_p95_ms", limit)
 
 
 @pytest.fixture
