@@ -93,9 +93,8 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     opened.assert_quiet()
 
 
-@pytest.mark.parametrize(
-    ("width", "columns"), [pytest.param(1000, 1, marks=pytest.mark.exhaustive), (1920, 2)]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("width", "columns"), [(1000, 1), (1920, 2)])
 def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns: int) -> None:
     page = opened.page
     before = page.viewport_size or {"width": 1280, "height": 720}

@@ -66,6 +66,7 @@ def pick(page: Page, group: str) -> None:
     settle(page)  # a chart that is drawn again while somebody drags over it ends that
 
 
+@pytest.mark.exhaustive
 def test_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
     """The focus begins in the bar of the dashboard, and only keys move it from there."""
     page = opened.page
@@ -311,6 +312,7 @@ def assert_in_sight(board: Locator) -> None:
         expect(one).to_be_in_viewport(ratio=1)
 
 
+@pytest.mark.exhaustive
 def test_the_first_notebook_shows_them_in_its_first_screen(lab: Lab, browser: Browser) -> None:
     """As JupyterLab opens it, beside the list of files."""
     copy_of("00_start_here", lab.folder, engine="local")

@@ -91,9 +91,10 @@ def assert_shown(page: Page, board: Now) -> None:
 @pytest.mark.parametrize(
     ("state", "template"),
     [
-        *(("with state", "lab"), ("without state", "basic")),
-        pytest.param("with state", "basic", marks=pytest.mark.exhaustive),
+        ("without state", "basic"),
         pytest.param("without state", "lab", marks=pytest.mark.exhaustive),
+        pytest.param("with state", "basic", marks=pytest.mark.exhaustive),
+        pytest.param("with state", "lab", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_page_of_a_saved_notebook_shows_verdict_table_and_charts(

@@ -131,6 +131,7 @@ print("lag:", sum(row["lag"] for row in mine))
 """
 
 
+@pytest.mark.exhaustive
 def test_tasks_fetch_on_spark_connect_too(broker: KafkaBroker, group: str, remote: str) -> None:
     job = ("-c", _ON_CONNECT, broker.bootstrap_servers, group)
     done = run_python(*job, SPARK_REMOTE=remote)

@@ -77,6 +77,7 @@ def _is_ordered(scenario: Scenario) -> bool:
 
 
 @pytest.mark.usefixtures("jars")
+@pytest.mark.exhaustive
 def test_a_jar_is_ranked_as_its_twin_in_python() -> None:
     names = ["simple", "jar-simple", "sticky-spread", "jar-spread"]
     found = rank_assignors(names, count=15)

@@ -58,6 +58,7 @@ def test_a_capture_tells_polls_and_work() -> None:
     assert all(one.work_ms == pytest.approx(2000, rel=0.05) for one in of_poison.poison)
 
 
+@pytest.mark.exhaustive
 def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
     """Of a moment before the capture metadata tells no leaders; those of its end are taken."""
     past = _foretold("burst").past.scenario
