@@ -269,6 +269,7 @@ def run_python_of(page: Page, piece: Locator, more: str) -> tuple[str, list[dict
     return found["source"], [one["data"] for one in found["outputs"]]
 
 
+@pytest.mark.exhaustive
 def test_what_is_clicked_gives_its_python_in_a_new_cell_that_shows_all_of_it(
     opened: Watched,
 ) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sharelag
 from sharelag.engine.spark import tasks
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.connect import QUICK, connect_server
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import read_in_part
@@ -132,9 +133,10 @@ print("lag:", sum(row["lag"] for row in mine))
 
 
 @pytest.mark.exhaustive
-def test_tasks_fetch_on_spark_connect_too(broker: KafkaBroker, group: str, remote: str) -> None:
+def test_tasks_fetch_on_spark_connect_too(broker: KafkaBroker, group: str) -> None:
     job = ("-c", _ON_CONNECT, broker.bootstrap_servers, group)
-    done = run_python(*job, SPARK_REMOTE=remote)
+    with connect_server(settings=QUICK) as remote:  # the tests around it need none
+        done = run_python(*job, SPARK_REMOTE=remote)
     plans, equal = done.stdout.split("equal:")
     assert "True" in equal, done.stderr[-3000:]
     fetched, through = plans.split("== Physical Plan ==")[1:]

@@ -107,6 +107,7 @@ def test_the_command_ranks_a_jar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["assignor"] for row in rows} == {"simple", name}
 
 
+@pytest.mark.exhaustive
 def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:
     mine = jar_assignor(strange, "Strange", kafka=kafka_jars())
 

@@ -227,6 +227,7 @@ def test_a_click_simulates_one_change_and_says_in_three_numbers_what_it_would_do
     assert {"the group as it is", "+2 members"} <= set(names)
 
 
+@pytest.mark.exhaustive
 def test_a_click_finds_what_clears_the_lag_and_has_the_grid_of_the_lab_below(
     storm: Workbench,
 ) -> None:
