@@ -108,7 +108,7 @@ def test_the_command_takes_it(packages: Packages) -> None:
 
 def test_what_members_do_not_finish_is_stuck(packages: Packages) -> None:
     install(packages, code=CODE.replace("}),\n)", "}),\n    members_help=False,\n)"))
-    bench = sharelag.open(STUCK, engine="local")
+    bench = sharelag.open("slow", engine="local")  # where no other cause holds any
     wanted = members_wanted(bench.evidence())
     assert (wanted.waiting, wanted.stuck) == (0, sum(bench.lag().table.column("lag").to_pylist()))
 
