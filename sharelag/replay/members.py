@@ -146,7 +146,7 @@ def read_group_log(found: Iterable[Decoded], schema: pa.Schema) -> GroupLog:
     return GroupLog(kept, records, rejected)
 
 
-def deleted_groups(group_records: Arrow) -> list[str]:
+def find_deleted_groups(group_records: Arrow) -> list[str]:
     """Return the groups whose last records say that they were deleted."""
     last = _replay(group_records, None)
     if last is None:

@@ -192,7 +192,7 @@ class Service:
 
     @property
     def expected_ms(self) -> float:
-        """What a record takes on average, slow ones among them, where no partition has a factor."""
+        """Mean time of a record, slow ones included, in a partition without a factor."""
         is_measured = self.kind == "measured"
         usual = sum(self.samples_ms) / len(self.samples_ms) if is_measured else self.mean_ms
         return usual * (1 + self.slow_share * (self.slow_factor - 1))

@@ -144,12 +144,9 @@ class Opened:
         ``of_groups``: the answer rests on the groups' own records, too.
         """
         notes = () if len(read.table("lag")) else self._without_records()
-        lacks = self._lacks(of_groups)
-        found = self._describe_reading(read, read.counted, lacks, notes)
-        if of_groups:
-            rejected = of_rejected_groups(read.counted_groups.rejected)
-            found = replace(found, unknown=tuple(dict.fromkeys((*rejected, *found.unknown))))
-        return replace(found, as_of=read.now)
+        found = self._describe_reading(read, read.counted, self._lacks(of_groups), notes)
+        rejected = of_rejected_groups(read.counted_groups.rejected) if of_groups else ()
+        return replace(found, as_of=read.now, unknown=(*rejected, *found.unknown))
 
     def _describe_reading(
         self,

@@ -138,7 +138,7 @@ class Result:
             means=view.means,
             order=order,
             notes=(*self.notes, *notes),
-            unknown=(*unknown, *self.unknown),
+            unknown=tuple(dict.fromkeys((*unknown, *self.unknown))),
             lacks=(*self.lacks, *lacks),
             **more,
         )

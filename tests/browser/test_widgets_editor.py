@@ -193,7 +193,7 @@ def test_no_key_is_stolen_and_none_is_trapped(open_desk: OpenDesk) -> None:
     desk.page.focus(LIST)
     desk.press("ArrowRight", "PageDown", "q", " ", "F2", "Control+a")
     assert desk.page.evaluate("seen") == ["q", "F2", "Control"]
-    assert desk.unprotected() == []
+    assert desk.find_unprotected() == []
     reached = []
     for _ in range(16):
         desk.press("Tab")

@@ -81,7 +81,7 @@ def test_keys_that_are_not_ours_go_on(open_desk: OpenDesk) -> None:
     seen = [key for key in desk.page.evaluate("seen") if key != "Control"]
     assert seen == ["q", "F2", "p", "g", "+", "0"]
     assert strip.fit == "window"
-    assert desk.unprotected() == []
+    assert desk.find_unprotected() == []
 
 
 def test_picks_by_key_and_mouse_come_back_to_python(open_desk: OpenDesk) -> None:

@@ -54,7 +54,7 @@ def groups_on_three_brokers(cluster: KafkaCluster) -> KafkaCluster:
     return cluster
 
 
-def described(cluster: KafkaCluster) -> dict[tuple[str, int], DescribedPartition]:
+def describe(cluster: KafkaCluster) -> dict[tuple[str, int], DescribedPartition]:
     """Return what ``kafka-topics.sh --describe`` prints of each partition."""
     return parse_topics(cluster.brokers[0].ask_tool("TopicCommand", "--describe"))
 
@@ -92,7 +92,7 @@ def rows_of(cluster: KafkaCluster, command: str, *more: str) -> list[dict[str, A
 @pytest.mark.row("PSC-02")
 def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
-    by_kafka, by_log = described(cluster), epochs(cluster)
+    by_kafka, by_log = describe(cluster), epochs(cluster)
     found = rows_of(cluster, "brokers")
     assert len(found) == PARTITIONS * len(GROUPS)
     for row in found:
@@ -121,7 +121,7 @@ def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
 
 
 def led_by_the_third(cluster: KafkaCluster) -> set[int]:
-    found = described(cluster)
+    found = describe(cluster)
     return {p for p in range(PARTITIONS) if found["orders", p]["leader_id"] == 3}
 
 
@@ -131,7 +131,7 @@ def without_the_third(cluster: KafkaCluster) -> Iterator[None]:
     cluster.brokers[2].kill()
     try:
         wait_until(
-            lambda: all(row["leader_id"] in (1, 2) for row in described(cluster).values()),
+            lambda: all(row["leader_id"] in (1, 2) for row in describe(cluster).values()),
             "the other brokers lead all partitions",
         )
         yield
@@ -139,7 +139,7 @@ def without_the_third(cluster: KafkaCluster) -> Iterator[None]:
         cluster.brokers[2].start()
     wait_until(
         lambda: all((3 in row["replicas"]) <= (3 in row["in_sync_replicas"])
-                    for row in described(cluster).values()),
+                    for row in describe(cluster).values()),
         "broker 3 is in sync",
     )  # fmt: skip
 
@@ -189,7 +189,7 @@ def see_new_leaders(
         for row in rows_of(cluster, "history --events")
         if row["event"] == "new leader"
     }
-    now = described(cluster)
+    now = describe(cluster)
     assert told == {
         (g, p): (before["orders", p], after["orders", p], now["orders", p]["leader_id"])
         for g in GROUPS

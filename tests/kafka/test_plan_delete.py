@@ -50,7 +50,7 @@ def group_at_work(first: KafkaBroker, request: pytest.FixtureRequest) -> str:
     return group
 
 
-def described(first: KafkaBroker, group: str) -> dict[tuple[str, int], Any]:
+def describe(first: KafkaBroker, group: str) -> dict[tuple[str, int], Any]:
     rows = parse_offsets(first.share_groups_describe(group)).to_pylist()
     return {(row["topic"], row["partition"]): row["start_offset"] for row in rows}
 
@@ -73,9 +73,9 @@ def test_deleted_offsets_of_a_topic_begin_anew(first: KafkaBroker, group: str) -
     rows = plan.table.to_pylist()
     assert [(row["topic"], row["new_start_offset"]) for row in rows] == [(topics[0], 0)] * 2
     assert sum(row["again"] for row in rows) > 0
-    before = described(first, group)
+    before = describe(first, group)
     run(first, plan.notes)
-    after = described(first, group)
+    after = describe(first, group)
     assert after == {place: start for place, start in before.items() if place[0] == topics[1]}
     planned = sum(row["new_lag"] for row in rows)
     seen = seen_again(first, group, [topics[0]], planned)
@@ -127,7 +127,7 @@ def test_kafka_refuses_while_the_group_has_members(first: KafkaBroker, group: st
             assert any("while the group has members (NON_EMPTY_GROUP)" in n for n in plan.notes)
             with pytest.raises(RigError):
                 run(first, plan.notes)
-        assert described(first, group)
+        assert describe(first, group)
     finally:
         member.close()
     wait_until(lambda: not has_members(first, group), "it has left")

@@ -58,13 +58,13 @@ def work(broker: KafkaBroker, until: Any, how: Any = accept) -> None:
     share_consume(broker.bootstrap_servers, GROUP, [TOPIC], how, until=until)
 
 
-def planned_line(notes: Iterable[str], ends: str = "--execute") -> str:
+def find_line(notes: Iterable[str], ends: str = "--execute") -> str:
     """Return the command line in the notes of a plan that ends so."""
     (line,) = [note.partition(": ")[2] for note in notes if note.endswith(ends)]
     return line
 
 
-def described(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
+def describe(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
     rows = parse_offsets(broker.share_groups_describe(GROUP)).to_pylist()
     return {row["partition"]: (row["start_offset"], row["lag"]) for row in rows}
 
@@ -86,8 +86,8 @@ def test_many_resets_do_what_their_plans_say(worked: KafkaBroker, cases: Cases) 
         bench = sharelag.open(servers, engine="local", groups=GROUP)
         plan = bench.plan_reset(GROUP, to, topic=TOPIC)
         rows = plan.table.to_pylist()
-        worked.run_line(planned_line(plan.notes))
-        found = described(worked)
+        worked.run_line(find_line(plan.notes))
+        found = describe(worked)
         planned = {row["partition"]: (row["new_start_offset"], row["new_lag"]) for row in rows}
         assert found == planned, (number, to)
         moved += sum(row["new_start_offset"] != row["start_offset"] for row in rows)
@@ -109,7 +109,7 @@ def test_a_reset_to_a_time_begins_with_the_record_of_that_time(first: KafkaBroke
     plan = sharelag.open(servers, engine="local", groups=group).plan_reset(group, to)
     (row,) = plan.table.to_pylist()
     assert (row["new_start_offset"], row["again"]) == (1, 2)
-    first.run_line(planned_line(plan.notes))
+    first.run_line(find_line(plan.notes))
     (found,) = parse_offsets(first.share_groups_describe(group)).to_pylist()
     assert (found["start_offset"], found["lag"]) == (1, row["new_lag"])
     seen = share_consume(servers, group, [topic], accept, until=2)
@@ -177,7 +177,7 @@ def reset_as_planned(
 ) -> None:
     """Run the command that a plan names; its tool takes offsets since 4.4, and within the log."""
     if has_reached(KAFKA_VERSION, "4.4"):
-        broker.run_line(planned_line([note]))
+        broker.run_line(find_line([note]))
         (found,) = parse_offsets(broker.share_groups_describe(group)).to_pylist()
         assert found["start_offset"] == min(offset, end)
     else:
@@ -228,7 +228,7 @@ def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets
         plan = bench.plan_reset(GROUP, "earliest", topic=chosen)
         rows = plan.table.to_pylist()
         assert [(row["topic"], row["partition"]) for row in rows] == places
-        printed = worked.run_line(planned_line(plan.notes, "--dry-run"))
+        printed = worked.run_line(find_line(plan.notes, "--dry-run"))
         lines = [line.split() for line in printed.splitlines() if line.strip()]
         found = sorted((line[-3], int(line[-2]), int(line[-1])) for line in lines[1:])
         assert found == sorted(

@@ -89,10 +89,14 @@ class QuickReading(Reading):
     @property
     def counted_groups(self) -> CountedGroups:
         """Return counts of the groups' own records."""
-        from sharelag.replay.members import deleted_groups
+        from sharelag.replay.members import find_deleted_groups
 
-        log = self._group_log
-        return CountedGroups(log.records, log.rejected, frozenset(deleted_groups(log.latest)))
+        def count() -> CountedGroups:
+            log = self._group_log
+            deleted = find_deleted_groups(log.latest)
+            return CountedGroups(log.records, log.rejected, frozenset(deleted))
+
+        return self.once("counted groups", count)
 
     @property
     def has_group_records(self) -> bool:

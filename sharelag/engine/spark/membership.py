@@ -12,7 +12,7 @@ from sharelag import schemas
 from sharelag.engine.spark.packing import Batches
 from sharelag.engine.spark.records import records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
-from sharelag.replay.members import deleted_groups, groups_arrow, members_arrow
+from sharelag.replay.members import find_deleted_groups, groups_arrow, members_arrow
 from sharelag.replay.moment import Moment
 from sharelag.wire.fields import GROUP_TOPIC
 
@@ -52,7 +52,7 @@ def groups(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
 def find_membership(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     """Return the members and groups of what one task has, and what was counted, by name."""
     log = mine.group_log()
-    counted = [log.records, log.rejected, deleted_groups(log.latest)]
+    counted = [log.records, log.rejected, find_deleted_groups(log.latest)]
     yield "members", members_arrow(log.latest)
     yield "groups", groups_arrow(log.latest)
     yield "counted groups", pa.table([[one] for one in counted], schema=COUNTED_GROUPS)

@@ -20,7 +20,6 @@ from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNCERTAIN
 from sharelag.monitoring.checks.past import Then
 from sharelag.monitoring.checks.rules import Rule
-from sharelag.schemas import Arrow
 from sharelag.tables.arrow import beside, flat, keys
 from sharelag.tables.gaps import REASONS
 
@@ -181,14 +180,8 @@ def _with_never_fetched(found: Series, facts: CauseInputs, chosen: Bools) -> Ser
 
 def _places(facts: CauseInputs, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     lag = facts.evidence.lag
-    topics = _named_topics(lag)[chosen]
+    topics = _objects(lag, "topic", "topic_id")[chosen]
     return facts.groups[chosen], topics, _objects(lag, "partition")[chosen]
-
-
-def _named_topics(table: Arrow) -> NDArray[Any]:
-    """Return the topics' names, and their ids where no name is known."""
-    names = pc.coalesce(table.column("topic"), table.column("topic_id"))
-    return np.array([*names.to_pylist(), None], object)[:-1]
 
 
 def _drain(facts: CauseInputs) -> Floats:
@@ -253,8 +246,10 @@ def _reasons(facts: CauseInputs, chosen: Bools, otherwise: str) -> list[str]:
     return [REASONS.get(reason or "", otherwise) for reason in reasons]
 
 
-def _objects(table: pa.Table, name: str) -> NDArray[Any]:
-    return np.array([*table.column(name).to_pylist(), None], object)[:-1]
+def _objects(table: pa.Table, *names: str) -> NDArray[Any]:
+    """Return a column's values; where they are unknown, those of the next one."""
+    values = pc.coalesce(*map(table.column, names))
+    return np.array([*values.to_pylist(), None], object)[:-1]
 
 
 # ---- of groups

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -79,14 +78,16 @@ def members(t: Tables, group: str | None = None) -> Result:
     table = only(t.bench.keep("members", lambda: members_of(t.read)), group)
     lag, assigned, groups = (only(t.read.table(one), group) for one in ("lag", "members", "groups"))
     base = t.bench.base(t.read, of_groups=True)
-    unknown = (*_unknown_states(t, states), *_without_members(groups), *base.unknown)
-    return replace(base, unknown=tuple(dict.fromkeys(unknown))).answer(
-        counted(len(table), "member") if len(table) or not unknown else "Members",
+    unknown = (*_unknown_states(t, states), *_without_members(groups))
+    are_known = len(table) or not (unknown or base.unknown)
+    return base.answer(
+        counted(len(table), "member") if are_known else "Members",
         table,
         views.MEMBERS,
         "assigned",
         charts=_spread(lag, assigned) if len(table) else {},
         notes=_drifting(assigned, groups),
+        unknown=unknown,
     )
 
 
@@ -125,7 +126,8 @@ def brokers(t: Tables, group: str | None = None) -> Result:
 
 
 def _unknown_states(t: Tables, states: pa.Table) -> tuple[str, ...]:
-    were_read = t.read.counted_groups.records > 0 or t.read.counted_groups.rejected > 0
+    counts = t.read.counted_groups
+    were_read = counts.records + counts.rejected > 0
     return gaps.of_group_states(states, t.bench.as_of is not None, were_read)
 
 

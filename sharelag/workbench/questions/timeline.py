@@ -126,7 +126,7 @@ def events(
         views.EVENTS,
         "happened_at",
         notes=(f"events of one kind within {within} are one row",),
-        unknown=[gone, *(one for one in missing if one not in base.unknown)],
+        unknown=[gone, *missing],
     )
 
 

@@ -165,7 +165,7 @@ class Desk(Watched):
             .flatMap(model => Object.values(model.listeners)).reduce((sum, set) => sum + set.size, 0)""")
         return found
 
-    def unprotected(self) -> list[str]:
+    def find_unprotected(self) -> list[str]:
         """Return controls whose keys JupyterLab would take for shortcuts of its own."""
         found: list[str] = self.page.eval_on_selector_all(
             ".sl button, .sl input, .sl select, .sl [tabindex]",

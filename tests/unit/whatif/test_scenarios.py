@@ -576,8 +576,9 @@ def test_a_number_that_is_too_small_is_named() -> None:
 
 
 def test_whole_numbers_of_numpy_are_taken() -> None:
-    costs = Costs(fetch_ms=np.float32(2.5))  # type: ignore[arg-type]
-    scenario = replace(named("uneven"), duration_ms=np.int64(5000), costs=costs)  # type: ignore[arg-type]
+    fetch: Any = np.float32(2.5)  # the types do not name numpy's numbers
+    span: Any = np.int64(5000)
+    scenario = replace(named("uneven"), duration_ms=span, costs=Costs(fetch_ms=fetch))
     assert (type(scenario.duration_ms), type(scenario.costs.fetch_ms)) == (int, float)
     assert only(simulate(scenario).summary)["duration_ms"] == 5000
     assert from_json(to_json(scenario)) == scenario

@@ -54,7 +54,7 @@ def test_sums_are_those_of_the_roll_up(by: str) -> None:
 
 
 def test_parts_of_an_unknown_lag_are_no_finding() -> None:
-    """What is in the windows is known, what is behind them is not: nothing says that it is none."""
+    """Zeros of the windows, which are known, say nothing of the unknown records behind them."""
     none = dict.fromkeys(("window_available", "window_unknown", "window_complete"), 0)
     unknown = lag_rows({"lag": None, "unread": None, "lag_reason": "no_end_offset"} | none)
     figure = charts.decomposition_figure(charts.decomposition_records(unknown))
