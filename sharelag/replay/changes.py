@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import kernel, ready
+from sharelag.compiled import kernel, part, ready
 from sharelag.model import UNINITIALIZED_START_OFFSET
 from sharelag.replay import layout as k
 from sharelag.replay.kernels import (
@@ -139,7 +139,7 @@ def fill_history(
     return heap
 
 
-@kernel(_nrt=False)
+@part
 def _finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
     """Store how many offsets were finished, and return the flag that it is known, or 0."""
     done = (
@@ -158,7 +158,7 @@ def _finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: An
     return CHANGE_KNOWN if has_start and done >= 0 else 0
 
 
-@kernel(_nrt=False)
+@part
 def _write(state: Any, s: int, i: int, wide: Any, middle: Any, narrow: Any) -> None:
     """Write the numbers of a state, in the order of the columns of each type."""
     wide[0, i], wide[1, i] = state[s + k.START_OFFSET], state[s + k.EFFECTIVE_START]
@@ -170,7 +170,7 @@ def _write(state: Any, s: int, i: int, wide: Any, middle: Any, narrow: Any) -> N
     narrow[0, i], narrow[1, i] = state[s + k.MAX_COUNT], state[s + k.HEAD_COUNT]
 
 
-@kernel(_nrt=False)
+@part
 def _is_another(before: Any, state: Any, s: int) -> bool:
     """Whether a snapshot replaces the state: initialised again, or its start offset altered.
 

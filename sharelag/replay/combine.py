@@ -23,7 +23,7 @@ from bisect import insort
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.model import StateBatch
 from sharelag.model.versions import Told, has_reached
 
@@ -122,7 +122,7 @@ def _merge(a: _Row, b: _Row) -> list[_Row]:
     return pieces
 
 
-@kernel
+@part
 def _merges_allowed(n: int) -> int:
     """Return an upper bound of merges for n valid batches; only an inverted batch exceeds it."""
     return 1000 + 8 * n
@@ -131,7 +131,7 @@ def _merges_allowed(n: int) -> int:
 # ---- compiled ------------------------------------------------------------------------------------
 
 
-@kernel
+@part
 def combine_rows(rows: Any, n: int, start: int) -> int:
     """Combine ``rows[:n]`` in place and return the new number of rows; -1 where `combine` raises.
 
@@ -185,14 +185,14 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     return done + 1
 
 
-@kernel
+@part
 def _move(rows: Any, to: int, at: int) -> None:
     """Copy a row number by number: copying it as an array costs several times that."""
     rows[to, FIRST], rows[to, LAST] = rows[at, FIRST], rows[at, LAST]
     rows[to, COUNT], rows[to, STATE] = rows[at, COUNT], rows[at, STATE]
 
 
-@kernel
+@part
 def _compare(rows: Any, i: int, first: int, last: int, count: int, state: int) -> int:
     if rows[i, FIRST] != first:
         return -1 if rows[i, FIRST] < first else 1
@@ -205,7 +205,7 @@ def _compare(rows: Any, i: int, first: int, last: int, count: int, state: int) -
     return 0
 
 
-@kernel
+@part
 def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int, state: int) -> int:
     """Insert a piece into sorted ``rows[head:end]`` unless it is there; return the new head."""
     at = head
@@ -227,7 +227,7 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
     return head - 1
 
 
-@kernel
+@part
 def _sort(rows: Any, n: int) -> int:
     """Sort by insertion, and remove duplicates: most lists are few sorted ones."""
     size = 0

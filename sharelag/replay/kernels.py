@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sharelag.compiled import kernel
+from sharelag.compiled import kernel, part
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.replay import layout as k
 from sharelag.replay.merge import (
@@ -35,7 +35,7 @@ from sharelag.replay.merge import (
 )
 
 
-@kernel(_nrt=False)
+@part
 def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, changes: Any) -> int:
     """Apply a record to a state in place; return how many runs there were, or -1.
 
@@ -80,7 +80,7 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
     return n_old
 
 
-@kernel(_nrt=False)
+@part
 def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
     """Begin a state: by a snapshot, or by an update of what no snapshot is known of."""
     from_snapshot = record[k.KIND] == k.SNAPSHOT
@@ -100,7 +100,7 @@ def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
     state[s + k.PLAIN], state[s + k.SEAM], state[s + k.SEAM_END] = plain, seam, seam_end
 
 
-@kernel(_nrt=False)
+@part
 def _before_start(work: Any, size: int, start: int) -> int:
     """Return how many new batches begin before the start offset.
 
@@ -119,7 +119,7 @@ def _before_start(work: Any, size: int, start: int) -> int:
     return found
 
 
-@kernel(_nrt=False)
+@part
 def _clip(work: Any, size: int, start: int) -> int:
     """Leave out of new batches what is before the start offset; return how many are left."""
     kept = 0
@@ -130,7 +130,7 @@ def _clip(work: Any, size: int, start: int) -> int:
     return kept
 
 
-@kernel(_nrt=False)
+@part
 def _extend(
     state: Any, s: int, heap: Any, work: Any, size: int, start: int, count: bool, changes: Any
 ) -> None:
@@ -161,7 +161,7 @@ def _extend(
     state[s + k.END] = end + changed + pieces - unchanged
 
 
-@kernel(_nrt=True)
+@part
 def _extend_any(state: Any, s: int, heap: Any, work: Any, fresh: int, start: int) -> bool:
     """Merge lists of which one is not plain; return False if Kafka's merge would never end."""
     size = state[s + k.END] - state[s + k.BEGIN]
@@ -243,7 +243,7 @@ def put_states(state: Any, heap: Any) -> Any:
     return raw, raw_at, runs, runs_at
 
 
-@kernel
+@part
 def put_state(
     at: int, state: Any, s: int, heap: Any, work: Any, raw: Any, raw_at: Any, runs: Any,
     runs_at: Any,
@@ -265,16 +265,18 @@ def put_state(
     return raw, runs
 
 
-@kernel
+@part
 def _append(to: Any, used: int, rows: Any, at: int, count: int) -> Any:
     size = used + count
     if to.shape[1] < size:
         larger = np.empty((3, 2 * size), np.int64)
-        larger[:, :used] = to[:, :used]
+        for row in range(3):
+            for i in range(used):
+                larger[row, i] = to[row, i]
         to = larger
-    for part in range(3):
+    for row in range(3):
         for i in range(count):
-            to[part, used + i] = rows[at + SIZE * i + part]
+            to[row, used + i] = rows[at + SIZE * i + row]
     return to, size
 
 
@@ -295,26 +297,26 @@ def new_heap() -> Any:
     return heap
 
 
-@kernel
+@part
 def new_work() -> Any:
     """Return the array of the lists that a record is applied with; `with_room` makes it larger."""
     return np.empty(4 * SIZE * 512, np.int64)
 
 
-@kernel(inline="always")
+@part
 def most_pieces(state: Any, s: int, fresh: int) -> int:
     """Return a number of batches that the merge of a state and so many more cannot exceed."""
     return int(2 * (state[s + k.END] - state[s + k.BEGIN] + fresh) + 2)
 
 
-@kernel(inline="always")
+@part
 def has_room(pieces: int, heap: Any, work: Any) -> bool:
     """Whether so many pieces fit into the working lists, and a new place for them in the heap."""
     size = SIZE * pieces
     return bool(4 * size <= work.size and heap[USED] + 2 * size + SIZE * _SPARE <= heap.size)
 
 
-@kernel
+@part
 def with_room(pieces: int, heap: Any, work: Any) -> Any:
     """Return heap and work with room for so many pieces: larger ones, where there is none."""
     size = SIZE * pieces
@@ -322,12 +324,13 @@ def with_room(pieces: int, heap: Any, work: Any) -> Any:
         work = np.empty(8 * size, np.int64)
     if heap[USED] + 2 * size + SIZE * _SPARE > heap.size:
         larger = np.empty(2 * heap.size + 4 * size, np.int64)
-        larger[: heap[USED]] = heap[: heap[USED]]
+        for i in range(heap[USED]):
+            larger[i] = heap[i]
         heap = larger
     return heap, work
 
 
-@kernel(inline="always")
+@part
 def load(
     i: int, record: Any, work: Any,
     kind: Any, snapshot_epoch: Any, state_epoch: Any, leader_epoch: Any, start_offset: Any,
@@ -351,7 +354,7 @@ def load(
         at += SIZE
 
 
-@kernel(_nrt=False)
+@part
 def give_place(state: Any, s: int, heap: Any, size: int) -> None:
     """Give a state that has no batches yet a place for so many, and one more."""
     if state[s + k.ROOM] < size + 1:
@@ -360,7 +363,7 @@ def give_place(state: Any, s: int, heap: Any, size: int) -> None:
     state[s + k.BEGIN], state[s + k.END] = 0, size
 
 
-@kernel(_nrt=False)
+@part
 def make_room(state: Any, s: int, heap: Any, more: int) -> int:
     """Make sure of room for some batches, and one more, after those of a state.
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.model import UNINITIALIZED_START_OFFSET
 from sharelag.replay import layout as k
 from sharelag.replay.combine import COUNT, STATE, combine_rows
@@ -35,38 +35,38 @@ FRESH, OUT, OLD, OWN = range(4)
 GREATEST = np.iinfo(np.int64).max
 
 
-@kernel(inline="always")
+@part
 def rank_of(state: Any, count: Any) -> Any:
     """Order batches as Kafka does: by delivery count, then delivery state."""
     return (np.int64(count) << 8) + np.int64(state) + 128
 
 
-@kernel(inline="always")
+@part
 def count_of(rank: Any) -> Any:
     """Return the delivery count of a rank."""
     return rank >> 8
 
 
-@kernel(inline="always")
+@part
 def state_of(rank: Any) -> Any:
     """Return the delivery state of a rank."""
     return (rank & 255) - 128
 
 
-@kernel(inline="always")
+@part
 def put(to: Any, at: Any, first: Any, last: Any, rank: Any) -> None:
     """Write a batch."""
     to[at], to[at + LAST], to[at + RANK] = first, last, rank
 
 
-@kernel(_nrt=False)
+@part
 def copy(to: Any, at: int, rows: Any, begin: int, count: int) -> None:
     """Copy batches from one array to another."""
     for i in range(SIZE * count):
         to[at + i] = rows[begin + i]
 
 
-@kernel(_nrt=False)
+@part
 def seams(rows: Any, at: int, size: int, start: int) -> Any:
     """Whether a list is one that `merge_rows` can extend, and where its first and last seams are.
 
@@ -87,7 +87,7 @@ def seams(rows: Any, at: int, size: int, start: int) -> Any:
     return True, seam, seam_end
 
 
-@kernel(_nrt=False)
+@part
 def merge_rows(
     rows: Any, at: int, begin: int, end: int, seam: int, seam_end: int, work: Any, size: int
 ) -> Any:
@@ -184,7 +184,7 @@ def merge_rows(
     return changed, (b - at) // SIZE, (done - out) // SIZE, seam, past
 
 
-@kernel(_nrt=False)
+@part
 def _first_reaching(rows: Any, at: int, begin: int, end: int, offset: int) -> int:
     while begin < end:
         middle = (begin + end) >> 1
@@ -195,7 +195,7 @@ def _first_reaching(rows: Any, at: int, begin: int, end: int, offset: int) -> in
     return begin
 
 
-@kernel(_nrt=False)
+@part
 def splice(
     rows: Any, at: int, changed: int, unchanged: int, end: int, work: Any, size: int
 ) -> None:
@@ -210,7 +210,7 @@ def splice(
     copy(rows, at + SIZE * changed, work, work.size // 4, size)
 
 
-@kernel(_nrt=True)
+@part
 def combine_any(rows: Any, at: int, n: int, fresh: Any, more: int, start: int) -> Any:
     """Combine lists of any kind by `combine_rows`; return them as it does, and how many; or -1."""
     matrix = np.empty((2 * (n + more) + 2, 4), np.int64)
@@ -222,7 +222,7 @@ def combine_any(rows: Any, at: int, n: int, fresh: Any, more: int, start: int) -
     return matrix, combine_rows(matrix, n + more, start)
 
 
-@kernel(_nrt=False)
+@part
 def from_matrix(matrix: Any, n: int, rows: Any, at: int) -> None:
     """Write batches of the form that `combine_rows` works on to a list."""
     for i in range(n):
@@ -233,7 +233,7 @@ def from_matrix(matrix: Any, n: int, rows: Any, at: int) -> None:
 # ---- what follows from the batches of a state ----------------------------------------------------
 
 
-@kernel(_nrt=False)
+@part
 def compare(old: Any, o: int, old_end: int, new: Any, at: int, size: int, changes: Any) -> None:
     """Walk along the batches ``old[o:old_end]`` and a list; sum what happened to each offset."""
     for r in range(at, at + SIZE * size, SIZE):
@@ -259,7 +259,7 @@ def compare(old: Any, o: int, old_end: int, new: Any, at: int, size: int, change
             first = stop + 1
 
 
-@kernel(_nrt=False)
+@part
 def runs_of(state: Any, s: int, heap: Any, work: Any, to: int) -> int:
     """Write the batches of a state sorted, disjoint, merged and clipped; return how many there are.
 
@@ -274,7 +274,7 @@ def runs_of(state: Any, s: int, heap: Any, work: Any, to: int) -> int:
     )
 
 
-@kernel(_nrt=True)
+@part
 def _runs_of_any(rows: Any, at: int, size: int, work: Any, to: int, start: int) -> int:
     kept = 0
     for i in range(at, at + SIZE * size, SIZE):
@@ -286,13 +286,13 @@ def _runs_of_any(rows: Any, at: int, size: int, work: Any, to: int, start: int) 
     return int(kept)
 
 
-@kernel(inline="always")
+@part
 def place_of(state: Any, s: int) -> int:
     """Return where in the heap the first batch of a state is."""
     return state[s + k.PLACE] + SIZE * state[s + k.BEGIN]
 
 
-@kernel(_nrt=False)
+@part
 def _join(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
     """Join equal neighbours of a list that touch; it may be written over itself."""
     n, before, before_rank = 0, np.int64(-2), np.int64(0)
@@ -307,7 +307,7 @@ def _join(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
     return n
 
 
-@kernel(_nrt=False)
+@part
 def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
     """Store what follows from sorted, disjoint batches: both ends of the window, and sums.
 
@@ -345,7 +345,7 @@ def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
     return skipped
 
 
-@kernel(inline="always")
+@part
 def is_terminal(state: int) -> bool:
     """Whether a state is acknowledged or archived."""
     return bool((state == 2) | (state == 4))

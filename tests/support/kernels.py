@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import kernel
+from sharelag.replay.combine import combine_rows
 from tests.support import more_kernels
 from tests.support.more_kernels import clipped
 
@@ -34,3 +35,9 @@ def shifted(octets: Any, out: Any) -> None:
     """Shift bytes beyond their type: memoryviews and numba widen them, numpy does not."""
     for k in range(len(octets)):
         out[k] = octets[k] << 16
+
+
+@kernel
+def combined(rows: Any, n: int, start: int) -> Any:
+    """Combine rows of batches as a part of a kernel, as replay does."""
+    return combine_rows(rows, n, start)

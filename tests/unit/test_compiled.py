@@ -9,7 +9,6 @@ import pytest
 
 from sharelag import compiled
 from sharelag.inputs.recorded import folder_of
-from sharelag.replay.combine import combine_rows
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import replay_arrow
 from sharelag.wire.interpreter import interpret
@@ -193,7 +192,6 @@ def test_sums_beyond_64_bits_wrap_round_without_a_word(plain: None) -> None:
     """A state batch may end at the greatest offset."""
     rows = np.array([[5, 2**63 - 1, 1, 0], [2**63 - 1, 2**63 - 1, 1, 2]] + [[0] * 4] * 6)
     same = rows.copy()
-    assert compiled.ready(combine_rows, 0)(rows, 2, -1) == compiled.compile_kernel(combine_rows)(
-        same, 2, -1
-    )
+    ours = compiled.compile_kernel(kernels.combined)
+    assert compiled.ready(kernels.combined, 0)(rows, 2, -1) == ours(same, 2, -1)
     assert rows.tolist() == same.tolist()
