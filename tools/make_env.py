@@ -21,8 +21,9 @@ WAYS = {
     "cert": "SSL_CERT_FILE",
 }
 BYTECODE = """
-import compileall, sysconfig
-compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2)
+import compileall, re, sysconfig
+others = re.compile("/(pip|tests?)/")
+compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, rx=others)
 """
 RECORD = """
 import sys
@@ -52,23 +53,21 @@ def main(folder: Path) -> int:
         return _fail(advice)
     python = str(folder / "bin" / "python")
     print("compiling the kernels, and recording the classes of Spark ...", flush=True)
-    # Once and for all: numba keeps what it compiled beside the sources.
-    warm = [
-        python,
-        "-c",
-        "from sharelag.cli import main; main()",
-        "demo",
-        "--engine",
-        "local",
-        "--out",
-        str(folder / "warm"),
-    ]
+    # Once and for all, side by side: numba keeps what it compiled beside the sources, Java the
+    # classes of a session of Spark, which starts in two thirds of the time ever after, and Python
+    # its own code: what some packages ship does not compile.
+    demo = ("from sharelag.cli import main; main()", "demo", "--engine", "local")
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(warm, stdout=quiet, stderr=subprocess.PIPE, text=True) as warming:
-        # Meanwhile, on another processor: Python's own code (what some packages ship does not
-        # compile), and a session of Spark, which starts in two thirds of the time ever after.
+    with (
+        subprocess.Popen(
+            [python, "-c", *demo, "--out", str(folder / "warm")],
+            stdout=quiet,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as warming,
+        subprocess.Popen([python, "-c", RECORD], stdout=quiet) as recording,
+    ):
         subprocess.run([python, "-c", BYTECODE], check=False)
-        recording = subprocess.run([python, "-c", RECORD], stdout=quiet, check=False)
         said = warming.communicate()[1]
     if warming.returncode:
         sys.stderr.write(said)
