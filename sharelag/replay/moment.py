@@ -117,8 +117,10 @@ def parse_since(
     return end() - span
 
 
-def with_zone(moment: Moment) -> Moment:
+def as_moment(moment: str | Moment) -> Moment:
     """Return a moment; a time without a zone, and anything else, is an InputError."""
+    if isinstance(moment, str):
+        return parse_moment(moment)
     if not isinstance(moment, datetime | Mapping | None):
         raise InputError(
             f"{moment!r} is neither a time nor offsets: give a datetime with its time zone, a text "

@@ -16,7 +16,7 @@ from sharelag.engine.values import Counted
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
-from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
+from sharelag.replay.moment import Choice, Moment, as_moment
 from sharelag.tables.gaps import of_rejected, of_rejected_groups, of_repeated
 from sharelag.workbench.ask import Beside, Question, find_question
 from sharelag.workbench.one_group import of_group
@@ -69,7 +69,7 @@ class Opened:
         """Open it as of another moment: a time with its zone, or offsets of the state topic."""
         then = replace(
             self,
-            as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment),
+            as_of=as_moment(moment),
             ledger=None,  # nobody foretells what is looked back at
         )
         object.__setattr__(then, "_later", self if self.as_of is None else self._later)

@@ -17,7 +17,7 @@ from sharelag.inputs.files.request_log import RequestLog
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.open import TIMEOUT, open_input
 from sharelag.inputs.recorded import DEMO, folder_of, samples
-from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
+from sharelag.replay.moment import Choice, Moment, as_moment
 from sharelag.replay.prepared import prepare_at_exit
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
@@ -140,7 +140,7 @@ def open_workbench(
     sample = _sample(where, source)
     return Workbench(
         source,
-        as_of=parse_moment(as_of) if isinstance(as_of, str) else with_zone(as_of),
+        as_of=as_moment(as_of),
         choice=replace(chosen(groups, topics), generation=generation),
         engine=engine,
         spark=spark,

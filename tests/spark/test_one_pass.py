@@ -214,11 +214,13 @@ def test_files_are_those_that_the_frame_listed(
 def test_a_moment_is_not_read_beyond(raw: DataFrame) -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     for ask in (sharelag.windows, sharelag.members):
-        assert "LessThanOrEqual(timestamp" in plan_of(ask(raw.where(BY_SPARK), as_of=moment))
-        assert "hashpartitioning(topic" not in plan_of(ask(raw, as_of=moment))
-    by_offset = plan_of(sharelag.windows(raw, as_of={0: 7, 2: 9}))
-    assert "LessThanOrEqual(offset,7)" in by_offset
-    assert "EqualTo(partition,0)" in by_offset
+        for at in (moment, moment.isoformat()):
+            assert "LessThanOrEqual(timestamp" in plan_of(ask(raw.where(BY_SPARK), as_of=at))
+            assert "hashpartitioning(topic" not in plan_of(ask(raw, as_of=at))
+    for at in ({0: 7, 2: 9}, "0:7,2:9"):
+        by_offset = plan_of(sharelag.windows(raw, as_of=at))
+        assert "LessThanOrEqual(offset,7)" in by_offset
+        assert "EqualTo(partition,0)" in by_offset
 
 
 def rows(frame: DataFrame, schema: pa.Schema) -> list[Any]:

@@ -200,6 +200,8 @@ def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
             InputError, match="2026-11-21 00:00:00 has no time zone: add tzinfo=UTC"
         ):
             ask(frame, as_of=datetime(2026, 11, 21))
+        with pytest.raises(InputError, match="'2026-11-21' has no time zone: add Z for UTC"):
+            ask(frame, as_of="2026-11-21")
 
 
 @pytest.mark.parametrize(

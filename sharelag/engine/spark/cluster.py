@@ -19,7 +19,7 @@ from sharelag.inputs.kafka.logs import past_offsets
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import register_cluster, require_admission_control
 from sharelag.inputs.spark.frames import frame_of, reads_internal_topics
-from sharelag.replay.moment import with_zone
+from sharelag.replay.moment import as_moment, parse_time
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
@@ -116,7 +116,7 @@ def offsets(
     bootstrap_server: str | ClientConfig | None = None,
     *,
     topics: str | Sequence[str] = (),
-    as_of: datetime | None = None,
+    as_of: str | datetime | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
@@ -130,7 +130,7 @@ def offsets(
         ``"host:port[,...]"``; may stand in the file or in ``KAFKA_BOOTSTRAP_SERVERS`` instead.
     topics : str or sequence of str
         Only these; by default all that we are authorized to describe.
-    as_of : datetime, optional
+    as_of : str or datetime, optional
         As of when, with its zone; see `sharelag.inputs.kafka.logs.past_offsets`.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
@@ -152,7 +152,8 @@ def offsets(
     ClusterError
         One of its children.
     """
-    with_zone(as_of)
+    as_of = parse_time(as_of) if isinstance(as_of, str) else as_of
+    as_moment(as_of)
     config = config_of(bootstrap_server, command_config, properties, timeout)
     found = kafka.topic_ids(config)
     wanted = [topics] if isinstance(topics, str) else list(topics)

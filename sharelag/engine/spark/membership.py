@@ -13,7 +13,7 @@ from sharelag.engine.spark.packing import Batches
 from sharelag.engine.spark.records import records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.replay.members import find_deleted_groups, groups_arrow, members_arrow
-from sharelag.replay.moment import Moment
+from sharelag.replay.moment import Moment, as_moment
 from sharelag.wire.fields import GROUP_TOPIC
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ COUNTED_GROUPS = pa.schema(
 )
 
 
-def members(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
+def members(records: Tabular | Records, as_of: str | Moment = None) -> DataFrame:
     """Return the members of every share group as of a moment.
 
     Parameters
@@ -33,7 +33,7 @@ def members(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
     records : DataFrame of Spark or pandas, or pyarrow.Table
         Raw records (`sharelag.schemas.RAW`), or decoded ones of ``__consumer_offsets``
         (`GROUP_RECORDS`).
-    as_of : datetime, mapping of partition to offset, or None
+    as_of : str, datetime, mapping of partition to offset, or None
         The last record to include; offsets are those of ``__consumer_offsets``.
 
     Returns
@@ -44,7 +44,7 @@ def members(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
     return _map(records, as_of, members_arrow, schemas.MEMBERS)
 
 
-def groups(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
+def groups(records: Tabular | Records, as_of: str | Moment = None) -> DataFrame:
     """Return `sharelag.schemas.GROUPS` as of a moment; parameters as for `members`."""
     return _map(records, as_of, groups_arrow, schemas.GROUPS)
 
@@ -60,11 +60,12 @@ def find_membership(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
 
 def _map(
     records: Tabular | Records,
-    as_of: Moment,
+    as_of: str | Moment,
     each: Callable[[pa.RecordBatch], pa.RecordBatch],
     schema: pa.Schema,
 ) -> DataFrame:
     def membership_task(mine: TaskRecords) -> Batches:
         yield each(mine.group_log().latest)
 
-    return records_of(records, GROUP_TOPIC).read_until(as_of).map(membership_task, schema)
+    found = records_of(records, GROUP_TOPIC).read_until(as_moment(as_of))
+    return found.map(membership_task, schema)

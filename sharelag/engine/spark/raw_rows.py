@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag.engine.spark.packing import OTHER
-from sharelag.replay.moment import Moment, with_zone
+from sharelag.replay.moment import Moment, as_moment
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.decode import of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -23,7 +23,7 @@ _GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
 
 def is_written_by(moment: Moment, partition: str = "partition") -> Column:
     """Return the condition that a record was written up to a time, or to offsets."""
-    with_zone(moment)  # Spark would take it for a time of the driver's zone
+    as_moment(moment)  # Spark would take it for a time of the driver's zone
     if isinstance(moment, datetime):
         # Kafka's times have milliseconds: what is finer in a table does not make it later.
         last = moment.replace(microsecond=moment.microsecond // 1000 * 1000 + 999)

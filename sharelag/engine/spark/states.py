@@ -20,7 +20,7 @@ from sharelag.engine.spark.tasks import Records, TaskRecords
 from sharelag.metrics.observed import observe
 from sharelag.model.versions import require_version
 from sharelag.replay.history import history_arrow
-from sharelag.replay.moment import Moment
+from sharelag.replay.moment import Moment, as_moment
 from sharelag.tables.arrow import as_table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Replayed(NamedTuple):
 
 
 def windows(
-    records: Tabular | Records, as_of: Moment = None, kafka_version: str | None = None
+    records: Tabular | Records, as_of: str | Moment = None, kafka_version: str | None = None
 ) -> DataFrame:
     """Return the state of every share partition as of a moment.
 
@@ -53,7 +53,7 @@ def windows(
     ----------
     records : DataFrame of Spark or pandas, or pyarrow.Table
         Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
-    as_of : datetime, mapping of state partition to offset, or None
+    as_of : str, datetime, mapping of state partition to offset, or None
         The last record to take into account; offsets leave out the state partitions they do not
         name.
     kafka_version : str, optional
@@ -71,7 +71,7 @@ def windows(
     as compressed bytes, once, so that each state partition is whole in one task.
     """
     require_version(kafka_version)
-    found = records_of(records).read_until(as_of)
+    found = records_of(records).read_until(as_moment(as_of))
     if kafka_version is not None:
         found = replace(found, kafka_version=kafka_version)
 

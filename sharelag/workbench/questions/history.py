@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError
-from sharelag.replay.moment import Moment, parse_moment, parse_since, parse_time, with_zone
+from sharelag.replay.moment import Moment, as_moment, parse_moment, parse_since, parse_time
 from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import keys
@@ -84,5 +84,5 @@ def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:
         return parse_since(since, lambda: end, parse_time)
     if since is not None and not isinstance(since, datetime):
         raise InputError(f"cannot begin at {since!r}: give a datetime, or a text such as 30m")
-    with_zone(since)
+    as_moment(since)
     return since
