@@ -206,7 +206,8 @@ def test_one_call_reads_both_topics_up_to_now(
         # By whichever source, the tasks that replay the records fetch them.
         sharelag.windows(raw).explain()
         assert "Scan" not in capsys.readouterr().out
-    listed = AdminClient({"bootstrap.servers": servers}).list_consumer_groups().result(30)
+    asking = AdminClient({"bootstrap.servers": servers})  # one that nobody holds drops its answers
+    listed = asking.list_consumer_groups().result(30)
     assert not [one.group_id for one in listed.valid if "spark" in one.group_id]
 
 
