@@ -488,6 +488,7 @@ def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int, t
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_by_keys_alone_from_opening_it_to_a_decision_in_a_minute(opened: Watched) -> None:
     """The last one, as the lab that it opens has a verdict and charts, too."""
     page, board = opened.page, board_of(opened.page)

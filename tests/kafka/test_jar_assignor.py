@@ -128,6 +128,7 @@ def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:
         check("m")
 
 
+@pytest.mark.exhaustive
 def test_its_process_ends_with_it(strange: Path) -> None:
     def processes() -> list[str]:
         listed = ["ps", "-ww", "-o", "args=", "--ppid", str(os.getpid())]
