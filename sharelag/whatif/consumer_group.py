@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from sharelag.whatif.grid import Progress
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
-from sharelag.whatif.simulation.loop import SimulationTables
+from sharelag.whatif.simulation.loop import SimulationTables, run_to_end
 from sharelag.whatif.simulation.tables import SUMMARY
 
 CONSUMER, SHARE = "consumer group", "share group"
@@ -122,7 +123,8 @@ def consumer_group_twin(
         got to, ``window_end_offset`` how far records were delivered; the committed offset, which
         Kafka's lag goes by, is up to ``auto.commit.interval.ms`` older.
     """
-    return ConsumerGroupSimulation(scenario, seed, settings or ConsumerSettings()).end()
+    begin = partial(ConsumerGroupSimulation, scenario, seed, settings or ConsumerSettings())
+    return run_to_end(begin)[1]
 
 
 def should_move(

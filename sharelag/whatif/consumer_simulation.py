@@ -546,8 +546,10 @@ class ConsumerGroupSimulation(Loop[Consumer]):
 
     coordinator: Coordinator
 
-    def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
-        super().__init__(scenario, seed)
+    def __init__(
+        self, scenario: Scenario, seed: int, settings: ConsumerSettings, **modelled: int
+    ) -> None:
+        super().__init__(scenario, seed, **modelled)
         self.assignor, self.settings = "consumer-group (uniform)", settings
         self.earliest = scenario.settings.auto_offset_reset == "earliest"
         starts, self.leaders = scenario.starts.values(), scenario.leaders

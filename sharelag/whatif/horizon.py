@@ -96,12 +96,15 @@ def size(scenario: Scenario) -> float:
     """About how many things happen in a run of a scenario, each 5 to 100 microseconds of work.
 
     Record batches to deliver, a tenth of their records, polls that wait in vain, and rows of the
-    timeline. Members that an autoscaler adds are not foreseen.
+    timeline. What waits counts as far as members can get. Members that an autoscaler adds are not
+    foreseen.
     """
-    span = scenario.duration_ms
+    span, known = scenario.duration_ms, rates(scenario)
+    done = len(scenario.each_member()) * known.each * span / 1000 if known.each else inf
+    share = min(done / known.waiting, 1) if known.waiting else 1
     batches = records = 0.0
     for start in scenario.starts.values():
-        waiting = _waiting(start)
+        waiting = share * _waiting(start)
         records, batches = records + waiting, batches + waiting / start.batch_records
     for producer in scenario.producers:
         arriving = _appended(producer, scenario)

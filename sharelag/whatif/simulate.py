@@ -10,6 +10,7 @@ The same scenario and seed give the same tables, byte for byte.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.loop import SimulationTables
+from sharelag.whatif.simulation.loop import SimulationTables, run_to_end
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class SimulationResult(SimulationTables):
     requests: pa.Table
     _states: Writes
     _logs: tuple[Log, ...]
+    _modelled: int
 
     def records(self) -> pa.RecordBatch:
         """The records of ``__share_group_state`` that the share coordinator would have written.
@@ -75,7 +77,8 @@ class SimulationResult(SimulationTables):
         at_ms = lasts if at_ms is None else at_ms
         if not 0 <= at_ms <= lasts:
             raise InputError(f"{at_ms} ms is not within the simulation: give 0 to {lasts}")
-        run = Simulation(self.scenario, self.seed, False, use_compiled(self.scenario))
+        compiled = use_compiled(self.scenario)
+        run = Simulation(self.scenario, self.seed, False, compiled, modelled=self._modelled)
         run.clock.run(at_ms * MS)
         members = {life.id: life.member.name for life in run.lives}
         rows = [
@@ -132,13 +135,14 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
             "sharelag.whatif.named('uneven') or bench.scenario('billing')"
         )
     seed = require_seed(seed)
-    run = Simulation(scenario, seed, requests, use_compiled(scenario))
-    ended = run.end()
+    compiled = use_compiled(scenario)
+    run, ended = run_to_end(partial(Simulation, scenario, seed, requests, compiled))
     return SimulationResult(
         **vars(ended),
         requests=tables.requests(run.requests, run.lives),
         _states=run.states,
         _logs=tuple(run.logs),
+        _modelled=run.modelled,
     )
 
 

@@ -217,8 +217,8 @@ def test_a_moment_is_not_read_beyond(raw: DataFrame) -> None:
         for at in (moment, moment.isoformat()):
             assert "LessThanOrEqual(timestamp" in plan_of(ask(raw.where(BY_SPARK), as_of=at))
             assert "hashpartitioning(topic" not in plan_of(ask(raw, as_of=at))
-    for at in ({0: 7, 2: 9}, "0:7,2:9"):
-        by_offset = plan_of(sharelag.windows(raw, as_of=at))
+    for offsets in ({0: 7, 2: 9}, "0:7,2:9"):
+        by_offset = plan_of(sharelag.windows(raw, as_of=offsets))
         assert "LessThanOrEqual(offset,7)" in by_offset
         assert "EqualTo(partition,0)" in by_offset
 

@@ -597,8 +597,9 @@ def behaving(behaviour: Behaviour) -> Mapping[int, int]:
 
 
 def _chunks(log: Log) -> int:
-    """Chunks of random numbers that the offsets of a log are in."""
-    return log.bases[-1] // at.CHUNK - log.bases[0] // at.CHUNK + 1
+    """Chunks of random numbers for the offsets of a log that can be read."""
+    end = log.bases[-1] if log.modelled_until is None else log.modelled_until
+    return end // at.CHUNK - log.bases[0] // at.CHUNK + 1
 
 
 def _rows_at(a: Longs, begin: int, rows: int, size: int) -> Longs:

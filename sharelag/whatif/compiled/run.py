@@ -159,9 +159,14 @@ class Simulation(Loop[Client]):
     coordinator: Coordinator
 
     def __init__(
-        self, scenario: Scenario, seed: int, requests: bool = False, is_compiled: bool = False
+        self,
+        scenario: Scenario,
+        seed: int,
+        requests: bool = False,
+        is_compiled: bool = False,
+        **modelled: int,
     ) -> None:
-        super().__init__(scenario, seed)
+        super().__init__(scenario, seed, **modelled)
         core = self.core = Core(scenario, self.logs, requests, is_compiled)
         self.clock = self._clock = LoopClock(scenario.begins_ms, core)
         self._clock.call, self._clock.draw = self._call, self._draw

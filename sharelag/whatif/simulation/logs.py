@@ -9,6 +9,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ class Log:
     is appended, in microseconds (before the begin below 0), ascending; ``readable`` when fetches
     can read each. ``missing`` are offsets without a record, ascending: those compacted, which
     ``removed`` has, and markers of transactions; ``aborted`` base offsets of record batches that
-    fetches have to leave out; ``start`` is the log start offset now.
+    fetches have to leave out; ``start`` is the log start offset now. From ``modelled_until`` on,
+    all of the backlog is one record batch, which is not read.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Log:
         readable: Longs | None = None,
         aborted: Sequence[int] = (),
         keys: Longs | None = None,
+        modelled_until: int | None = None,
     ) -> None:
         # Views: they are read one number at a time, and give Python's own.
         self.bases: memoryview[int] = memoryview(bases)  # type: ignore[arg-type]
@@ -54,7 +57,7 @@ class Log:
         )
         self.missing = sorted({*removed, *markers})
         self.aborted, self.removed, self.start = frozenset(aborted), sorted(removed), start
-        self._keys = keys
+        self._keys, self.modelled_until = keys, modelled_until
         self._at = self._readable_at = 0
 
     def end(self, now: int) -> int:
@@ -144,8 +147,11 @@ class _Appended(NamedTuple):
     keys: Longs  # -1 without
 
 
-def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
-    """The logs of all topics, by partition."""
+def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[list[Log]]:
+    """The logs of all topics, by partition, each with that many records of its backlog, or all.
+
+    All are there where the whole log matters: what can be read of it, its keys, or what is too old.
+    """
     expected = (
         expect_records(one, scenario)[1][-1] / one.batch_records for one in scenario.producers
     )
@@ -170,33 +176,51 @@ def logs(scenario: Scenario, seed: int) -> list[list[Log]]:
                 for place, mine in enumerate(arriving):
                     own = order[edges[place] : edges[place + 1]]
                     mine.append(_appended(producer, times[own], keys[own], chance))
+        is_whole = committed or topic.compact_ms is not None
+        kept_ms = inf if topic.retention_ms is None else topic.retention_ms - scenario.duration_ms
         starts = zip(topic.starts, arriving, strict=True)
-        found.append([_log(start, mine, committed) for start, mine in starts])
+        upto = None if is_whole else modelled
+        found.append([_log(one, mine, committed, upto, kept_ms) for one, mine in starts])
     return found
 
 
-def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> Log:
+def _log(
+    start: PartitionStart,
+    arriving: list[_Appended],
+    committed: bool,
+    modelled: int | None,
+    kept_ms: float,
+) -> Log:
     known = start.window is not None and start.window.start_offset >= 0
     # Nobody will ask for what is before; after that come whole record batches from the first on.
     first = max(start.log_start_offset, start.window.start_offset if start.window and known else 0)
-    first -= (first - start.log_start_offset) % start.batch_records
-    bases = np.arange(first, start.end_offset, start.batch_records, dtype=np.int64)
-    open_from = start.open_from if committed else None
-    if open_from is not None and first < open_from < start.end_offset:
+    end, each = start.end_offset, start.batch_records
+    first -= (first - start.log_start_offset) % each
+    open_from, modelled_until = start.open_from if committed else None, None
+    if modelled is not None and known:
+        upto = first + -(-modelled // each) * each
+        # Like a transaction that stays open. Members do not get that far, or all begins anew.
+        if upto < end and (end - upto) / (end - first) * start.oldest_age_ms < kept_ms:
+            open_from = modelled_until = upto
+    bases = np.arange(
+        first, end if modelled_until is None else modelled_until, each, dtype=np.int64
+    )
+    if open_from is not None and first < open_from < end:
         bases = np.union1d(bases, [open_from])  # a record batch belongs to one transaction
-    parts = np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1)
+    parts = np.clip((end - bases) / max(end - first, 1), 0, 1)
     past = -np.rint(parts * start.oldest_age_ms * 1000).astype(np.int64)
     read = past if open_from is None else np.where(bases < open_from, past, _NEVER)
     if not arriving:
         return Log(
-            np.append(bases, start.end_offset),
+            np.append(bases, end),
             past,
             start.log_start_offset,
             start.missing,
             readable=None if open_from is None else read,
+            modelled_until=modelled_until,
         )
     later = _in_order(arriving)
-    edges = start.end_offset + np.concatenate([[0], np.cumsum(later.sizes)])
+    edges = end + np.concatenate([[0], np.cumsum(later.sizes)])
     # What comes after an open transaction can be read when that has ended.
     ends = later.ends if open_from is None else np.full_like(later.ends, _NEVER)
     readable = np.maximum.accumulate(ends)
@@ -206,9 +230,10 @@ def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> L
         start.log_start_offset,
         start.missing,
         edges[:-1][later.is_marker].tolist(),
-        np.concatenate([read, readable]) if committed else None,
+        None if open_from is None and not committed else np.concatenate([read, readable]),
         edges[:-1][later.is_aborted].tolist() if committed else (),
         np.concatenate([np.full(len(bases), -1), later.keys]),
+        modelled_until,
     )
 
 

@@ -8,8 +8,9 @@ the timeline. What is simultaneous happens in the order in which it was schedule
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -41,10 +42,14 @@ from sharelag.whatif.simulation.streams import (
 from sharelag.whatif.simulation.tables import Tally, summary
 
 L = TypeVar("L", bound=Life)
+R = TypeVar("R", bound="Loop[Any]")
 #: By place, how long the records of a partition take.
 Works = dict[int, Work]
 #: How often the log cleaner looks, at most.
 CLEAN_MS = 300_000
+#: The records of a partition's backlog that a run begins with, and how many times more the next one
+#: has where members get near the last. A hundred million would take gigabytes that nobody reads.
+_MODELLED, _FURTHER = 1 << 16, 16
 _POISON = {
     "release": RELEASE,
     "reject": REJECT,
@@ -102,6 +107,16 @@ class SimulationTables(Displayable):
         return self._tally.duplicates
 
 
+def run_to_end(begin: Callable[..., R]) -> tuple[R, SimulationTables]:
+    """Run a simulation, with more of its backlog each time until members stay clear of its end."""
+    run = begin()
+    while True:
+        ended = run.end()
+        if not run.needs_more:
+            return run, ended
+        run = begin(modelled=run.modelled * _FURTHER)
+
+
 class Loop(ABC, Generic[L]):
     """One run of a scenario, for either kind of group.
 
@@ -111,15 +126,16 @@ class Loop(ABC, Generic[L]):
 
     coordinator: Membership[Any]
 
-    def __init__(self, scenario: Scenario, seed: int) -> None:
+    def __init__(self, scenario: Scenario, seed: int, modelled: int = _MODELLED) -> None:
         self.scenario, self.seed, self.assignor = scenario, seed, scenario.assignor
+        self.modelled = modelled
         self.clock = Clock(scenario.begins_ms)
         self.names = list(scenario.starts)
         self.first = {
             topic: place for place, (topic, number) in enumerate(self.names) if number == 0
         }
         self.tally = Tally(len(self.names), scenario.step_ms * MS)
-        self.logs = [log for topic in logs(scenario, seed) for log in topic]
+        self.logs = [log for topic in logs(scenario, seed, modelled) for log in topic]
         self.each = scenario.each_member()
         self.lives: list[L] = []
         # By place and offset, what is known of a record and how long each of its deliveries takes.
@@ -149,6 +165,9 @@ class Loop(ABC, Generic[L]):
         members = tables.members(tally, self.lives, clock.now)
         assigned = pa.Table.from_pylist(self.coordinator.assignments, tables.ASSIGNMENTS)
         held, name = self._held(), self.assignor
+        ends = [inf if log.modelled_until is None else log.modelled_until for log in self.logs]
+        delivered_until = self._observed()[:, 2]
+        self.needs_more = bool((delivered_until > np.array(ends) - self.modelled // 16).any())
         return SimulationTables(
             scenario,
             self.seed,

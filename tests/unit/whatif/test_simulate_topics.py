@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 import sharelag
 from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
+from sharelag.whatif.consumer_group import consumer_group_twin
 from sharelag.whatif.scenario import (
     BEGINS_MS,
     Burst,
     Fault,
     Member,
     PartitionStart,
+    Poison,
     Producer,
     Scenario,
     Service,
@@ -22,6 +25,7 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.loop import SimulationTables
 from tests.support.simulations import at, only
 
 # ---- logs ----
@@ -165,3 +169,57 @@ def test_sessions_count_their_requests() -> None:
         assert epochs[:-1] == list(range(len(epochs) - 1))
         assert len(epochs) > 5
     assert simulate(scenario).requests.num_rows == 0
+
+
+# ---- long backlogs ----
+
+
+def _tables(one: SimulationTables) -> list[Any]:
+    kinds = ("timeline", "deliveries", "members", "summary")
+    return [getattr(one, kind).to_pylist() for kind in kinds] + [one.finished().to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"producers": (Producer("t", rate=200, batch_records=7),)},
+        {"faults": (Fault(50_000, "delete_records", topic="t", offset=250_000),)},
+        {"poison": (Poison("t", 0, 65_530), Poison("t", 1, 65_541, how="reject"))},
+    ],
+    ids=["alone", "while records come", "deleted in part", "poison"],
+)
+@pytest.mark.parametrize("count", [2, 60])
+def test_how_far_members_get_in_a_long_backlog_makes_no_difference(
+    count: int, more: dict[str, Any]
+) -> None:
+    """A topic that is compacted, in years, has all of its records from the begin."""
+    topic = Topic("t", 2, backlog=(300_000, 70_000), batch_records=3)
+    scenario = Scenario(
+        (topic,),
+        (Member(count=count, service=Service(2, "exponential")),),
+        duration_ms=60_000,
+        **more,
+    )
+    whole = replace(scenario, topics=(replace(topic, compact_ms=10**12),))
+    result, wanted = simulate(scenario, 3), simulate(whole, 3)
+    assert _tables(result) == _tables(wanted)
+    assert result.records() == wanted.records()
+    assert result.in_flight(55_000).equals(wanted.in_flight(55_000))
+    assert result.offsets().equals(wanted.offsets())
+    assert only(result.summary)["completed"] > (130_000 if count == 60 else 5_000)
+    as_consumers, wanted_ones = consumer_group_twin(scenario, 3), consumer_group_twin(whole, 3)
+    assert _tables(as_consumers) == _tables(wanted_ones)
+
+
+def test_a_backlog_that_nobody_gets_through_costs_no_memory() -> None:
+    """A table of a number for each of these records would take a petabyte."""
+    member = Member(count=3, service=Service(5))
+    few, many = (
+        simulate(Scenario((Topic("t", 1, backlog=count),), (member,), duration_ms=10_000))
+        for count in (50_000, 10**14)
+    )
+    assert many.finished().equals(few.finished())
+    left = [only(one.summary)["lag_end"] for one in (few, many)]
+    assert left[1] - left[0] == 10**14 - 50_000
+    assert left[0] < 50_000
