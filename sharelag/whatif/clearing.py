@@ -37,7 +37,7 @@ from sharelag.whatif.grid import (
     require_seeds,
     variants,
 )
-from sharelag.whatif.horizon import long_enough, rates
+from sharelag.whatif.horizon import long_enough, rates, say_fewest
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.stuck_records import say_stuck
@@ -101,8 +101,7 @@ class Clearing(Displayable):
         if words.say_blocked(usual):
             return found.verdict()
         now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
-        stuck = say_stuck(usual)
-        also = f"; {stuck}" if stuck else ""
+        also = "".join(f"; {why}" for why in (say_stuck(usual), _say_too_many(usual)) if why)
         answers = self.answers
         if not answers and found.cells[found.baseline, "drain_ms"]["n"]:
             return (
@@ -216,8 +215,6 @@ def what_clears(
     usual = replace(scenario, duration_ms=horizon_ms)
     chosen = require_seeds(range(enough) if seeds is None else seeds)
     least, most, nearly_most = (len(counts),) * 3 if given else (_LEAST, _USUAL, _MOST)
-    if not given and (words.unknown_work(usual) or words.say_blocked(usual)):
-        least = most = nearly_most = 1  # no number of members answers it
     parts, runs = list[Comparison](), 0
     for count in counts:
         others = variants(usual, assignors=names, members=() if count == now else count).items()
@@ -259,8 +256,13 @@ def search(
     others = [assignors] if isinstance(assignors, str) else assignors
     names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
-    more = sorted(members) or _more(replace(scenario, duration_ms=horizon_ms), now)
+    usual = replace(scenario, duration_ms=horizon_ms)
+    more = sorted(members) or _more(usual, now)
     counts = list(dict.fromkeys([now] * (now > 0) + more))
+    if not members and any(
+        why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
+    ):
+        counts = counts[:1]  # no number of members answers it
     return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)))
 
 
@@ -294,8 +296,20 @@ def _more(scenario: Scenario, now: int) -> list[int]:
     if (soonest := known.fewest(scenario.duration_ms)) > counts[_USUAL - 2]:
         further = (ceil(soonest * eighths / 8) for eighths in range(8, 8 + 2 * (_MOST - 2), 2))
         counts = sorted({max(counts[0], known.fewest()), *further})
-    most = max(scenario.settings.max_size, now + 1)
+    most = _most_members(scenario)
     return list(dict.fromkeys(min(count, most) for count in counts))
+
+
+def _most_members(scenario: Scenario) -> int:
+    return max(scenario.settings.max_size, len(scenario.each_member()) + 1)
+
+
+def _say_too_many(scenario: Scenario) -> str:
+    """Say that no number of members that the group may have clears the lag; empty if one may."""
+    most, long_ms = _most_members(scenario), scenario.duration_ms
+    if rates(scenario).fewest(long_ms) <= most:
+        return ""
+    return f"{say_fewest(scenario, long_ms)}, and the group may have {most}"
 
 
 def _clears(found: Comparison, variant: str) -> bool:

@@ -46,7 +46,7 @@ from sharelag.whatif.comparison.intervals import (
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
-from sharelag.whatif.horizon import rates
+from sharelag.whatif.horizon import rates, say_fewest
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
@@ -588,12 +588,8 @@ def _what_clears(found: Comparison) -> str:
         return ""
     if stuck := say_stuck(usual):
         return stuck
-    fewest = rates(usual).fewest(over_ms)
     most = max(len(one.each_member()) for one in found.scenarios.values())
-    if fewest <= most:
-        return ""
-    members = counted(fewest, "member")
-    return f"by the rates it takes at least {members} to clear the lag within {duration(over_ms)}"
+    return say_fewest(usual, over_ms) if rates(usual).fewest(over_ms) > most else ""
 
 
 def _in_order(found: Comparison, best: _ByBest) -> list[tuple[str, ...]]:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from math import ceil, inf
 from typing import NamedTuple
 
+from sharelag.durations import duration
+from sharelag.tables.words import counted
 from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulation.logs import expect_records
 from sharelag.whatif.stuck_records import held_ms
@@ -47,6 +49,12 @@ class Rates(NamedTuple):
         """Return how long members take that are busy all the time; infinite: they fall behind."""
         left = members * self.each - self.arriving
         return 1000 * self.waiting / left if left > 0 else inf
+
+
+def say_fewest(scenario: Scenario, long_ms: int) -> str:
+    """Say how many members it takes by the rates to clear the lag in a time."""
+    members = counted(rates(scenario).fewest(long_ms), "member")
+    return f"by the rates it takes at least {members} to clear the lag within {duration(long_ms)}"
 
 
 def rates(scenario: Scenario) -> Rates:

@@ -168,6 +168,20 @@ def test_members_begin_where_the_rates_say_that_they_can_clear_it() -> None:
     assert found.answers[0]["members"] > 6
 
 
+def test_what_no_group_can_clear_in_that_time_is_said_at_once() -> None:
+    member = Member(count=4, service=Service(1000), max_poll_records=10)
+    group = Scenario((Topic("t", 4, backlog=10**8),), (member,), producers=(Producer("t", 50),))
+    found = what_clears(group)
+    assert found.horizon_ms == 1_200_000  # few enough records arrive in it
+    assert set(found.cells.column("members").to_pylist()) == {4}
+    assert found.answers == []
+    assert found.verdict() == (
+        "as it is (simple, 4 members) does not clear the lag within 20m, nor do simple, "
+        "all-to-all or lag-aware-sticky with up to 4 members; by the rates it takes at least "
+        "333,384 members to clear the lag within 20m, and the group may have 200"
+    )
+
+
 def test_what_clears_sooner_than_a_group_that_clears_its_lag_says_so() -> None:
     few = uneven(waiting=300, rate=3)
     found = what_clears(few, assignors=["all-to-all"], members=[2], seeds=range(8))
