@@ -1,7 +1,5 @@
 """A real browser draws every chart, offline, without complaint, and with every name as text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise

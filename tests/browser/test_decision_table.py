@@ -1,7 +1,5 @@
 """The table that decides between variants, in a column of a page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

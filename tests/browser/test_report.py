@@ -1,7 +1,5 @@
 """The daily report in a browser: offline, in every theme, on paper, and after a failure."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

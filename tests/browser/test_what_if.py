@@ -1,7 +1,5 @@
 """The what-if lab in a real JupyterLab: by keys alone, its errors in place, at any width and theme."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Amounts in words are aligned right, as numbers are."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from sharelag.schemas import AMOUNT

@@ -1,7 +1,5 @@
 """The what-if of an edited assignment: it runs, is compared, cancelled, and fails with words."""
 
-from __future__ import annotations
-
 from tests.support.browser.desk import OpenDesk
 from tests.support.browser.editor_page import (
     ALONE,

@@ -1,7 +1,5 @@
 """Grid and table show every row, sorted, filtered and selected by mouse and keyboard."""
 
-from __future__ import annotations
-
 import csv
 import io
 

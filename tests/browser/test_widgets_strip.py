@@ -1,7 +1,5 @@
 """The strip in a browser says what the windows say, to eyes, keyboard and screen readers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

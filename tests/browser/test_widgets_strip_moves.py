@@ -1,7 +1,5 @@
 """The strip is zoomed, dragged and played without taking the browser's own keys."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """An archive holds every record exactly once, whenever its job is killed or topics are pruned."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

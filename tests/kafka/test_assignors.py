@@ -1,7 +1,5 @@
 """``simple`` answers what Kafka's own classes answer, and ``sticky-spread`` what our jar does."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 from typing import Any

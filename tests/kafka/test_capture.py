@@ -1,7 +1,5 @@
 """A capture of a live broker holds what an investigation needs, and nothing private."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path

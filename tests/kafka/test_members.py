@@ -1,7 +1,5 @@
 """Group records give the members, assignments, epochs and states of kafka-share-groups.sh."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime

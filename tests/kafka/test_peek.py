@@ -1,7 +1,5 @@
 """The record at an offset of a topic of three brokers: what it holds; nobody notices who looked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

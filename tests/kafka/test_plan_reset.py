@@ -1,7 +1,5 @@
 """What a plan of a reset says is what kafka-share-groups.sh then does, on three brokers."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What we know of each release of Kafka is what its jars say, and ``docs/kafka.md`` says it."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """We combine and replay exactly as Kafka's combiner and share coordinator do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any

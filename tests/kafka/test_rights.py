@@ -1,7 +1,5 @@
 """The preflight of rights says what then happens, for Kafka's own clients and for our commands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

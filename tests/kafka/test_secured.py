@@ -1,7 +1,5 @@
 """The command line against a secured cluster: what people see when it works and when not."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext

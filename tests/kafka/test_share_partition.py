@@ -1,7 +1,5 @@
 """Our share partition acts as Kafka's class does, and our coordinator writes what it writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``format("sharelag_kafka")`` reads what Spark's own Kafka source would, with every option."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Listeners with TLS, certificates of clients, and tokens: what works, and what is said if not."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

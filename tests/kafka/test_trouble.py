@@ -1,7 +1,5 @@
 """Three secured brokers in trouble while sharelag captures, follows, watches, checks and exports."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

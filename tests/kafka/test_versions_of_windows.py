@@ -1,7 +1,5 @@
 """Windows have the batches that the classes of the input's version of Kafka hold, to the boundary."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

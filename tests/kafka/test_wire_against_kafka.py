@@ -1,7 +1,5 @@
 """We read records as Kafka's own generated classes do, good and damaged ones."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random

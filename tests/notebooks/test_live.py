@@ -1,7 +1,5 @@
 """The notebooks agree with Kafka about a live cluster when only their parameters change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

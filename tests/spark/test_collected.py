@@ -1,7 +1,5 @@
 """Answers on Spark bring a row a share partition to this process, however many records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

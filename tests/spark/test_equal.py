@@ -1,7 +1,5 @@
 """Spark and one process give the same answers, for recorded stories and random topics."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """The state topic is as healthy on Spark as in this process."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Every answer is the same from Spark as from one process."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A stream says after every micro-batch what the batch pipeline says of the same records."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """A group with an autoscaler, and the rows of its run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.whatif.autoscale import Pods

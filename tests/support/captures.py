@@ -1,7 +1,5 @@
 """Captures of brokers of which some did not answer, or are newer than is known."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of simulated consumer groups, and what they leave."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.whatif.scenario import (

@@ -1,7 +1,5 @@
 """Folders that may not be listed: tests may run as a user who may read everything."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Captures and archives whose description says something else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

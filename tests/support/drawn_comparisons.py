@@ -1,7 +1,5 @@
 """Comparisons of runs that are made up: given value by value, or drawn at random."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scenarios of every kind, drawn by chance: for what must be the same in both forms of the loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 from typing import Any

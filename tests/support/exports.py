@@ -1,7 +1,5 @@
 """Samples of what is exported, and evidence to export."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prometheus_client.openmetrics.parser import (

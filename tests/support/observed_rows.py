@@ -1,7 +1,5 @@
 """Share partitions as observed over a span, and their progress."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

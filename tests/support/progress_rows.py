@@ -1,7 +1,5 @@
 """Rows of the tables from which ages, forecasts and retention are computed."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

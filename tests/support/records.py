@@ -1,7 +1,5 @@
 """Rows of the inputs of a replay: raw records, decoded records and end offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path

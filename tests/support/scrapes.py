@@ -1,7 +1,5 @@
 """Ask the application that exports metrics, with a network and without."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -7,11 +7,9 @@ answered at once, and where Kafka's class fails with an internal error, a fetch 
 acknowledgement is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -166,7 +164,7 @@ class SharePartition(Seen):
         limits: Limits | None = None,
         leader_epoch: int = 0,
         persist: Persist = _accept,
-    ) -> SharePartition:
+    ) -> Self:
         """What a new leader makes of the persisted state (``SharePartition.maybeInitialize``)."""
         start = window.start_offset
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)

@@ -1,7 +1,5 @@
 """The digest of a simulation: equal digests mean equal results, to the last byte."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A simulation of many kinds of members and records, and rows of its result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Test files that share a server run in one process while others have something else to do."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

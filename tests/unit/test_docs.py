@@ -1,7 +1,5 @@
 """The documentation: links lead somewhere, names exist, and pages that tools make are up to date."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

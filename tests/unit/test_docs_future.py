@@ -1,7 +1,5 @@
 """The documentation of what Kafka does not have, and of which names are ours."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

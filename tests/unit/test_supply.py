@@ -1,7 +1,5 @@
 """What is built can be built again, says what it is made of, and carries its licences."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Dashboards name who holds offsets, where a log of requests says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

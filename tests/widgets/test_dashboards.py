@@ -1,7 +1,5 @@
 """Dashboards follow their controls, each other and time, and say what went wrong."""
 
-from __future__ import annotations
-
 import html
 import threading
 from dataclasses import replace

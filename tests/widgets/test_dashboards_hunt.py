@@ -1,7 +1,5 @@
 """The hunt for poison lists every offset that may be stuck, and marks the picked one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A choice of one among many: names from outside, and what a browser says of them."""
 
-from __future__ import annotations
-
 import pytest
 import traitlets
 

@@ -1,7 +1,5 @@
 """The dashboard of how groups are now: its verdict, its table, and its what-ifs."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Grid and table show the rows they were given, under names that people know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Records that fail in every delivery, as the KIPs describe and the dashboard lists them."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharelag.whatif.scenario import Member, Poison, Scenario, Service, Topic

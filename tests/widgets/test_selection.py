@@ -1,7 +1,5 @@
 """What people pick is the same everywhere, and code can make the same selection."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The amounts of a what-if are written as charts write them, and marked as amounts."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from sharelag.whatif import compared

@@ -1,7 +1,5 @@
 """A real JupyterLab: a server with its own folders and port, and queries of its pages."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """What a terminal shows: the worst first, in order, within its width, and in a sentence."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Earlier moments of what was read have the rows of a reading of their own, decoded once for all."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,11 +1,9 @@
 """A reading in this process gives what the kernels give for the records of its input."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -187,7 +185,7 @@ class Failing:
     def __init__(self, message: str) -> None:
         self._message = message
 
-    def select(self, _: list[str]) -> Failing:
+    def select(self, _: list[str]) -> Self:
         return self
 
     def toArrow(self) -> Any:

@@ -1,7 +1,5 @@
 """An anonymised capture gives the same answers by other names, and has none of the originals."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

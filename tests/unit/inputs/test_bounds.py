@@ -1,7 +1,5 @@
 """Small files that claim to be huge, and links that lead elsewhere, are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A capture is whole or not there at all, and a damaged one says what is wrong with it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Damaged captures: an answer, or one sentence that names the file; never a traceback."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

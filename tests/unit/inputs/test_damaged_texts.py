@@ -1,7 +1,5 @@
 """Damaged texts of every kind are read, or refused by one sentence; none takes long."""
 
-from __future__ import annotations
-
 import random
 import re
 import time

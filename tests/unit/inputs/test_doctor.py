@@ -1,7 +1,5 @@
 """The doctor says what is wrong with a machine, a cluster, or what answers in its place."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct

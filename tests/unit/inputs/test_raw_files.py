@@ -1,7 +1,5 @@
 """Raw records in folders as sinks leave them: tables, partitions, logs of what is committed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

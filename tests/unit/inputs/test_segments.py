@@ -1,7 +1,5 @@
 """A broker's log directory: what is cut, damaged or packed to fill the memory, and control records."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

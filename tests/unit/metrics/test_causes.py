@@ -1,7 +1,5 @@
 """Causes on constructed histories: what no recording shows, and what must not be called a cause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

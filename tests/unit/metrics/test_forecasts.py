@@ -1,7 +1,5 @@
 """Forecasts: what the rates say, intervals by past errors, outcomes, and how they are graded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The counts of the state topic add up, and what is wrong with it is named."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from random import Random
 from typing import Any

@@ -3,8 +3,6 @@
 The lag of the past, made from one history, is what Kafka printed at each moment.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from random import Random

@@ -1,7 +1,5 @@
 """Age of the lag, forecast and retention: the answers hold for any numbers."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from fractions import Fraction
 from random import Random

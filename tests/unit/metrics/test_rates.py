@@ -3,8 +3,6 @@
 Is the forecast made from the rates since they last changed?
 """
 
-from __future__ import annotations
-
 import math
 from statistics import mean, stdev
 from typing import Any

@@ -1,7 +1,5 @@
 """What a plan of a reset says is what counting offset by offset says."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

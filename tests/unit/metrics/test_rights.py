@@ -3,8 +3,6 @@
 What a principal may do by the rules of an authorizer.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 

@@ -1,7 +1,5 @@
 """Which versions of Kafka have which known defect, and who says so."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bounds of drafts and of Kafka, which value wins, and what is assumed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Other programs get the numbers as they are, cheaply, and nothing else."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """What autoscalers are answered, and files and tables that exports write."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

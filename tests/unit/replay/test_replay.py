@@ -1,7 +1,5 @@
 """The worked examples of the KIPs come out, however the records are cut up."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parameters of reports: common ones, wrong ones, from a file and the command line."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reports of many nights: ledger, retention, index, and what changed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta

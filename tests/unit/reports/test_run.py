@@ -1,7 +1,5 @@
 """Reports by the command and by papermill, of archives and captures; and how a run fails."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

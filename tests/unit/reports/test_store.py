@@ -1,7 +1,5 @@
 """The folder of reports: retention, index, comparisons, two reports at once, and killed runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

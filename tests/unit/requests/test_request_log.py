@@ -1,7 +1,5 @@
 """A log of requests, read: nothing is lost, what cannot be read is a reject; and what checks find."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

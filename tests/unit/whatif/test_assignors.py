@@ -1,7 +1,5 @@
 """Every assignor keeps its contract, and the worked examples come out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

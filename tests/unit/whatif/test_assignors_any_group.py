@@ -1,7 +1,5 @@
 """Promises of our assignors for any group, and over time."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Assignors that users register, what is wrong with an input, and with an answer."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Autoscalers do what KEDA and the HPA do, and their cost is compared with the age."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

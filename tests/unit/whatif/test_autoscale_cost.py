@@ -1,7 +1,5 @@
 """Autoscalers compared: by age and cost, drawn, and written down."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

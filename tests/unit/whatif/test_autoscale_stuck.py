@@ -1,7 +1,5 @@
 """Autoscalers do not scale for lag that more members would not finish."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Comparisons say what the runs say, and nothing more."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Compiled kernels give what they give in plain Python, to the last byte."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A simulated consumer group is what arithmetic and Kafka's promises say it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Members of a simulated consumer group that crash, leave, fall silent, or fail on a record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

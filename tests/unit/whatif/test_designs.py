@@ -1,7 +1,5 @@
 """What a history costs in each design is what the records of that design are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Does a simulation end in its middle when nobody waits for it any more?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

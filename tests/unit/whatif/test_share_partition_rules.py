@@ -1,7 +1,5 @@
 """Rules of a share partition, one at a time: locks, limits, fetches, loads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

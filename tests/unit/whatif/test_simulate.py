@@ -1,7 +1,5 @@
 """A simulation does what brokers, coordinators and clients do, and does it again."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """A simulation has what happens to groups: brokers die, members resubscribe or renew."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

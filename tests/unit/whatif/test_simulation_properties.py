@@ -1,7 +1,5 @@
 """A simulation keeps the promises of share groups, whatever happens to the group."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import sha256
 from random import Random

@@ -1,7 +1,5 @@
 """Settings that fit: what is found, how far it is from a cliff, and how it is to be set."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The compiled pass decodes, and formats as JSON, every record as the interpreter does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

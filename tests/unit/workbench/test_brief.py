@@ -1,7 +1,5 @@
 """Is the brief lag that of the whole answer, however it is found?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

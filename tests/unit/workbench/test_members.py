@@ -1,7 +1,5 @@
 """Who is in a group: its members, and which of them are not at their target assignment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rights of somebody else: what brokers show of an authorizer decides what can be said of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pyarrow as pa

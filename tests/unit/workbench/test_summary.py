@@ -1,7 +1,5 @@
 """Comparisons, searches and moves as tables and charts, with what is not known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One line opens any input; each answer shows the numbers of its table as HTML and text."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import re
