@@ -33,9 +33,9 @@ from sharelag.inputs.spark.follow import follow
 from sharelag.replay.moment import Choice
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support import readings
+from tests.support.captures import describe
 from tests.support.cases import Cases
 from tests.support.command import ask, sharelag
-from tests.support.descriptions import describe
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,

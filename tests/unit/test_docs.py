@@ -14,14 +14,22 @@ import pytest
 
 import sharelag
 from sharelag.cli import cli
+from sharelag.engine.engines import gather
 from sharelag.engine.spark.tables import TABLES
+from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
+from sharelag.model import DeliveryState
 from sharelag.monitoring.checks import rules
 from sharelag.monitoring.exports import server
+from sharelag.monitoring.exports.metrics import Gathered, registry_of
+from sharelag.reports import notebooks
 from sharelag.schemas import spark_schema
 from sharelag.whatif import scenario
+from sharelag.whatif.consumer_group import RUNS
+from sharelag.whatif.simulation.tables import SUMMARY
+from tests.support.chapters import CAPTURE
 from tools import frames_page, reliability_page, ways_page
 
 ROOT = Path(__file__).parents[2]
@@ -330,3 +338,79 @@ def test_a_shorter_run_of_faults_replaces_no_longer_one() -> None:
     assert reliability_page.with_new(before, failed)["long"] == failed["long"]
     nothing = {"long": ran(4, passed=False) | {"faults": []}}
     assert reliability_page.with_new(before, nothing)["long"] == nothing["long"]
+
+
+DOCS = ROOT / "docs"
+
+
+def left_to_the_future() -> dict[str, str]:
+    """What stands beside each line of the list."""
+    rows = re.findall(
+        r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.MULTILINE
+    )
+    return {name: words for name, words in rows if name != "Left to the future"}
+
+
+@pytest.mark.row("FUT-09")
+def test_the_list_of_what_the_kip_leaves_is_whole() -> None:
+    """Five items, of the accepted text."""
+    text = " ".join((DOCS / "future.md").read_text().split())
+    assert "the KIP as it was accepted, not of a draft before" in text
+    assert list(left_to_the_future()) == [
+        "Dead-letter queue, in Kafka since 4.4",
+        "Ordering by key",
+        "Log cleaning that knows start offsets",
+        "A record TTL",
+        "Acknowledgements in a transaction",
+    ]
+
+
+@pytest.mark.row("FUT-05")
+def test_nothing_promises_exactly_once() -> None:
+    assert (
+        "nothing here promises exactly once"
+        in left_to_the_future()["Acknowledgements in a transaction"]
+    )
+    others = [
+        path for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md") if path.name != "future.md"
+    ]
+    assert not [path.name for path in others if "exactly once" in path.read_text().lower()]
+
+
+def test_what_the_page_of_the_future_names_is_there() -> None:
+    words = left_to_the_future()
+    assert "poison_records" in {cause.name for cause in CAUSES}
+    assert DeliveryState(3).name.title() == "Archiving"
+    assert {"archived", "redeliveries"} <= set(SUMMARY.names)
+    assert "out_of_order_share" in RUNS.names
+    named = set(re.findall(r"`(\w+)`", " ".join(words.values())))
+    assert named == {
+        "explain",
+        "poison_records",
+        "archived",
+        "Archiving",
+        "out_of_order_share",
+        "redeliveries",
+        "dlq",
+    }
+    (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
+    assert option in notebooks.read_parameters(notebooks.notebook("capacity"))
+    cells = notebooks.notebook("capacity").read_text()
+    assert {"cells.reclaimable(case)", f"cells.archived(case, {option})"} <= set(
+        re.findall(r"cells\.\w+\([^)]*\)", cells)
+    )
+
+
+@pytest.mark.row("MET-09")
+def test_no_metric_of_ours_looks_like_one_of_kafkas_clients() -> None:
+    """What is derived here has a separate prefix, and the documentation says so."""
+    now = Gathered(gather(CaptureInput(CAPTURE), "local"), 0.5, 1_000.0)
+    names = [family.name for family in registry_of(lambda: now).collect()]
+    assert len(names) >= 15
+    assert {name[: len("kafka_share_group_")] for name in names} == {"kafka_share_group_"}
+    text = " ".join((DOCS / "exports.md").read_text().split())
+    assert "all begin with `kafka_share_group_`, as none of Kafka's own do" in text
+    assert (
+        "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
+        in text
+    )

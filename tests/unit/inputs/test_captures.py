@@ -20,7 +20,7 @@ from sharelag.inputs.files.captures import CaptureInfo, read_capture, write_capt
 from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from tests.support.descriptions import describe
+from tests.support.captures import describe
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo(

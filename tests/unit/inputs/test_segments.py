@@ -31,9 +31,9 @@ from sharelag.inputs.files.segments import (
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from tests.support.captures import deny_listing
 from tests.support.command import ask, sharelag
 from tests.support.damaged_texts import BINARY, damaged
-from tests.support.denied import deny_listing
 from tests.support.log_directory import batch, beside, user_log, write
 from tests.support.memory import peak_of
 from tests.support.mutations import corpus

@@ -31,8 +31,16 @@ from sharelag.monitoring.exports.server import application, is_loopback, server,
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.command import refused, sharelag
-from tests.support.exports import EXAMPLES, SCENARIOS, Samples, labels, samples
-from tests.support.scrapes import ask, gathered, running
+from tests.support.scrapes import (
+    EXAMPLES,
+    SCENARIOS,
+    Samples,
+    ask,
+    gathered,
+    labels,
+    running,
+    samples,
+)
 from tests.support.written_input import Write, WrittenInput
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

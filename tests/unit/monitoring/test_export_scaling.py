@@ -29,9 +29,8 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
-from tests.support.exports import EXAMPLES, SCENARIOS, Samples, labels, samples
 from tests.support.records import offsets, raw, row
-from tests.support.scrapes import ask, gathered
+from tests.support.scrapes import EXAMPLES, SCENARIOS, Samples, ask, gathered, labels, samples
 from tests.support.written_input import Write, WrittenInput
 
 NOT_STARTED = Path(__file__).parents[2] / "data" / "not-started-beside-finished"

@@ -18,8 +18,8 @@ import pytest
 from sharelag.reports import store
 from sharelag.reports.store import write_index
 from tests.support import nightly
+from tests.support.captures import describe
 from tests.support.command import sharelag
-from tests.support.descriptions import describe
 from tests.support.made_runs import kept, made_run
 from tests.support.nightly import daily, night
 
