@@ -13,14 +13,7 @@ import sharelag
 from sharelag import charts
 from sharelag.charts import palette
 from tests.support.browser.offline import OfflinePage
-from tests.support.charts import (
-    ARABIC,
-    FIGURES,
-    HOSTILE,
-    LONG,
-    records,
-    renamed,
-)
+from tests.support.charts import ARABIC, FIGURES, HOSTILE, LONG, records, renamed
 
 Opened = Callable[..., OfflinePage]
 

@@ -20,12 +20,7 @@ from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS
-from tests.support.kafka.workload import (
-    create_topics,
-    end_offsets,
-    share_consumer,
-    wait_until,
-)
+from tests.support.kafka.workload import create_topics, end_offsets, share_consumer, wait_until
 
 pytestmark = SHARE_CONSUMERS
 ORDERS, RETURNS = "members-orders", "members-returns"

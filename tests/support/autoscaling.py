@@ -3,14 +3,7 @@
 from typing import Any
 
 from sharelag.whatif.autoscale import Pods
-from sharelag.whatif.scenario import (
-    Burst,
-    Member,
-    Producer,
-    Scenario,
-    Service,
-    Topic,
-)
+from sharelag.whatif.scenario import Burst, Member, Producer, Scenario, Service, Topic
 
 SECOND = 1_000_000
 

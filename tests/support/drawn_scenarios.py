@@ -6,14 +6,7 @@ from typing import Any
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Metric, Pods, TargetAge
-from sharelag.whatif.scenario import (
-    Fault,
-    PartitionStart,
-    Producer,
-    Scenario,
-    Service,
-    Topic,
-)
+from sharelag.whatif.scenario import Fault, PartitionStart, Producer, Scenario, Service, Topic
 from tests.support.simulation_scenarios import DURATION_MS, random_scenario
 
 

@@ -15,15 +15,7 @@ import numpy as np
 
 from sharelag.model import DeliveryState, Window
 from sharelag.model import SharePartition as SharePartitionKey
-from sharelag.whatif.compiled import (
-    acquiring,
-    calls,
-    requests,
-    run,
-    serving,
-    states,
-    window,
-)
+from sharelag.whatif.compiled import acquiring, calls, requests, run, serving, states, window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.run import Batch, InFlight, Simulation

@@ -12,11 +12,7 @@ from sharelag.errors import InputError
 from sharelag.whatif import assign, check_assignor, named, register, simulate
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import AssignorError, Group
-from tests.support.groups_to_assign import (
-    check,
-    counts,
-    members,
-)
+from tests.support.groups_to_assign import check, counts, members
 
 # ---- what users bring ----------------------------------------------------------------------------
 

@@ -11,12 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag.whatif.designs import (
-    CHECKPOINTS_PREFERRED,
-    DESIGNS,
-    SNAPSHOTS_ALONE,
-    design_costs,
-)
+from sharelag.whatif.designs import CHECKPOINTS_PREFERRED, DESIGNS, SNAPSHOTS_ALONE, design_costs
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators

@@ -11,14 +11,7 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.errors import InputError
-from sharelag.inputs import (
-    CaptureInput,
-    Input,
-    KafkaInput,
-    PrintedInput,
-    RawInput,
-    SegmentsInput,
-)
+from sharelag.inputs import CaptureInput, Input, KafkaInput, PrintedInput, RawInput, SegmentsInput
 from sharelag.inputs.files.printed import is_printed
 from sharelag.inputs.kafka import topics
 from sharelag.inputs.kafka.config import client_config
