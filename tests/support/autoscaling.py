@@ -21,8 +21,3 @@ QUICK = Pods(startup_ms=2000)
 def rows(result: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = result.scaling.to_pylist()
     return found
-
-
-def only(result: Any) -> dict[str, Any]:
-    (row,) = result.summary.to_pylist()
-    return dict(row)

@@ -7,11 +7,6 @@ from sharelag.whatif.scenario import Costs, Member, Producer, Scenario, Service,
 FREE = Costs(0, 0, 0)
 
 
-def only(result: Any) -> dict[str, Any]:
-    (row,) = result.summary.to_pylist()
-    return dict(row)
-
-
 def lives(result: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = result.members.to_pylist()
     return found

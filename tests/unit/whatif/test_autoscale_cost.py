@@ -17,7 +17,8 @@ from sharelag.whatif.grid import variants
 from sharelag.whatif.scenario import Behaviour, Fault, Member, Producer, Scenario, Service, Topic
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import simulate
-from tests.support.autoscaling import LOAD, QUICK, only, rows
+from tests.support.autoscaling import LOAD, QUICK, rows
+from tests.support.simulations import only
 
 # ---- others
 
@@ -35,7 +36,7 @@ def test_target_age_keeps_records_young() -> None:
     assert {row["recommended"] for row in rows(result) if row["time_ms"] >= 120_000} <= {3, 4, 5}
     assert 4 <= rows(result)[-1]["desired"] <= 6
     alone = simulate(replace(steady, autoscaler=None, duration_ms=300_000))
-    assert only(alone)["age_max_ms"] > 50_000
+    assert only(alone.summary)["age_max_ms"] > 50_000
 
 
 def test_target_age_does_the_sum_of_its_formula() -> None:
