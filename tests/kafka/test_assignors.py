@@ -212,11 +212,7 @@ def change_topics(random: Random, topics: Topics) -> None:
 
 
 def join(
-    random: Random,
-    members: dict[str, dict[str, Any]],
-    topics: Topics,
-    alike: bool,
-    count: int,
+    random: Random, members: dict[str, dict[str, Any]], topics: Topics, alike: bool, count: int
 ) -> None:
     for _ in range(count):
         id_ = random.choice(

@@ -92,9 +92,7 @@ def test_a_stuck_record_with_its_state(bench: Workbench, deliveries: int) -> Non
     assert bench.peek(GROUP, TOPIC, 0, BINARY).state == "acknowledged"
 
 
-def test_bytes_that_are_no_text_are_digits_and_nothing_acts_on_a_terminal(
-    bench: Workbench,
-) -> None:
+def test_bytes_that_are_no_text_are_digits_and_nothing_acts_on_a_terminal(bench: Workbench) -> None:
     binary = bench.peek(GROUP, TOPIC, 0, BINARY)
     assert (VALUES[BINARY] or b"").hex(" ") in binary.text()
     assert "\x1b" not in binary.text("text")

@@ -23,10 +23,7 @@ FIRST = RELEASES[0]
 #: Kafka's records of share groups that only 4.0 has, and those of its that we reject.
 OLD, REJECTED = (
     {"ShareGroupPartitionMetadata"},
-    {
-        "ShareGroupMetadata",
-        "ShareGroupStatePartitionMetadata",
-    },
+    {"ShareGroupMetadata", "ShareGroupStatePartitionMetadata"},
 )
 KINDS = {"int": "int", "short": "short", "boolean": "bool", "string": "text", "list": "list"}
 #: Jars of a release do not change: in each run the newest one is read.

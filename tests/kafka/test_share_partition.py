@@ -207,8 +207,7 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any] | None:
         )
         assert [list(batch) for batch in Write(0, 0, 0, 0, 0, runs).batches] == op["batches"]
         topic.write(
-            key,
-            Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs),
+            key, Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs)
         )
     elif op["op"] == "read":
         window = topic.read(key, op["leaderEpoch"], now)

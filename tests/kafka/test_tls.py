@@ -20,11 +20,7 @@ from tests.support.reliability import Inject
 
 #: Of the group `billing`.
 LAG = 25
-SECRETS = {
-    "password": USERS["admin"],
-    "key": "key-secret-1f7a",
-    "client": "client-secret-90be",
-}
+SECRETS = {"password": USERS["admin"], "key": "key-secret-1f7a", "client": "client-secret-90be"}
 #: In words, by case of what is wrong.
 FAULTS = {
     "unknown authority": "the authority of a broker's certificate is not known",

@@ -33,9 +33,7 @@ def described() -> list[DescribedOffset]:
 
 @pytest.fixture(scope="module")
 def ran(
-    described: list[DescribedOffset],
-    tmp_path_factory: pytest.TempPathFactory,
-    remote: str,
+    described: list[DescribedOffset], tmp_path_factory: pytest.TempPathFactory, remote: str
 ) -> Iterator[dict[str, NotebookNode]]:
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
     folders = {name: tmp_path_factory.mktemp(name) for name in RUN}

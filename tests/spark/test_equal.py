@@ -121,11 +121,7 @@ def test_random_topics_are_the_same_at_random_moments(
 
 @pytest.mark.parametrize("largest", few_of([0.0, 1.0], [0.0]), ids=["in parts", "whole"])
 def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    largest: float,
-    cases: Any,
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, largest: float, cases: Any
 ) -> None:
     monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
     monkeypatch.setattr(pieces, "_LARGEST_PART", largest)

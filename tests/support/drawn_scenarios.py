@@ -60,10 +60,7 @@ def _busier(random: Random, scenario: Scenario) -> Scenario:
             scenario.settings, auto_offset_reset=random.choice(["latest", "earliest"])
         ),
         # Who leads, and from when on, stays as it is.
-        costs=replace(
-            scenario.costs,
-            **random.choice([{}, _costs(0, 0, 0), _costs(5, 20, 400)]),
-        ),
+        costs=replace(scenario.costs, **random.choice([{}, _costs(0, 0, 0), _costs(5, 20, 400)])),
         faults=tuple(
             replace(one, member=f"{one.member}-1") if one.member in several else one
             for one in scenario.faults

@@ -280,9 +280,7 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
     assert row_of(board, "members")["age"] == ""
 
 
-def test_what_cannot_help_says_why_and_is_not_simulated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_cannot_help_says_why_and_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = Now(sharelag.open("open_transaction", engine="local", patience="2s"))
     assert [one["cause"] for one in blocked.cards.cards] == ["open_transaction"]
     assert blocked.verdict.actions[0] == ["what if", "Simulate the fix", NONE_FITS]

@@ -208,7 +208,7 @@ def _write_settings(folder: Path) -> None:
             "checkForUpdates": False,
             "doNotDisturbMode": True,
             "fetchNews": "false",
-        },
+        }
     }
     # What a view holds is saved with the notebook.
     wanted["@jupyter-widgets/jupyterlab-manager/plugin"] = {"saveState": True}

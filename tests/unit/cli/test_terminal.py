@@ -390,11 +390,7 @@ def test_what_takes_long_says_so_and_leaves_nothing_behind(terminal: Terminal) -
     written = terminal.getvalue()
     assert written.startswith("\rworking on the answer, 0 s\x1b[K")
     assert written.endswith("\r\x1b[K")
-    with (
-        redirect_stderr(terminal),
-        pytest.raises(ValueError, match="broken"),
-        reading_bar(SOURCE),
-    ):
+    with redirect_stderr(terminal), pytest.raises(ValueError, match="broken"), reading_bar(SOURCE):
         raise ValueError("broken")
     assert terminal.getvalue().endswith("\r\x1b[K")
 

@@ -132,8 +132,7 @@ def test_a_capture_as_an_input(capture: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "known"),
-    [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)],
+    ("moment", "known"), [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)]
 )
 def test_ends_of_an_earlier_moment_are_not_known(
     capture: Path, moment: datetime | None, known: bool

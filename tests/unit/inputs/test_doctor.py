@@ -443,11 +443,7 @@ def said(address: str, folder: Path, settings: str) -> str:
     ],
 )
 def test_a_listener_that_speaks_tls(
-    settings: str,
-    words: str,
-    listen: Callable[[Answer], str],
-    speak_tls: Answer,
-    tmp_path: Path,
+    settings: str, words: str, listen: Callable[[Answer], str], speak_tls: Answer, tmp_path: Path
 ) -> None:
     address = listen(speak_tls)
     found = said(address, tmp_path, settings)
@@ -467,11 +463,7 @@ def test_a_listener_that_speaks_tls(
     ],
 )
 def test_what_answers_is_no_broker(
-    octets: bytes,
-    settings: str,
-    words: str,
-    listen: Callable[[Answer], str],
-    tmp_path: Path,
+    octets: bytes, settings: str, words: str, listen: Callable[[Answer], str], tmp_path: Path
 ) -> None:
     found = said(listen(says(octets)), tmp_path, settings)
     assert words in found

@@ -176,9 +176,7 @@ def test_a_corrupt_control_batch_is_named(tmp_path: Path) -> None:
         read_all_control(folder)
 
 
-def test_records_below_the_log_start_and_other_control_records_are_left_out(
-    tmp_path: Path,
-) -> None:
+def test_records_below_the_log_start_and_other_control_records_are_left_out(tmp_path: Path) -> None:
     folder = directory(tmp_path, 1)
     (folder / "log-start-offset-checkpoint").write_text("0\n1\norders 0 135\n")
     assert read_all_control(folder).column("offset").to_pylist() == [135, 136, 137]

@@ -39,11 +39,7 @@ def progress(**values: Any) -> pa.Table:
 
 def made(left: int = 40, past: pa.Table = NOTHING, **values: Any) -> dict[str, dict[str, Any]]:
     rows = make_forecasts(
-        progress(drain_ms=40_000, **values),
-        table([lag(left)], schemas.LAG),
-        past,
-        NOON,
-        HORIZON,
+        progress(drain_ms=40_000, **values), table([lag(left)], schemas.LAG), past, NOON, HORIZON
     )
     assert rows.schema == schemas.FORECASTS
     return {row["forecast"]: row for row in rows.to_pylist()}

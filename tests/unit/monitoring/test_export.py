@@ -340,8 +340,7 @@ SERVE = ("export", "serve", "--capture", "demo", "--token-file")
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")],
+    ("content", "said"), [(b"", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")]
 )
 def test_a_token_file_that_holds_none_is_refused(
     content: bytes | None, said: str, tmp_path: Path

@@ -125,9 +125,7 @@ def test_a_summary_is_what_was_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("ADM-09")
-def test_groups_of_all_types_are_listed_beside_the_coordinators_that_failed(
-    tmp_path: Path,
-) -> None:
+def test_groups_of_all_types_are_listed_beside_the_coordinators_that_failed(tmp_path: Path) -> None:
     """Three valid ones and an error are three rows and one row."""
     kinds = {"g": "Share", "c": "Consumer", "old": "Classic"}
     groups = [
@@ -236,8 +234,7 @@ def test_offsets_of_a_subscribed_topic_are_not_deleted(tmp_path: Path) -> None:
 def test_a_group_with_members_is_not_deleted(tmp_path: Path) -> None:
     answered = [{"groupId": "busy", "errorCode": 68}, {"groupId": "idle", "errorCode": 0}]
     log = log_of(
-        tmp_path,
-        line("DeleteGroups", 0, {"groupsNames": ["busy", "idle"]}, {"results": answered}),
+        tmp_path, line("DeleteGroups", 0, {"groupsNames": ["busy", "idle"]}, {"results": answered})
     )
     found = rows(log.table("offset_calls"), "call", "group_id", "error_code")
     assert found == [("delete group", "busy", 68), ("delete group", "idle", 0)]

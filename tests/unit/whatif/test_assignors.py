@@ -60,8 +60,7 @@ def test_members_in_proportion_to_the_lag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "lag", "held"),
-    [(4, {0: 99, 1: 0, 2: 0}, [2, 1, 1]), (9, {0: 40, 1: 80}, [2, 4, 3])],
+    ("count", "lag", "held"), [(4, {0: 99, 1: 0, 2: 0}, [2, 1, 1]), (9, {0: 40, 1: 80}, [2, 4, 3])]
 )
 def test_a_partition_without_lag_keeps_a_member_and_an_unknown_lag_is_average(
     count: int, lag: dict[int, int], held: list[int]

@@ -35,10 +35,7 @@ def test_users_register_a_function() -> None:
         assert (checked.figures.idle, checked.figures.loads) == (("m1",), {"m0": 2, "m1": 0})
         assert checked.figures.drain == {("t", 0): None, ("t", 1): None, ("u", 0): None}
         only_u = check_assignor(known, group, topics, only="u", moves=0)
-        assert [f.rule for f in only_u.findings] == [
-            *[rules.STARVED] * 2,
-            rules.TOO_MANY_MOVES,
-        ]
+        assert [f.rule for f in only_u.findings] == [*[rules.STARVED] * 2, rules.TOO_MANY_MOVES]
         with pytest.raises(InputError, match=r"'to.the.first' cannot take .*it knows only"):
             check_assignor(known, group, topics, onyl="u")
     assert assign("to-the-first", group, topics, only="u") == {"m0": {"u": [0]}, "m1": {}}

@@ -167,8 +167,7 @@ def test_worse_is_said_by_the_measures_own_direction() -> None:
     assert (received.winner("latency_p50_ms"), received.winner("fairness")) == ("old", "new")
     for measure in ("busy_share", "nothing"):
         with pytest.raises(
-            InputError,
-            match=f"unknown measure {measure!r}: choose one of latency_p50_ms, fairness",
+            InputError, match=f"unknown measure {measure!r}: choose one of latency_p50_ms, fairness"
         ):
             received.winner(measure)
 
@@ -610,10 +609,7 @@ MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
                 "as it is: not drained within 10m, p95 age 24m 54s"
             ),
         ),
-        (
-            {"a": MINUTES_20, "b": MINUTES_24},
-            "a is best by p95 age over 10m: not drained within ",
-        ),
+        ({"a": MINUTES_20, "b": MINUTES_24}, "a is best by p95 age over 10m: not drained within "),
         (
             {"a": MINUTES_24, "b": MINUTES_24},
             "no variant is shown to be better than as it is by p95 age or drain time over 10m: ",

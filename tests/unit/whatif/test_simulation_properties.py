@@ -205,10 +205,7 @@ def values(result: SimulationResult) -> str:
             replace(named("uneven"), duration_ms=20_000),
             "0669f9f317b24f00da0049db9419dbe75cd6de838c65f487d4a0f25dd30f29e7",
         ),
-        (
-            CHANCE,
-            "da56ca8e9709f6997c8a1edcb5821e5c2e2c15058eb3bc9a84ab50b7f8f76443",
-        ),
+        (CHANCE, "da56ca8e9709f6997c8a1edcb5821e5c2e2c15058eb3bc9a84ab50b7f8f76443"),
     ],
     ids=["uneven", "chance"],
 )

@@ -266,7 +266,6 @@ def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
 
 def test_what_no_simulation_found_is_refused() -> None:
     with pytest.raises(
-        InputError,
-        match=r"Table cannot be shown as a result: give what compare, fewest_members",
+        InputError, match=r"Table cannot be shown as a result: give what compare, fewest_members"
     ):
         sharelag.summarize(AGES.runs)  # type: ignore[arg-type]
