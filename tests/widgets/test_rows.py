@@ -7,9 +7,9 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.whatif import compared
-from sharelag.whatif.comparison.tables import RUNS
 from sharelag_widgets import LagTable, PartitionGrid
 from sharelag_widgets.dashboards.trials import DIFFERENCES, difference_rows
+from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields
 from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
 from tests.support.widgets.unpacked import unpacked
@@ -118,25 +118,19 @@ def test_empty_tables_say_so() -> None:
     assert LagTable.of(lag().slice(0, 0)).summary() == "There are no rows to show."
 
 
-def rows() -> pa.Table:
+def difference() -> pa.Table:
     """A variant with less lag and later drained than the group as it is, in four runs."""
-    values = {
-        "now": [(1_234_567, 90_000, 0.5)] * 4,
-        "more": [(2_390 + n, 187_000 + 1000 * n, 999.6) for n in range(4)],
+    now = {"lag_max": [1_234_567] * 4, "drain_ms": [90_000] * 4, "member_hours": [0.5] * 4}
+    more = {
+        "lag_max": [2_390 + n for n in range(4)],
+        "drain_ms": [187_000 + 1000 * n for n in range(4)],
+        "member_hours": [999.6] * 4,
     }
-    names = ("variant", "seed", "error", "lag_max", "drain_ms", "member_hours")
-    made = [
-        dict(zip(names, (name, seed, None, *measures), strict=True))
-        for name, runs in values.items()
-        for seed, measures in enumerate(runs)
-    ]
-    return difference_rows(
-        compared(pa.Table.from_pylist(made, pa.schema([RUNS.field(name) for name in names])))
-    )
+    return difference_rows(compared(runs(now=now, more=more)))
 
 
 def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
-    found = {row["measure"].split(" (")[0]: row for row in rows().to_pylist()}
+    found = {row["measure"].split(" (")[0]: row for row in difference().to_pylist()}
     lag, drain, hours = (found[name] for name in ("lag max", "drain", "member hours"))
     assert (lag["baseline"], lag["tried"]) == ("1,234,567", "2,392")
     assert lag["difference"] == "-1,232,176"
@@ -150,6 +144,6 @@ def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
 
 def test_a_table_knows_which_of_its_words_are_amounts() -> None:
     columns = [name for name in DIFFERENCES.names if name != "verdict"]
-    table = LagTable.of(rows(), columns=columns, keys=["measure", "variant"], sort="")
+    table = LagTable.of(difference(), columns=columns, keys=["measure", "variant"], sort="")
     assert table.amounts == ["baseline", "tried", "difference", "interval"]
     assert LagTable.of(pa.table({"baseline": ["1m 30s"]}), keys=["baseline"]).amounts == []

@@ -532,13 +532,15 @@ def test_moves_are_counted_by_the_minute() -> None:
 def _compared(luck: float = 1, **variants: tuple[float | None, float]) -> Comparison:
     """Seven runs of each variant, with their drain time and age; ``_`` in a name is a space."""
     chance = np.random.default_rng(5)
-    rows = [
-        {"variant": name.replace("_", " "), "seed": seed, "drain_ms": drain}
-        | {"age_p95_ms": age + seed + luck * chance.random(), "duration_ms": 600_000}
+    columns = {
+        name.replace("_", " "): {
+            "drain_ms": [drain] * 7,
+            "age_p95_ms": [age + seed + luck * chance.random() for seed in range(7)],
+            "duration_ms": [600_000] * 7,
+        }
         for name, (drain, age) in variants.items()
-        for seed in range(7)
-    ]
-    return compared(pa.Table.from_pylist(rows))
+    }
+    return compared(runs(**columns))
 
 
 @pytest.mark.parametrize(
