@@ -3,8 +3,6 @@
 A row that nothing can show says why in its last column, and is counted apart.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

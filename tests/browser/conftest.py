@@ -1,7 +1,5 @@
 """One Chromium for all tests of this folder, in which a test's pages end with the test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A real browser draws every chart, offline, without complaint, and with every name as text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -15,14 +13,7 @@ import sharelag
 from sharelag import charts
 from sharelag.charts import palette
 from tests.support.browser.offline import OfflinePage
-from tests.support.charts import (
-    ARABIC,
-    FIGURES,
-    HOSTILE,
-    LONG,
-    records,
-    renamed,
-)
+from tests.support.charts import ARABIC, FIGURES, HOSTILE, LONG, records, renamed
 
 Opened = Callable[..., OfflinePage]
 

@@ -1,7 +1,5 @@
 """Legend colours, or else their patterns, differ for every kind of colour vision."""
 
-from __future__ import annotations
-
 import io
 from itertools import combinations
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A dashboard's header says how old the data is, and refreshes while somebody looks."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime, timedelta

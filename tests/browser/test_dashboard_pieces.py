@@ -1,7 +1,5 @@
 """Buttons of a dashboard's verdict and what-ifs, and what was found by them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

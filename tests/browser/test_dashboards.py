@@ -1,7 +1,5 @@
 """Dashboards in a real JupyterLab: linked, honest about what-ifs, readable on failure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 

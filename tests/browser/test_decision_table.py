@@ -1,18 +1,15 @@
 """The table that decides between variants, in a column of a page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag.tables import render
 from sharelag.whatif import compared
-from sharelag.whatif.comparison.tables import RUNS
 from tests.support.browser.desk import axe_violations
 from tests.support.browser.offline import OfflinePage
+from tests.support.drawn_comparisons import runs
 
 VARIANTS = ("the group as it is", "lag-aware-sticky · 9 members", "all-to-all · 9 members")
 
@@ -20,21 +17,16 @@ VARIANTS = ("the group as it is", "lag-aware-sticky · 9 members", "all-to-all �
 @pytest.fixture(scope="module")
 def decision() -> str:
     """Three variants of eight runs each, as HTML."""
-    names = ("variant", "seed", "age_p95_ms", "drain_ms", "duration_ms", "member_hours")
-    rows = [
-        {
-            "variant": variant,
-            "seed": seed,
-            "age_p95_ms": 1_493_000.0 - 250_000 * number + 1_000 * seed,
-            "drain_ms": None if not number else 460_000 + 2_000 * seed,
-            "duration_ms": 600_000,
-            "member_hours": 0.5 + number,
+    variants = {
+        variant: {
+            "age_p95_ms": [1_493_000.0 - 250_000 * number + 1_000 * seed for seed in range(8)],
+            "drain_ms": [460_000 + 2_000 * seed if number else None for seed in range(8)],
+            "duration_ms": [600_000] * 8,
+            "member_hours": [0.5 + number] * 8,
         }
         for number, variant in enumerate(VARIANTS)
-        for seed in range(8)
-    ]
-    schema = pa.schema([RUNS.field(name) for name in names if name in RUNS.names])
-    return render.as_html(compared(pa.Table.from_pylist(rows, schema=schema)).presented())
+    }
+    return render.as_html(compared(runs(**variants)).presented())
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,7 +1,5 @@
 """The dashboard of now in a real JupyterLab: one page from the verdict to what would help."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a saved notebook shows of views where no kernel is: tables and pictures in their outputs."""
 
-from __future__ import annotations
-
 import base64
 import html
 import re

@@ -1,7 +1,5 @@
 """The daily report in a browser: offline, in every theme, on paper, and after a failure."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -235,12 +233,7 @@ SHOWN = {
         5,
         ["Group", "Topic", "Partition", "First released", "Released"],
     ),
-    "capacity": (
-        "hot_partition",
-        {},
-        5,
-        ["Group", "Members", "Share partitions", "In/s", "Out/s"],
-    ),
+    "capacity": ("hot_partition", {}, 5, ["Group", "Members", "Share partitions", "In/s", "Out/s"]),
     "proposal": (
         "slow",
         {"minutes": 1, "seeds": 2},

@@ -1,7 +1,5 @@
 """A strip stays where somebody looks when its moments are read again."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """What the strip paints is true: each offset at its place, in the colour of its state."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The list of pages that Voila shows first, as `make pages` does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect

@@ -1,7 +1,5 @@
 """The what-if lab in a real JupyterLab: by keys alone, its errors in place, at any width and theme."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -108,9 +106,7 @@ def test_what_is_clicked_right_after_changes_finds_them_all(opened: Watched) -> 
 
 @pytest.mark.parametrize(
     ("width", "theme"),  # a notebook beside nothing, and a whole screen
-    [
-        *((768, "Dark"), (1440, "Light"), (768, "Light"), (1440, "Dark")),
-    ],
+    [*((768, "Dark"), (1440, "Light"), (768, "Light"), (1440, "Dark"))],
 )
 def test_it_is_readable_at_any_width_in_any_theme(opened: Watched, width: int, theme: str) -> None:
     page, board = opened.page, opened.page.locator(".sharelag-dashboard")

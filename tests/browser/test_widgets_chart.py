@@ -1,7 +1,5 @@
 """A plotly figure is drawn once plotly is there, is accessible, and its points can be picked."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An assignment is edited by mouse and by keyboard, and the browser and Python agree on it."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

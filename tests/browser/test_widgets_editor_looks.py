@@ -1,7 +1,5 @@
 """An assignment to edit is readable in every colour, width and mode, and without sight."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharelag_widgets import AssignmentEditor

@@ -1,7 +1,5 @@
 """Many members, linked views, nothing to assign, and a real JupyterLab."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

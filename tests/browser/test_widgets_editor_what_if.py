@@ -1,7 +1,5 @@
 """The what-if of an edited assignment: it runs, is compared, cancelled, and fails with words."""
 
-from __future__ import annotations
-
 from tests.support.browser.desk import OpenDesk
 from tests.support.browser.editor_page import (
     ALONE,
@@ -63,14 +61,7 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
             "-55 s to -52 s",
             "✔ better",
         ],
-        [
-            "Lag, largest",
-            "41,234 offsets",
-            "41,234 offsets",
-            "0",
-            "-4 to +9",
-            "? unclear",
-        ],
+        ["Lag, largest", "41,234 offsets", "41,234 offsets", "0", "-4 to +9", "? unclear"],
         ["Members without a delivery", "1 member", "1 member", "0", "0 to 0", "= same"],
     ]
     outcome = desk.page.inner_text(".sl-found")

@@ -1,7 +1,5 @@
 """The views in a real JupyterLab: keys, themes, selections in Python, and a dead kernel."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

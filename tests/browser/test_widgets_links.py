@@ -1,7 +1,5 @@
 """Views of one selection follow each other at once, with and without Python."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import plotly.graph_objects as go

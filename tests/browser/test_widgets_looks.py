@@ -1,7 +1,5 @@
 """The views are readable in every theme, without colour or sight, on paper, with any name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The widgets' scripts pass their tests in Node's test runner."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

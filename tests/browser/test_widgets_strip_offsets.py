@@ -1,7 +1,5 @@
 """An offset is gone to by typing, picked, and forgotten with its share partition."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

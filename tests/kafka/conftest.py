@@ -6,8 +6,6 @@ fifth of the time.
 Missing tools make tests fail, never skip.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A broker that answers and names an address that cannot be reached: the cause is named."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """An archive holds every record exactly once, whenever its job is killed or topics are pruned."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -35,9 +33,9 @@ from sharelag.inputs.spark.follow import follow
 from sharelag.replay.moment import Choice
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support import readings
+from tests.support.captures import describe
 from tests.support.cases import Cases
 from tests.support.command import ask, sharelag
-from tests.support.descriptions import describe
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,

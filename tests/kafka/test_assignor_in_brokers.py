@@ -1,7 +1,5 @@
 """The jar of assignors inside brokers, which call it whenever a group changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack, closing

@@ -1,7 +1,5 @@
 """``simple`` answers what Kafka's own classes answer, and ``sticky-spread`` what our jar does."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 from typing import Any
@@ -214,11 +212,7 @@ def change_topics(random: Random, topics: Topics) -> None:
 
 
 def join(
-    random: Random,
-    members: dict[str, dict[str, Any]],
-    topics: Topics,
-    alike: bool,
-    count: int,
+    random: Random, members: dict[str, dict[str, Any]], topics: Topics, alike: bool, count: int
 ) -> None:
     for _ in range(count):
         id_ = random.choice(

@@ -1,7 +1,5 @@
 """What three brokers measure is what a share consumer did: acquired, or never delivered."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

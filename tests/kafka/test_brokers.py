@@ -1,7 +1,5 @@
 """Leaders, replicas, racks and coordinators of three brokers are those of Kafka's own tools."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A capture of a live broker holds what an investigation needs, and nothing private."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +21,7 @@ from tests.support import java_names
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.oracles import run_command
-from tests.support.kafka.workload import (
-    read_in_part,
-)
+from tests.support.kafka.workload import read_in_part
 
 ORDERS, GROUP, OTHERS = "capture-orders", "capture-billing", "capture-somebody-elses-group"
 

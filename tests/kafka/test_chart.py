@@ -1,7 +1,5 @@
 """The chart, by Helm itself, Kubernetes' schemas and sharelag's own commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A check reports what is really wrong on a broker, and no export contains a secret."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

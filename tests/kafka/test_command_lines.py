@@ -1,7 +1,5 @@
 """Kafka's tools refuse the command lines that we say they refuse, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """The simulated consumer group takes as long as a real one, and assigns partitions the same."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Kafka's own coordinators have the defects that the table says they have, and not those mended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every command that takes a cluster, on three brokers, beside what Kafka's own commands say."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What `sharelag.read_kafka` reads without jars is fetched by the tasks that replay it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from uuid import uuid4
 

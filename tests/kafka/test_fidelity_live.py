@@ -1,7 +1,5 @@
 """Real consumers and the simulator still agree in a few short experiments, on any machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`capture --follow`: its tables are current whenever it was killed, and it ends whole."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

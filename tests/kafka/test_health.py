@@ -1,7 +1,5 @@
 """A coordinator prunes up to where we say, and share partitions go where Kafka's hash says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any

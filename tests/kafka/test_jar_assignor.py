@@ -1,7 +1,5 @@
 """A class of a jar is ranked and checked as a function is, and says what is wrong with it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

@@ -1,7 +1,5 @@
 """`sharelag lag` prints what kafka-share-groups.sh prints, after everything consumers do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import sharelag as api

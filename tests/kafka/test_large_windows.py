@@ -1,7 +1,5 @@
 """Windows of thousands of runs, and groups of as many members as Kafka allows."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random

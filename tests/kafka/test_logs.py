@@ -1,7 +1,5 @@
 """What we ask of a cluster beyond the state topic agrees with Kafka's tools, and never hangs."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, timedelta
 from typing import Any

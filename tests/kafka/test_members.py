@@ -1,7 +1,5 @@
 """Group records give the members, assignments, epochs and states of kafka-share-groups.sh."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -22,12 +20,7 @@ from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS
-from tests.support.kafka.workload import (
-    create_topics,
-    end_offsets,
-    share_consumer,
-    wait_until,
-)
+from tests.support.kafka.workload import create_topics, end_offsets, share_consumer, wait_until
 
 pytestmark = SHARE_CONSUMERS
 ORDERS, RETURNS = "members-orders", "members-returns"

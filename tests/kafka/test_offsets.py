@@ -1,7 +1,5 @@
 """`sharelag.offsets` is what the cluster reports about its topics, now and in the past."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 

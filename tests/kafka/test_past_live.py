@@ -1,7 +1,5 @@
 """The past of a live cluster, read afterwards, is what Kafka's command printed at the time."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The record at an offset of a topic of three brokers: what it holds; nobody notices who looked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -94,9 +92,7 @@ def test_a_stuck_record_with_its_state(bench: Workbench, deliveries: int) -> Non
     assert bench.peek(GROUP, TOPIC, 0, BINARY).state == "acknowledged"
 
 
-def test_bytes_that_are_no_text_are_digits_and_nothing_acts_on_a_terminal(
-    bench: Workbench,
-) -> None:
+def test_bytes_that_are_no_text_are_digits_and_nothing_acts_on_a_terminal(bench: Workbench) -> None:
     binary = bench.peek(GROUP, TOPIC, 0, BINARY)
     assert (VALUES[BINARY] or b"").hex(" ") in binary.text()
     assert "\x1b" not in binary.text("text")

@@ -1,7 +1,5 @@
 """What a plan of a deletion says is what a group finds that comes back, on three brokers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a plan of a reset says is what kafka-share-groups.sh then does, on three brokers."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from contextlib import closing
@@ -149,9 +147,7 @@ def test_what_kafkas_command_prints_of_local_offsets_is_read(
 
 @KNOWS_LAG
 @pytest.mark.exhaustive
-def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
-    first: KafkaBroker,
-) -> None:
+def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(first: KafkaBroker) -> None:
     """At the end of the log, beyond it, of which Kafka prints no lag and nor do we, and within."""
     servers, group, topic = first.bootstrap_servers, "set-plans", "set-plan-orders"
     read_in_part(servers, group, topic, read=60, copies=3, batch=5)

@@ -1,7 +1,5 @@
 """A real Prometheus stores our metrics as the lag table has them."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """References in client properties are what Kafka's own commands make of them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

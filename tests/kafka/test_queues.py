@@ -4,13 +4,11 @@ Each story knows what its consumers gave up. The letters are read from the queue
 and the ledger has each of them once, missing or twice as they are there.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, TopicPartition
@@ -67,7 +65,7 @@ class Story:
         given = {f"errors.deadletterqueue.{key}": value for key, value in settings.items()}
         self.settings = given | {"errors.deadletterqueue.topic.name": self.queue}
 
-    def begin(self, partitions: int = 2, queues: int = 2, copies: int = 3, **group: str) -> Story:
+    def begin(self, partitions: int = 2, queues: int = 2, copies: int = 3, **group: str) -> Self:
         """Create both topics, and set the group up; ``group`` has underscores for dots."""
         create_topics(self.servers, {self.topic: partitions}, copies=copies)
         if queues:

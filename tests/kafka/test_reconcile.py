@@ -1,7 +1,5 @@
 """The numbers of a live cluster differ for the reasons we give, as Kafka's tools confirm."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What we know of each release of Kafka is what its jars say, and ``docs/kafka.md`` says it."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from pathlib import Path
@@ -25,10 +23,7 @@ FIRST = RELEASES[0]
 #: Kafka's records of share groups that only 4.0 has, and those of its that we reject.
 OLD, REJECTED = (
     {"ShareGroupPartitionMetadata"},
-    {
-        "ShareGroupMetadata",
-        "ShareGroupStatePartitionMetadata",
-    },
+    {"ShareGroupMetadata", "ShareGroupStatePartitionMetadata"},
 )
 KINDS = {"int": "int", "short": "short", "boolean": "bool", "string": "text", "list": "list"}
 #: Jars of a release do not change: in each run the newest one is read.

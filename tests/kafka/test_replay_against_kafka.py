@@ -1,16 +1,12 @@
 """We combine and replay exactly as Kafka's combiner and share coordinator do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from sharelag import schemas
 from sharelag.errors import ReplayError
 from sharelag.model import StateBatch
 from sharelag.model.versions import has_reached
@@ -18,13 +14,12 @@ from sharelag.replay import combine, replay
 from sharelag.replay.combine import combine_rows, joins_neighbours
 from sharelag.replay.history import history_arrow
 from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.since import since
 from tests.support.kafka.states import as_kafka
-from tests.support.records import state_records
+from tests.support.records import raw, state_records
 
 
 @pytest.fixture(scope="module", params=COMPARED)
@@ -118,9 +113,8 @@ def test_history_gives_the_coordinators_state_after_every_record(
     prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
     answers = iter(replaying.ask_many(map(hexed, prefixes)))
     for records in sequences:
-        history = {
-            line["record_offset"]: line for line in history_arrow(_decoded(records)).to_pylist()
-        }
+        decoded = decode_arrow(raw(records, begin=0)).records
+        history = {line["record_offset"]: line for line in history_arrow(decoded).to_pylist()}
         for n in range(len(records)):
             states, line = next(answers)["states"], history[n]
             key = f"{line['group_id']}:{line['topic_id']}:{line['partition']}"
@@ -140,14 +134,6 @@ _NAMES = {
     "startOffset": "start_offset",
     "deliveryCompleteCount": "delivery_complete_count",
 }
-
-
-def _decoded(records: list[generators.Record]) -> pa.RecordBatch:
-    rows = [
-        {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": offset}
-        for offset, (key, value) in enumerate(records)
-    ]
-    return decode_arrow(pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)).records
 
 
 def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> None:

@@ -1,7 +1,5 @@
 """A live broker's log of requests against what its eight share consumers know themselves."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import time

@@ -1,7 +1,5 @@
 """A user whose rights or login are taken away while commands run: one sentence, no numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The preflight of rights says what then happens, for Kafka's own clients and for our commands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator
@@ -79,8 +77,7 @@ def _granted(table: pa.Table) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if name in QUICK else EXHAUSTIVE) for name in COMBINATIONS],
+    "name", [pytest.param(name, marks=[] if name in QUICK else EXHAUSTIVE) for name in COMBINATIONS]
 )
 def test_the_preflight_is_what_happens(
     secured: KafkaBroker, oracle: Oracle, tmp_path: Path, name: str

@@ -1,7 +1,5 @@
 """What the KIPs say of consumers, tried on a live broker and read back from its topics."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Reports of a secured cluster have Kafka's own lag; neither they nor Spark leave a secret behind."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The command line against a secured cluster: what people see when it works and when not."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -142,10 +140,7 @@ def test_who_may_not_read_the_topics_may_ask_kafkas_command(
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.exhaustive)])
 def test_without_the_groups_records_there_is_all_that_needs_no_members(
-    secured: KafkaBroker,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    engine: str,
+    secured: KafkaBroker, request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
     """carol has the same rights as alice, but for `__consumer_offsets`."""
     if engine == "spark":  # the other engine starts none
@@ -178,10 +173,7 @@ def test_settings_of_other_programs_are_ignored_as_kafkas_command_does(
     more = "schema.registry.url=https://x.example.com\nbasic.auth.user.info=K:hunter2\n"
     file.write_text(file.read_text() + more + "ssl.truststore.location=/no/such.jks\n")
     servers = ("--bootstrap-server", secured.secure_bootstrap_servers)
-    listed = secured.run_tool(
-        SHARE_GROUPS,
-        *(*servers, "--command-config", str(file), "--list"),
-    )
+    listed = secured.run_tool(SHARE_GROUPS, *(*servers, "--command-config", str(file), "--list"))
     assert "billing" in listed.stdout, listed.stderr
     done = _run(file, "lag")
     assert "billing" in done.stdout

@@ -1,7 +1,5 @@
 """A broker's own files give the records that the broker gives."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """The catalogue and its rules are Kafka's, and a broker has the settings we say are in force."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from random import Random

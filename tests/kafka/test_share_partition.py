@@ -1,7 +1,5 @@
 """Our share partition acts as Kafka's class does, and our coordinator writes what it writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -209,8 +207,7 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any] | None:
         )
         assert [list(batch) for batch in Write(0, 0, 0, 0, 0, runs).batches] == op["batches"]
         topic.write(
-            key,
-            Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs),
+            key, Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs)
         )
     elif op["op"] == "read":
         window = topic.read(key, op["leaderEpoch"], now)

@@ -1,7 +1,5 @@
 """We read all that a live broker has and nothing else, and give advice when we cannot."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

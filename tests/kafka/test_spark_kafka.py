@@ -1,7 +1,5 @@
 """Spark's own Kafka source, live: what it reads gives the lag of Kafka's own command, every way."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """``format("sharelag_kafka")`` reads what Spark's own Kafka source would, with every option."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,10 +135,7 @@ def test_nothing_to_read(spark: SparkSession, broker: KafkaBroker, topic: str) -
 
 def test_subscribe_pattern_is_of_the_whole_name(broker: KafkaBroker, topic: str) -> None:
     source = ShareLagKafka(
-        {
-            "kafka.bootstrap.servers": broker.bootstrap_servers,
-            "subscribePattern": f"{topic}(-o.*)?",
-        }
+        {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribePattern": f"{topic}(-o.*)?"}
     )
     tasks = source.reader(source.schema()).partitions()
     assert {task.topic for task in tasks if isinstance(task, OffsetRange)} == {

@@ -1,7 +1,5 @@
 """Listeners with TLS, certificates of clients, and tokens: what works, and what is said if not."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading
@@ -22,11 +20,7 @@ from tests.support.reliability import Inject
 
 #: Of the group `billing`.
 LAG = 25
-SECRETS = {
-    "password": USERS["admin"],
-    "key": "key-secret-1f7a",
-    "client": "client-secret-90be",
-}
+SECRETS = {"password": USERS["admin"], "key": "key-secret-1f7a", "client": "client-secret-90be"}
 #: In words, by case of what is wrong.
 FAULTS = {
     "unknown authority": "the authority of a broker's certificate is not known",

@@ -1,7 +1,5 @@
 """Three secured brokers in trouble while sharelag captures, follows, watches, checks and exports."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -22,14 +20,7 @@ from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher
 from tests.support.kafka.cluster import KafkaCluster, frozen
 from tests.support.kafka.followed import caught_up
 from tests.support.kafka.jars import EARLIER_VERSION, KAFKA_VERSION
-from tests.support.kafka.troubled import (
-    KNOWN,
-    SESSION,
-    STATE_PARTITIONS,
-    Asker,
-    Busy,
-    troubled,
-)
+from tests.support.kafka.troubled import KNOWN, SESSION, STATE_PARTITIONS, Asker, Busy, troubled
 from tests.support.kafka.workload import (
     accept,
     create_topics,

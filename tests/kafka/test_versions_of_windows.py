@@ -1,7 +1,5 @@
 """Windows have the batches that the classes of the input's version of Kafka hold, to the boundary."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
@@ -16,15 +14,11 @@ from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.inputs.files.captures import (
-    CaptureInfo,
-    read_description,
-    write_capture,
-    write_description,
-)
+from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
+from tests.support.captures import describe
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.command import sharelag as command
@@ -151,8 +145,7 @@ def test_recorded_clusters_have_the_batches_of_the_version(
     for number, capture in enumerate(recorded):
         folder = tmp_path / str(number)
         shutil.copytree(capture, folder)
-        about = read_description(folder / "capture.json")
-        write_description(folder / "capture.json", about | {"kafka_version": asked.version})
+        describe(folder, kafka_version=asked.version)
         with sharelag.open(folder, engine=engine, spark=spark) as bench:
             records = pa.Table.from_batches(bench.source.batches(STATE_TOPIC))
             state = records.filter(pc.equal(records.column("topic"), STATE_TOPIC))

@@ -1,7 +1,5 @@
 """Lag moves in a process that watches a live broker, and it is Kafka's."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """Functions, frames, SQL and streams give one process's lag of a live broker, by both sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 

@@ -1,17 +1,13 @@
 """We read records as Kafka's own generated classes do, good and damaged ones."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from sharelag import schemas
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import unsigned_varint
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
@@ -22,6 +18,7 @@ from tests.support.generations import records
 from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.since import since
 from tests.support.mutations import corpus, mutated
+from tests.support.records import raw
 
 COUNTS_TAGS = since("4.4", "Kafka took a negative number of tags for none, and any number of them")
 HAS_COUNTS = since("4.2", "the state has counts of finished deliveries")
@@ -34,17 +31,9 @@ MOST_TAGS = 10_000
 _ORACLE_TOPICS = {STATE_TOPIC: "state", GROUP_TOPIC: "offsets"}
 
 
-def raw(topic: str, records: list[generators.Record]) -> pa.RecordBatch:
-    rows = [
-        {"key": key, "value": value, "topic": topic, "partition": 0, "offset": offset}
-        for offset, (key, value) in enumerate(records)
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
-
-
 def ours(topic: str, records: list[generators.Record]) -> list[dict[str, Any] | str]:
     """For each record its key and value as Kafka prints them, "reject", or "skipped"."""
-    decoded = decode_arrow(raw(topic, records), topic, generation=TODAY)
+    decoded = decode_arrow(raw(records, topic, 0), topic, generation=TODAY)
     answers: list[dict[str, Any] | str] = ["skipped"] * len(records)
     for row in kafka_json(decoded.records):
         answers[row["offset"]] = {"key": row["key"], "value": row["value"]}
@@ -147,7 +136,7 @@ def test_records_are_written_as_kafka_writes_them(
     random = Random(f"written {topic}")
     kinds = GROUP_KINDS if topic == GROUP_TOPIC else STATE_KINDS
     records = [generators.record(random, random.choice(kinds)) for _ in range(cases(120, 5000))]
-    again = encode(decode_arrow(raw(topic, records), topic).records, topic)
+    again = encode(decode_arrow(raw(records, topic, 0), topic).records, topic)
     ours = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
     answers = oracle_record_json.ask_many(questions(topic, records))
     for (key, value), theirs in zip(ours, answers, strict=True):

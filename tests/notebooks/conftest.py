@@ -1,7 +1,5 @@
 """One Chromium for all tests of this folder; each test closes the pages that it opens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

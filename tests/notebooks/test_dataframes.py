@@ -1,7 +1,5 @@
 """The notebook about DataFrames gives Kafka's lag, on classic Spark and on Spark Connect."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The notebooks as files: one question each, parameters, no outputs, links that work."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

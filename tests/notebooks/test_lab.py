@@ -1,7 +1,5 @@
 """Every notebook runs in JupyterLab unchanged and without errors; its outputs stay small."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

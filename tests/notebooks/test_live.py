@@ -1,7 +1,5 @@
 """The notebooks agree with Kafka about a live cluster when only their parameters change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,9 +33,7 @@ def described() -> list[DescribedOffset]:
 
 @pytest.fixture(scope="module")
 def ran(
-    described: list[DescribedOffset],
-    tmp_path_factory: pytest.TempPathFactory,
-    remote: str,
+    described: list[DescribedOffset], tmp_path_factory: pytest.TempPathFactory, remote: str
 ) -> Iterator[dict[str, NotebookNode]]:
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
     folders = {name: tmp_path_factory.mktemp(name) for name in RUN}

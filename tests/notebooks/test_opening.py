@@ -1,7 +1,5 @@
 """`make lab`: one's own copies of the notebooks, of which the first has live answers already."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

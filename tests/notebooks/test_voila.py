@@ -1,7 +1,5 @@
 """The notebooks are live pages under Voila: without code, and without foreign requests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

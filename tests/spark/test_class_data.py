@@ -1,7 +1,5 @@
 """Java uses the classes recorded for it, and a recording that does not fit does no harm."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Answers on Spark bring a row a share partition to this process, however many records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -157,12 +155,7 @@ def _of_frames(bench: Any) -> Any:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "asked",
-    [
-        [exports, questions, own_frames],
-        [report],
-        [check],
-        [all_of_own_frames],
-    ],
+    [[exports, questions, own_frames], [report], [check], [all_of_own_frames]],
     ids=lambda asked: " ".join(ask.__name__ for ask in asked),
 )
 def test_what_is_collected_does_not_grow_with_the_records(

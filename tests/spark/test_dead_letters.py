@@ -1,7 +1,5 @@
 """The ledger of a dead-letter queue is the same on Spark, of tables, DataFrames and files."""
 
-from __future__ import annotations
-
 import json
 from itertools import cycle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo agrees with Kafka, and makes a report of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

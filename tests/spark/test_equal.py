@@ -1,7 +1,5 @@
 """Spark and one process give the same answers, for recorded stories and random topics."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -13,14 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from sharelag import schemas
 from sharelag.engine import engines
+from sharelag.engine import spark as pipeline
 from sharelag.engine.local import QuickReading
 from sharelag.engine.spark.packing import REPLAYED
 from sharelag.engine.spark.reading import SparkReading
+from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.files import pieces
 from sharelag.metrics.explain import explain
+from sharelag.metrics.health import gather, health_arrow
 from sharelag.replay.columns import KEY, cut_by_share_partition
+from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Choice
 from sharelag.whatif.designs import DESIGN_COSTS, design_costs
 from sharelag.wire import decode_arrow
@@ -118,11 +121,7 @@ def test_random_topics_are_the_same_at_random_moments(
 
 @pytest.mark.parametrize("largest", few_of([0.0, 1.0], [0.0]), ids=["in parts", "whole"])
 def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    largest: float,
-    cases: Any,
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, largest: float, cases: Any
 ) -> None:
     monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
     monkeypatch.setattr(pieces, "_LARGEST_PART", largest)
@@ -160,3 +159,36 @@ def test_parts_of_records_have_whole_share_partitions() -> None:
         ]
         assert sum(map(len, shares)) == len(set.union(*shares))
         assert (len(parts) > 1) == (most < records.num_rows)
+
+
+def test_local_and_spark_give_the_same_health(spark: SparkSession) -> None:
+    batches = list(CaptureInput(CAPTURE).batches(STATE_TOPIC))
+    history = history_arrow(decode_arrow(pa.Table.from_batches(batches)).records)
+    ours = health_arrow(gather(batches), 4, history)
+    frame = spark.read.parquet(str(CAPTURE / "records")).repartition(7)
+    theirs = pipeline.health(frame, 4)
+    assert rows(theirs.toArrow()) == ours.to_pylist()
+    assert min(ours.column("finished").to_pylist()) > 0
+    plain = rows(pipeline.health(frame, {STATE_TOPIC: 3}).toArrow())
+    assert plain == health_arrow(gather(batches), {STATE_TOPIC: 3}, history).to_pylist()
+    assert any(row["misplaced"] for row in plain)
+
+
+def test_damaged_records_and_no_records_are_counted_the_same(spark: SparkSession) -> None:
+    random = Random("spark health")
+    records = [generators.record(random) for _ in range(300)]
+    batch = raw([generators.damaged(random, r) if random.random() < 0.4 else r for r in records])
+    frame = spark.createDataFrame(pa.Table.from_batches([batch])).repartition(3)
+    history = history_arrow(decode_arrow(batch).records)
+    (ours,) = health_arrow(gather([batch]), history=history).to_pylist()
+    assert rows(pipeline.health(frame).toArrow()) == [ours]
+    assert ours["rejects"] > 0
+    assert pipeline.health(frame.limit(0)).count() == 0
+    with pytest.raises(InputError, match=r"raw records: .*value"):
+        pipeline.health(frame.drop("value"))
+
+
+def rows(table: pa.Table) -> list[dict[str, object]]:
+    order = [("topic", "ascending"), ("partition", "ascending")]
+    found: list[dict[str, object]] = table.cast(schemas.HEALTH).sort_by(order).to_pylist()
+    return found

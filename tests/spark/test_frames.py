@@ -1,7 +1,5 @@
 """All tables of an input as DataFrames, by name: contents, cost, and what is collected."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Do Spark's tasks read older generations of the format as this process does?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

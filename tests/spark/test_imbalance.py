@@ -1,7 +1,5 @@
 """Spark finds the same members, groups and imbalance as one process does."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any

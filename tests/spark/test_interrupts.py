@@ -1,7 +1,5 @@
 """An interrupt ends Spark's jobs, too, whichever thread started Spark, in any cell."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Every answer is the same from Spark as from one process."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,8 +14,8 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support import readings
 from tests.support.chapters import CAPTURE
+from tests.support.recorded_moments import all_ids
 
 SOURCE = CaptureInput(CAPTURE)
 THEN = datetime(2026, 11, 21, 11, 44, 31, tzinfo=UTC)
@@ -50,12 +48,7 @@ def test_public_functions_over_data_frames(spark: SparkSession) -> None:
     end = datetime(2100, 1, 1, tzinfo=UTC)
     observed = api.pipeline.observed(records, end, end - THEN).toArrow()
     assert observed.num_rows == 32
-    lag = api.lag(api.windows(records), spark.createDataFrame(SOURCE.offsets(ids()))).toArrow()
+    lag = api.lag(api.windows(records), spark.createDataFrame(SOURCE.offsets(all_ids()))).toArrow()
     assert set(
         api.imbalance(spark.createDataFrame(lag)).toArrow().column("measure").to_pylist()
     ) == {"lag"}
-
-
-def ids() -> list[str]:
-    names: list[str] = readings.windows(SOURCE, "local").table.column("topic_id").to_pylist()
-    return names

@@ -1,7 +1,5 @@
 """Ten thousand share partitions on two cores with 4 GB, and an archive of fifty million records."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Notebooks run on every kind of group when only their parameters change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A DataFrame of raw records is read once, for what is needed of it, and left as it was."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The answer is the same on every engine, on a cluster, and from a DataFrame of the user."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Folders of raw records on Spark: the answers of one process, whatever the session is set to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the README and the how-to pages show in Python runs as it stands."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

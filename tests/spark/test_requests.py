@@ -1,7 +1,5 @@
 """A log of requests on Spark is what it is in one process."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A session that we make has our settings, unless the user has set others anywhere."""
 
-from __future__ import annotations
-
 import gc
 import os
 import socket

@@ -1,7 +1,5 @@
 """A session of Spark Connect has our settings, unless it was there before."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.spark.own_sessions import SCRIPT, run_python

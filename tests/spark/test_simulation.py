@@ -1,7 +1,5 @@
 """A simulation is the same in a Spark worker, and its records are read like a cluster's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyspark.sql import SparkSession

@@ -1,7 +1,5 @@
 """A stream says after every micro-batch what the batch pipeline says of the same records."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading
@@ -200,10 +198,7 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
 # ---- end offsets beside a stream -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "kind",
-    few_of(["folder", "Delta", "function", "table"], ["Delta"]),
-)
+@pytest.mark.parametrize("kind", few_of(["folder", "Delta", "function", "table"], ["Delta"]))
 def test_end_offsets_are_read_again_for_each_micro_batch(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

@@ -1,7 +1,5 @@
 """Streams of Spark Connect, whose server reads, replays and writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A sweep gives what `simulate` gives, on any layout, whatever fails or interrupts it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Each way of writing is tried on both engines, as a table of this process, as a D
 as Parquet files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

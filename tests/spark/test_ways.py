@@ -5,8 +5,6 @@ each way in the tests of its own, such as `test_frames.py` and `test_stream.py`.
 in ``tests/kafka/test_ways.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial

@@ -1,7 +1,5 @@
 """What is said where Spark's workers run another Python, or one without our packages."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

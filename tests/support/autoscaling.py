@@ -1,18 +1,9 @@
 """A group with an autoscaler, and the rows of its run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.whatif.autoscale import Pods
-from sharelag.whatif.scenario import (
-    Burst,
-    Member,
-    Producer,
-    Scenario,
-    Service,
-    Topic,
-)
+from sharelag.whatif.scenario import Burst, Member, Producer, Scenario, Service, Topic
 
 SECOND = 1_000_000
 
@@ -30,8 +21,3 @@ QUICK = Pods(startup_ms=2000)
 def rows(result: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = result.scaling.to_pylist()
     return found
-
-
-def only(result: Any) -> dict[str, Any]:
-    (row,) = result.summary.to_pylist()
-    return dict(row)

@@ -1,11 +1,13 @@
-"""Captures of brokers of which some did not answer, or are newer than is known."""
+"""Captures that say something else, lack an answer, are newer than is known, or may not be listed."""
 
-from __future__ import annotations
-
+import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.columns import with_column
@@ -36,3 +38,23 @@ def with_newer_groups(source: Path, folder: Path) -> Path:
     ]
     pq.write_table(with_column(records, "value", values), file)
     return folder
+
+
+def describe(folder: Path, **changes: object) -> None:
+    """Change fields of a capture's description, which then has no checksum; None removes one."""
+    path = folder / "capture.json"
+    about = json.loads(path.read_text("utf-8")) | {"crc32": None} | changes
+    kept = {name: value for name, value in about.items() if value is not None}
+    path.write_text(json.dumps(kept), "utf-8")
+
+
+def deny_listing(patch: pytest.MonkeyPatch, name: str) -> None:
+    """Refuse to list every folder whose path ends so."""
+    scan = os.scandir
+
+    def deny(path: Any) -> Any:
+        if str(path).endswith(name):
+            raise PermissionError(13, "denied", str(path))
+        return scan(path)
+
+    patch.setattr(os, "scandir", deny)

@@ -1,7 +1,5 @@
 """How many cases a test runs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures of charts, by name, and the tables that they draw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache

@@ -1,7 +1,5 @@
 """Tables with other values in a column."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

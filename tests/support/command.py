@@ -1,7 +1,5 @@
 """Run the command line: in this process, or in a separate one as people do."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -4,8 +4,6 @@
 a second or two later on.
 """
 
-from __future__ import annotations
-
 import compileall
 import os
 import subprocess

@@ -4,8 +4,6 @@ with connect_server() as remote:  # "sc://127.0.0.1:PORT"
     subprocess.run(..., env=os.environ | {"SPARK_REMOTE": remote})
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

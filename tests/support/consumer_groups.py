@@ -1,24 +1,10 @@
 """Runs of simulated consumer groups, and what they leave."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from sharelag.whatif.scenario import (
-    Costs,
-    Member,
-    Producer,
-    Scenario,
-    Service,
-    Topic,
-)
+from sharelag.whatif.scenario import Costs, Member, Producer, Scenario, Service, Topic
 
 FREE = Costs(0, 0, 0)
-
-
-def only(result: Any) -> dict[str, Any]:
-    (row,) = result.summary.to_pylist()
-    return dict(row)
 
 
 def lives(result: Any) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """Bytes of files that people or other programs wrote, damaged: by seed, at random places."""
 
-from __future__ import annotations
-
 import random
 import re
 import struct

@@ -1,7 +1,5 @@
 """Records of dead-letter queues as a broker with KIP-1191 writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

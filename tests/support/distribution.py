@@ -1,7 +1,5 @@
 """Which process runs which test file, when several run the tests side by side."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

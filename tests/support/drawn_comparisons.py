@@ -1,7 +1,5 @@
 """Comparisons of runs that are made up: given value by value, or drawn at random."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,11 +17,8 @@ HORIZON_MS = 600_000
 def runs(**values: Mapping[str, Any]) -> pa.Table:
     """A table of runs: by variant, for each measure one value a seed."""
     rows = [
-        {
-            "variant": variant,
-            "seed": seed,
-            **{name: column[seed] for name, column in columns.items()},
-        }
+        {"variant": variant, "seed": seed}
+        | {name: column[seed] for name, column in columns.items()}
         for variant, columns in values.items()
         for seed in range(len(next(iter(columns.values()))))
     ]

@@ -1,21 +1,12 @@
 """Scenarios of every kind, drawn by chance: for what must be the same in both forms of the loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Metric, Pods, TargetAge
-from sharelag.whatif.scenario import (
-    Fault,
-    PartitionStart,
-    Producer,
-    Scenario,
-    Service,
-    Topic,
-)
+from sharelag.whatif.scenario import Fault, PartitionStart, Producer, Scenario, Service, Topic
 from tests.support.simulation_scenarios import DURATION_MS, random_scenario
 
 
@@ -69,10 +60,7 @@ def _busier(random: Random, scenario: Scenario) -> Scenario:
             scenario.settings, auto_offset_reset=random.choice(["latest", "earliest"])
         ),
         # Who leads, and from when on, stays as it is.
-        costs=replace(
-            scenario.costs,
-            **random.choice([{}, _costs(0, 0, 0), _costs(5, 20, 400)]),
-        ),
+        costs=replace(scenario.costs, **random.choice([{}, _costs(0, 0, 0), _costs(5, 20, 400)])),
         faults=tuple(
             replace(one, member=f"{one.member}-1") if one.member in several else one
             for one in scenario.faults

@@ -1,7 +1,5 @@
 """Assertions about some fields of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

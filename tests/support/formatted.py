@@ -1,7 +1,5 @@
 """Records in the shape of Kafka's formatters, one after another: what whole columns must give."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One history of a share partition, written in each generation of the format."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -97,14 +95,6 @@ def window(raw: pa.RecordBatch, generation: int | None = None) -> dict[str, Any]
     """Return the window of the one share partition that raw records are of; None: it has none."""
     found = replay_arrow(decode_arrow(raw, generation=generation).records).to_pylist()
     return found[0] if found else None
-
-
-def asked_for(generation: int, step: int) -> int | None:
-    """Return the generation to ask for at a step of the walk, None where the records show it.
-
-    The first checkpoint of G2 may as well be a snapshot of Kafka 4.0, cut short.
-    """
-    return generation if (generation, step) == (2, 0) else None
 
 
 def state(

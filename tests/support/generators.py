@@ -1,7 +1,5 @@
 """Random records, batches and sequences, reproducible by seed, for Kafka's classes and ours."""
 
-from __future__ import annotations
-
 import base64
 from random import Random
 from typing import Any

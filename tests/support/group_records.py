@@ -1,7 +1,5 @@
 """Records that a group coordinator writes: members join, leave, and groups are deleted."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

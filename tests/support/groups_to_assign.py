@@ -1,7 +1,5 @@
 """Members and topics as assignors take them."""
 
-from __future__ import annotations
-
 import struct
 from base64 import urlsafe_b64decode
 from typing import Any

@@ -3,8 +3,6 @@
 A test against the real Kafka checks that the list is whole.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 #: Settings whose value reaches our client.

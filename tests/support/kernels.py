@@ -1,7 +1,5 @@
 """Kernels that call each other, for tests of `sharelag.compiled`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import kernel

@@ -1,7 +1,5 @@
 """A broker's log directory, written without a broker."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs of reports that tests make."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

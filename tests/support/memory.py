@@ -1,7 +1,5 @@
 """The most memory that some code needed at once, by Python, by numpy and by Arrow."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Kernels that another module's kernels call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import kernel

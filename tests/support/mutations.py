@@ -1,7 +1,5 @@
 """Recorded records with bytes changed, cut off, put in and taken out, a whole batch at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ten nights of two share groups, and notebook runs without a kernel, for many fast runs."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

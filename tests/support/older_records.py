@@ -1,7 +1,5 @@
 """Records of the older designs, as the drafts print them: rows, and raw records of these."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

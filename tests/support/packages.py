@@ -1,7 +1,5 @@
 """Packages that others could have installed: each of one module, with entry points."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from dataclasses import dataclass, field

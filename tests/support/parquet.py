@@ -1,7 +1,5 @@
 """Parquet files that were damaged, or written before pages had checksums."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

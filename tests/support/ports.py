@@ -4,8 +4,6 @@ The system gives out ports at random, to outgoing connections as to whoever asks
 is free now may be taken before a server listens there, or while it restarts. These lie below those.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import random

@@ -1,7 +1,5 @@
 """Command lines of what a test starts, as anybody on the machine can read them."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 from typing import Self

@@ -1,11 +1,18 @@
-"""Rows of the tables from which ages, forecasts and retention are computed."""
-
-from __future__ import annotations
+"""Rows of the tables from which ages, forecasts and retention are computed, and what comes of them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from sharelag import schemas
+from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.progress import progress_arrow
+from sharelag.replay import replay_arrow
+from sharelag.wire import decode_arrow
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests.support.records import raw
 
 ID = "A" * 22
 MS = timedelta(milliseconds=1)
@@ -54,3 +61,46 @@ def time(
     requested: int, offset: int | None, timestamp: datetime | None, **changes: Any
 ) -> dict[str, Any]:
     return PLACE | {"asked_offset": requested, "offset": offset, "timestamp": timestamp} | changes
+
+
+def observed(bins: list[int], over: int = HOUR, **changes: Any) -> dict[str, Any]:
+    sums = {"records": 9, "breaks": 0, "replacements": 0, "finished": sum(bins), "redelivered": 0}
+    span = {"begin": ago(over), "end": NOON, "finished_bins": bins}
+    place = {"group_id": "G1", "topic_id": ID, "partition": 0}
+    return dict.fromkeys(schemas.OBSERVED.names) | place | sums | span | changes
+
+
+def log(
+    policy: str | None = "delete", retention: int | None = 7 * DAY, **changes: Any
+) -> dict[str, Any]:
+    return PLACE | {"cleanup_policy": policy, "retention_ms": retention} | changes
+
+
+def progress(
+    lags: Any, seen: Any = (), ends: Any = (), times: Any = (), logs: Any = (), **more: Any
+) -> pa.RecordBatch:
+    given_ = {"LAG": lags, "OBSERVED": seen, "OFFSETS": ends, "TIMES": times, "LOGS": logs}
+    tables = [
+        rows
+        if isinstance(rows, pa.RecordBatch | pa.Table)
+        else pa.Table.from_pylist(list(rows), getattr(schemas, name))
+        for name, rows in given_.items()
+    ]
+    lag, observed, past, at, log = tables
+    return progress_arrow(lag, observed, past, at, log, NOON, **more)
+
+
+def one(lag_row: dict[str, Any], *tables: Any, **more: Any) -> dict[str, Any]:
+    (line,) = progress([lag_row], *tables, **more).to_pylist()
+    return dict(line)
+
+
+def lag_of(
+    state: dict[str, Any], end_offset: int | None, log_start: int | None = 0
+) -> dict[str, Any]:
+    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, state)])).records
+    ends = [PLACE | {"end_offset": end_offset, "log_start_offset": log_start, "as_of": NOON}]
+    line: dict[str, Any] = lag_arrow(
+        replay_arrow(records), pa.Table.from_pylist(ends, schemas.OFFSETS)
+    ).to_pylist()[0]
+    return line

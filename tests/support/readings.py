@@ -1,7 +1,5 @@
 """Answers of a whole input, by one reading that is closed again."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The noted moments of the recorded cluster, and the log ends of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Rows of the inputs of a replay: raw records, decoded records and end offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,11 +19,13 @@ KEY = SharePartition("G1", "A" * 22, 0)
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def raw(rows: list[generators.Record], topic: str = STATE_TOPIC) -> pa.RecordBatch:
-    """Return key and value pairs as raw records."""
+def raw(
+    rows: list[generators.Record], topic: str = STATE_TOPIC, begin: int = 100
+) -> pa.RecordBatch:
+    """Return key and value pairs as raw records, from an offset on."""
     place = {"topic": topic, "partition": 3}
     made = [
-        place | {"key": key, "value": value, "offset": 100 + n, "timestamp": n}
+        place | {"key": key, "value": value, "offset": begin + n, "timestamp": n}
         for n, (key, value) in enumerate(rows)
     ]
     return pa.RecordBatch.from_pylist(made, schema=schemas.RAW)

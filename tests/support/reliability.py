@@ -5,8 +5,6 @@ to ``out/reliability.json``, by test, so that a run of some tests replaces their
 ``python -m tools.reliability_page`` makes the page of them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Lines of ``kafka.request.logger``, made as a broker writes them, of requests of one's own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

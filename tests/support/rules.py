@@ -1,7 +1,5 @@
 """Rule files, and what they are judged to be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.monitoring.checks.judge import Checked, check

@@ -1,15 +1,18 @@
-"""Ask the application that exports metrics, with a network and without."""
-
-from __future__ import annotations
+"""Ask the application that exports metrics, with a network and without; samples of its answers."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
+
 from sharelag.engine import engines
 from sharelag.monitoring.exports.metrics import Gathered
 from sharelag.monitoring.exports.server import server
+from tests.support.chapters import CAPTURE
 
 
 def gathered(source: Any) -> Gathered:
@@ -43,3 +46,24 @@ def running(app_source: Any, token: str | None = None) -> Iterator[int]:
         finally:
             bound.shutdown()
             thread.join()
+
+
+EXAMPLES = CAPTURE.parents[1] / "examples"
+SCENARIOS = CAPTURE.parent / "scenarios"
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+def samples(text: str, families: Any = openmetrics_families) -> Samples:
+    """Values by metric and labels; each may be there only once."""
+    found: Samples = {}
+    for family in families(text):
+        for sample in family.samples:
+            series = found.setdefault(sample.name, {})
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in series
+            series[labels] = sample.value
+    return found
+
+
+def labels(**pairs: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(pairs.items()))

@@ -4,8 +4,6 @@ The rows go to ``out/ways.json``, and replace those of the same combinations of 
 ``python -m tools.ways_page`` makes the table of ``docs/frames.md`` of that.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Evidence of one share partition, built from its writes, and the causes found in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

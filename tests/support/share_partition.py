@@ -7,25 +7,15 @@ answered at once, and where Kafka's class fails with an internal error, a fetch 
 acknowledgement is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from sharelag.model import DeliveryState, Window
 from sharelag.model import SharePartition as SharePartitionKey
-from sharelag.whatif.compiled import (
-    acquiring,
-    calls,
-    requests,
-    run,
-    serving,
-    states,
-    window,
-)
+from sharelag.whatif.compiled import acquiring, calls, requests, run, serving, states, window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.run import Batch, InFlight, Simulation
@@ -166,7 +156,7 @@ class SharePartition(Seen):
         limits: Limits | None = None,
         leader_epoch: int = 0,
         persist: Persist = _accept,
-    ) -> SharePartition:
+    ) -> Self:
         """What a new leader makes of the persisted state (``SharePartition.maybeInitialize``)."""
         start = window.start_offset
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)

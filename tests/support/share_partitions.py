@@ -1,7 +1,5 @@
 """A share partition that plays KIP-932's walk, what its members do, and what is live after it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.model import DeliveryState, Window

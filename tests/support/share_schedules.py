@@ -5,8 +5,6 @@ the form in which Kafka's own class answers (``SharePartitionOracle``). A life e
 leader; the next one begins with what was persisted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random

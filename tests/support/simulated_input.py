@@ -1,7 +1,5 @@
 """An input that a simulation left: the group as a cluster has it when the simulation ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ rules for single offsets and nothing of batches, windows or writes; whatever bre
 at once.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack

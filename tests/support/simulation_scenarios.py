@@ -1,7 +1,5 @@
 """Random scenarios in which anything may happen to a group."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

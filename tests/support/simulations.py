@@ -1,7 +1,6 @@
-"""A simulation of many kinds of members and records, and rows of its result."""
+"""A simulation of many kinds of members and records; rows and the digest of a result."""
 
-from __future__ import annotations
-
+import hashlib
 from typing import Any
 
 import pyarrow as pa
@@ -62,3 +61,20 @@ def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, 
         if row["time_ms"] <= time_ms and row["partition"] == partition
     ]
     return dict(rows[-1])
+
+
+TABLES = ("timeline", "deliveries", "members", "assignments", "summary", "requests")
+
+
+def digest(result: SimulationResult, *, records: bool = True) -> str:
+    """Hash all tables of a simulation, and its records, which take longer than the simulation."""
+    hashed = hashlib.sha256()
+    tables = [getattr(result, name) for name in TABLES]
+    if records:
+        tables.append(pa.Table.from_batches([result.records()]))
+    for table in tables:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table.combine_chunks())
+        hashed.update(sink.getvalue())
+    return hashed.hexdigest()

@@ -1,7 +1,5 @@
 """How long something takes, without the time that a busy machine gives to others."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What recorded clusters are known to show: the first cause of each of their groups."""
 
-from __future__ import annotations
-
 import json
 
 from sharelag.inputs.recorded import folder_of

@@ -3,8 +3,6 @@
 They are made column by column, millions of records in seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

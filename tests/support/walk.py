@@ -1,7 +1,5 @@
 """The walk of KIP-932 from 100 to 120: what is written, what is recovered, what is live."""
 
-from __future__ import annotations
-
 from sharelag.model import StateBatch
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE

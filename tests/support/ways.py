@@ -4,8 +4,6 @@ A test calls `compare` for a source of records and a way. What came of it goes w
 `tests.support.seen_ways` says.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

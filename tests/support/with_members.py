@@ -1,7 +1,5 @@
 """An input whose groups have members, as their records in ``__consumer_offsets`` say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """An input made of writes to share partitions, and of topics with steady arrivals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

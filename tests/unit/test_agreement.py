@@ -1,7 +1,5 @@
 """One cause, one verdict: the command line, Python, dashboards, checks and reports agree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple

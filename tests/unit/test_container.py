@@ -1,7 +1,5 @@
 """The image, by hadolint and its own lines; and that nothing but /tmp has to be writable."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Test files that share a server run in one process while others have something else to do."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -45,7 +43,7 @@ def given_out(files: list[str], turns: str) -> list[str]:
 
 
 def test_a_room_stays_with_its_process_until_the_other_has_nothing_else() -> None:
-    spark, kafka = files("spark", "health", "stream"), files("kafka", "settings")
+    spark, kafka = files("spark", "imbalance", "stream"), files("kafka", "settings")
     notebooks = files("notebooks", "files", "live", "voila")
     assert given_out([*kafka, *notebooks, *spark], "ababba") == [
         notebooks[0], spark[0], notebooks[1], spark[1], kafka[0], notebooks[2],
@@ -55,7 +53,7 @@ def test_a_room_stays_with_its_process_until_the_other_has_nothing_else() -> Non
 def test_of_four_processes_each_begins_with_other_servers() -> None:
     """The process that has a Spark goes on with those that need a broker, too."""
     browser, notebooks = files("browser", "now", "what_if"), files("notebooks", "live", "voila")
-    spark, kafka = files("spark", "health", "stream"), files("kafka", "settings", "sources")
+    spark, kafka = files("spark", "imbalance", "stream"), files("kafka", "settings", "sources")
     both, unit = files("kafka", "offsets", "watch"), files("unit", "words")
     everything = [*browser, *kafka, *both, *notebooks, *spark, *unit]
     assert given_out(everything, "abcdabcdab") == [
@@ -66,7 +64,7 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
 
 
 def test_unit_tests_come_before_the_servers_of_another_process() -> None:
-    spark, unit = files("spark", "health", "stream"), files("unit", "wheel", "errors", "words")
+    spark, unit = files("spark", "imbalance", "stream"), files("unit", "wheel", "errors", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
 
 
@@ -83,7 +81,9 @@ def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
 
 
 def test_the_longest_files_of_a_room_begin() -> None:
-    assert given_out(files("spark", "health", "frames"), "aa") == files("spark", "frames", "health")
+    assert given_out(files("spark", "imbalance", "frames"), "aa") == files(
+        "spark", "frames", "imbalance"
+    )
 
 
 def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.Config) -> None:

@@ -1,6 +1,4 @@
-"""The documentation: links lead somewhere, commands and names exist, and the README stays short."""
-
-from __future__ import annotations
+"""The documentation: links lead somewhere, names exist, and pages that tools make are up to date."""
 
 import ast
 import json
@@ -9,18 +7,30 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 import sharelag
 from sharelag.cli import cli
+from sharelag.engine.engines import gather
+from sharelag.engine.spark.tables import TABLES
+from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
+from sharelag.model import DeliveryState
 from sharelag.monitoring.checks import rules
 from sharelag.monitoring.exports import server
+from sharelag.monitoring.exports.metrics import Gathered, registry_of
+from sharelag.reports import notebooks
+from sharelag.schemas import spark_schema
 from sharelag.whatif import scenario
+from sharelag.whatif.consumer_group import RUNS
+from sharelag.whatif.simulation.tables import SUMMARY
+from tests.support.chapters import CAPTURE
+from tools import frames_page, reliability_page, ways_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"})
@@ -191,3 +201,216 @@ def test_the_number_of_causes_is_true() -> None:
     } - {None}
     assert (len(CAUSES), len(recorded)) == (21, 15)
     assert "twenty-one causes; fifteen are tested on recordings" in text_of("README.md")
+
+
+TABLES_PAGE = frames_page.PAGE.read_text("utf-8")
+_ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \| ([^|]*) \| ([^|]+) \|$", re.MULTILINE)
+
+
+def columns_of(table: str) -> list[tuple[str, str]]:
+    """Columns and types of one table, as the page has them, each with a meaning."""
+    section = TABLES_PAGE.partition(f"\n### {table}\n")[2].partition("\n### ")[0]
+    return [(name, kind) for name, kind, _, meaning in _ROW.findall(section) if meaning.strip()]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_page_of_tables_has_every_column(table: str) -> None:
+    fields = spark_schema(TABLES[table].schema).fields
+    assert columns_of(table) == [(field.name, field.dataType.simpleString()) for field in fields]
+    assert f"One row is {TABLES[table].row}." in TABLES_PAGE
+
+
+def test_the_page_of_tables_is_up_to_date() -> None:
+    assert frames_page.page(TABLES_PAGE) == TABLES_PAGE, "run `python tools/frames_page.py`"
+
+
+@pytest.mark.parametrize("place", ["README.md", "docs/README.md"])
+def test_the_page_of_tables_is_found(place: str) -> None:
+    assert "frames.md" in (ROOT / place).read_text("utf-8")
+
+
+WAYS = json.loads(ways_page.KEPT.read_text("utf-8"))
+
+
+def test_the_table_of_ways_is_made_of_what_was_kept() -> None:
+    page = ways_page.PAGE.read_text("utf-8")
+    assert ways_page.written(page, WAYS) == page, "run `python -m tools.ways_page`"
+    assert "not tried" not in ways_page.table(WAYS), "run `make test-versions`"
+    assert ways_page.FAILED not in {one["saw"] for one in WAYS}
+
+
+def seen(pyspark: str, kind: str, way: str, saw: Any, as_of: str = "2026-11-26") -> dict[str, Any]:
+    one = {"pyspark": pyspark, "kind": kind, "input": "files", "way": way, "saw": saw}
+    return one | {"as_of": as_of}
+
+
+def test_a_row_has_a_cell_for_each_version_and_kind_of_session() -> None:
+    kept = [
+        seen("4.10.1", "classic", "functions", 32),
+        seen("4.2.1", "Connect", "functions", 32, "2026-11-25"),
+        seen("4.2.1", "classic", "functions", ways_page.FAILED),
+        seen("4.2.1", "classic", "stream", "needs a jar"),
+    ]
+    assert ways_page.table(kept).splitlines() == [
+        "| records from | way | 4.2 classic | 4.2 Connect | 4.10 classic |",
+        "|---|---|---|---|---|",
+        "| files | functions | failed | 32 | 32 |",
+        "| files | frames | not tried | not tried | not tried |",
+        "| files | SQL | not tried | not tried | not tried |",
+        "| files | stream | needs a jar | not tried | not tried |",
+        "",
+        "pyspark 4.10.1, 4.2.1; tried 2026-11-25 to 2026-11-26.",
+    ]
+
+
+def test_the_page_of_faults_is_made_of_what_was_kept() -> None:
+    kept = json.loads(reliability_page.KEPT.read_text("utf-8"))
+    page = reliability_page.PAGE.read_text("utf-8")
+    assert reliability_page.written(page, kept) == page, "run `python -m tools.reliability_page`"
+    assert not [name for name, one in kept.items() if not one["passed"]]
+    faults = [fault for one in kept.values() for fault in one["faults"]]
+    assert [fault for fault in faults if fault["lost"] or fault["wrong"]] == []
+    assert all(map(reliability_page._is_there, kept)), "run `python -m tools.reliability_page`"
+    assert not reliability_page._is_there("tests/unit/test_docs.py::test_gone[1]")
+
+
+def fault(area: str = "brokers", **more: Any) -> dict[str, Any]:
+    plain = {"times": 2, "lost": 0, "wrong": 1, "happened": {}, "measured": {}}
+    return plain | {"area": area, "fault": "a | b"} | more
+
+
+def test_the_same_fault_of_two_tests_is_one_row() -> None:
+    kept = {
+        "a": {
+            "as_of": "2026-11-23",
+            "passed": True,
+            "faults": [fault(happened={"whole answers": 1_000}, measured={"s": 0.5})],
+        },
+        "b": {
+            "as_of": "2026-11-24",
+            "passed": False,
+            "faults": [fault(lost=3, happened={"whole answers": 2, "none": 0}, measured={"s": 2})],
+        },
+    }
+    text = reliability_page.tables(kept)
+    assert "| a \\| b | 4 | 1,002 whole answers; at most 2 s | 3 | 2 |" in text
+    assert (
+        "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b." in text
+    )
+    unknown = {"a": kept["a"] | {"faults": [fault(wrong=None), fault()]}}
+    assert "| a \\| b | 4 |  | 0 | not measured |" in reliability_page.tables(unknown)
+    with pytest.raises(SystemExit, match="unknown area 'brokes': choose one of brokers"):
+        reliability_page.tables({"a": kept["a"] | {"faults": [fault("brokes")]}})
+
+
+@pytest.mark.parametrize(
+    ("happened", "measured", "text"),
+    [
+        ({"scrapes without numbers": 1}, {}, "1 scrape without numbers"),
+        ({"whole answers": 1}, {}, "1 whole answer"),
+        ({"answers like Kafka's": 1}, {}, "1 answer like Kafka's"),
+        ({"refusals with what is missing": 2}, {}, "2 refusals with what is missing"),
+        ({}, {"seconds after the timeout": 1}, "at most 1 second after the timeout"),
+        ({}, {"seconds after the timeout": 1.2}, "at most 1.2 seconds after the timeout"),
+        ({}, {"more threads": -8}, "no more threads"),
+        ({}, {"more handles": 1}, "at most 1 more handle"),
+        ({}, {"more KiB of memory": 0.5}, "at most 0.5 more KiB of memory"),
+    ],
+)
+def test_counts_are_plain_english(
+    happened: dict[str, int], measured: dict[str, float], text: str
+) -> None:
+    one = {"as_of": "2026-11-23", "passed": True}
+    one |= {"faults": [fault(happened=happened, measured=measured)]}
+    assert f"| 2 | {text} | 0 |" in reliability_page.tables({"a": one})
+
+
+def ran(times: int, passed: bool = True, name: str = "a") -> dict[str, Any]:
+    return {"as_of": "2026-11-23", "passed": passed, "faults": [fault(fault=name, times=times)]}
+
+
+def test_a_shorter_run_of_faults_replaces_no_longer_one() -> None:
+    before = {"long": ran(30), "short": ran(4), "failed": ran(30, passed=False), "other": ran(30)}
+    new = {"long": ran(4), "short": ran(30), "failed": ran(4), "other": ran(4, name="b")}
+    kept = reliability_page.with_new(before, new | {"new": ran(1)})
+    assert kept == new | {"long": before["long"], "new": ran(1)}
+    failed = {"long": ran(4, passed=False)}
+    assert reliability_page.with_new(before, failed)["long"] == failed["long"]
+    nothing = {"long": ran(4, passed=False) | {"faults": []}}
+    assert reliability_page.with_new(before, nothing)["long"] == nothing["long"]
+
+
+DOCS = ROOT / "docs"
+
+
+def left_to_the_future() -> dict[str, str]:
+    """What stands beside each line of the list."""
+    rows = re.findall(
+        r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.MULTILINE
+    )
+    return {name: words for name, words in rows if name != "Left to the future"}
+
+
+@pytest.mark.row("FUT-09")
+def test_the_list_of_what_the_kip_leaves_is_whole() -> None:
+    """Five items, of the accepted text."""
+    text = " ".join((DOCS / "future.md").read_text().split())
+    assert "the KIP as it was accepted, not of a draft before" in text
+    assert list(left_to_the_future()) == [
+        "Dead-letter queue, in Kafka since 4.4",
+        "Ordering by key",
+        "Log cleaning that knows start offsets",
+        "A record TTL",
+        "Acknowledgements in a transaction",
+    ]
+
+
+@pytest.mark.row("FUT-05")
+def test_nothing_promises_exactly_once() -> None:
+    assert (
+        "nothing here promises exactly once"
+        in left_to_the_future()["Acknowledgements in a transaction"]
+    )
+    others = [
+        path for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md") if path.name != "future.md"
+    ]
+    assert not [path.name for path in others if "exactly once" in path.read_text().lower()]
+
+
+def test_what_the_page_of_the_future_names_is_there() -> None:
+    words = left_to_the_future()
+    assert "poison_records" in {cause.name for cause in CAUSES}
+    assert DeliveryState(3).name.title() == "Archiving"
+    assert {"archived", "redeliveries"} <= set(SUMMARY.names)
+    assert "out_of_order_share" in RUNS.names
+    named = set(re.findall(r"`(\w+)`", " ".join(words.values())))
+    assert named == {
+        "explain",
+        "poison_records",
+        "archived",
+        "Archiving",
+        "out_of_order_share",
+        "redeliveries",
+        "dlq",
+    }
+    (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
+    assert option in notebooks.read_parameters(notebooks.notebook("capacity"))
+    cells = notebooks.notebook("capacity").read_text()
+    assert {"cells.reclaimable(case)", f"cells.archived(case, {option})"} <= set(
+        re.findall(r"cells\.\w+\([^)]*\)", cells)
+    )
+
+
+@pytest.mark.row("MET-09")
+def test_no_metric_of_ours_looks_like_one_of_kafkas_clients() -> None:
+    """What is derived here has a separate prefix, and the documentation says so."""
+    now = Gathered(gather(CaptureInput(CAPTURE), "local"), 0.5, 1_000.0)
+    names = [family.name for family in registry_of(lambda: now).collect()]
+    assert len(names) >= 15
+    assert {name[: len("kafka_share_group_")] for name in names} == {"kafka_share_group_"}
+    text = " ".join((DOCS / "exports.md").read_text().split())
+    assert "all begin with `kafka_share_group_`, as none of Kafka's own do" in text
+    assert (
+        "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
+        in text
+    )

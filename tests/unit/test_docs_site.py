@@ -1,7 +1,5 @@
 """The documentation site: what is made for it is complete, and nothing is loaded from a network."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

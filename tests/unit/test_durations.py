@@ -1,7 +1,5 @@
 """One grammar of durations, wherever people type time."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An error in a notebook is the sentence that says what to do, and nothing else."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import partial

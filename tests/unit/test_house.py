@@ -1,7 +1,5 @@
 """Imports are light, dependencies are listed once, and files agree with each other."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re

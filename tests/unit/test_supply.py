@@ -1,7 +1,6 @@
 """What is built can be built again, says what it is made of, and carries its licences."""
 
-from __future__ import annotations
-
+import hashlib
 import json
 import os
 import re
@@ -9,10 +8,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tools import make_env
+from tools.advisories import Advisories, read, server
 
 ROOT = Path(__file__).parents[2]
 #: Endings of files that others wrote: minified scripts, fonts, packed libraries.
@@ -149,3 +153,165 @@ def test_an_audit_without_answers_is_no_pass() -> None:
     ).stdout
     for option in re.findall(r"--[a-z-]+", rule[1]):
         assert option in known
+
+
+def advisory(name: str, *events: dict[str, str], versions: tuple[str, ...] = ()) -> dict[str, Any]:
+    affected = {
+        "package": {"name": name, "ecosystem": "PyPI"},
+        "ranges": [{"type": "ECOSYSTEM", "events": list(events)}],
+        "versions": list(versions),
+    }
+    modified = "2026-11-20T10:00:00Z"
+    return {"id": f"X-{name}", "modified": modified, "summary": "a fault", "affected": [affected]}
+
+
+@pytest.mark.parametrize(
+    ("events", "affected", "not_affected"),
+    [
+        (
+            [{"introduced": "0"}, {"fixed": "2.0"}],
+            ["0.1", "1.9.9", "2.0rc1"],
+            ["2.0", "2.0.0", "3"],
+        ),
+        ([{"introduced": "1.1"}], ["1.1", "1.10", "2.0"], ["1.0", "1.1.dev0"]),
+        ([{"introduced": "1.0"}, {"last_affected": "1.5"}], ["1.0", "1.5"], ["1.5.1", "0.9"]),
+        (
+            [{"introduced": "0"}, {"fixed": "1.0"}, {"introduced": "10.0"}, {"fixed": "10.2"}],
+            ["0.5", "10.0", "10.1"],
+            ["1.0", "2.0", "9.9", "10.2"],
+        ),
+        ([{"fixed": "1.0"}, {"introduced": "0"}], ["0.5"], ["1.0"]),  # in no order
+    ],
+)
+def test_a_range_is_from_what_introduced_it_to_what_fixed_it(
+    events: list[dict[str, str]], affected: list[str], not_affected: list[str]
+) -> None:
+    known = Advisories([advisory("Some.Package", *events)])
+    assert [version for version in affected if not known.of("some-package", version)] == []
+    assert [version for version in not_affected if known.of("some-package", version)] == []
+
+
+def test_versions_that_are_named_are_affected_and_other_packages_are_not() -> None:
+    known = Advisories(
+        [advisory("one", versions=("1.0", "2004d")), advisory("two", versions=("3",))]
+    )
+    assert [one["id"] for one in known.of("one", "1.0.0")] == ["X-one"]
+    assert [known.of("one", "3"), known.of("two", "1.0"), known.of("three", "1.0")] == [[], [], []]
+
+
+def test_pip_audit_takes_its_answers(tmp_path: Path) -> None:
+    """Of a zip file, over HTTP: one package has a fault, and the other has none."""
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as packed:
+        packed.writestr(
+            "X.json", json.dumps(advisory("click", {"introduced": "0"}, {"fixed": "99"}))
+        )
+    wanted = tmp_path / "requirements.txt"
+    hashed = f"--hash=sha256:{'0' * 64}"
+    wanted.write_text(f"click==8.1.0 {hashed}\nidna==3.7 {hashed}\n")
+    with server(Advisories(read(tmp_path / "all.zip"))) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        where = f"http://127.0.0.1:{serving.server_address[1]}/v1/query"
+        command = [str(Path(sys.executable).with_name("pip-audit")), "--strict", "--disable-pip"]
+        command += ["--cache-dir", str(tmp_path / "cache"), "-r", str(wanted), "-f", "json"]
+        done = subprocess.run(
+            [*command, "--vulnerability-service", "osv", "--osv-url", where],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        serving.shutdown()
+    assert done.returncode == 1, done.stderr
+    told = {one["name"]: one["vulns"] for one in json.loads(done.stdout)["dependencies"]}
+    assert [one["id"] for one in told["click"]] == ["X-click"]
+    assert told["click"][0]["fix_versions"] == ["99"]
+    assert told["idna"] == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no zip", b"{"])
+def test_what_is_no_copy_is_refused(content: bytes | None, tmp_path: Path) -> None:
+    place = tmp_path / "all.zip"
+    if content == b"{":
+        with zipfile.ZipFile(place, "w") as packed:
+            packed.writestr("X.json", content)
+    elif content is not None:
+        place.write_bytes(content)
+    with pytest.raises(SystemExit, match=r"use osv.dev's export of PyPI, all\.zip"):
+        read(place)
+
+
+def test_an_empty_folder_is_no_copy(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="has no advisories"):
+        read(tmp_path)
+
+
+PYTHON = Path(sys.executable)
+
+
+@pytest.fixture
+def only_these(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Keep the settings of this machine's pip out."""
+    pips = ("PIP_FIND_LINKS", "PIP_CERT", "PIP_INDEX_URL")
+    for name in (*pips, *make_env.WAYS.values()):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return monkeypatch
+
+
+def test_uv_is_told_what_pip_was_told(only_these: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text(
+        "[global]\nindex-url = https://me:hunter2@mirror.example/simple\ncert = /ours.pem\n"
+        "extra-index-url =\n    https://one.example/simple\n    https://two.example/simple\n"
+        "[install]\nfind-links = /wheels\n"
+    )
+    only_these.setenv("PIP_CONFIG_FILE", str(settings))
+    only_these.setenv("PIP_PROXY", "http://proxy.example:3128")
+    places, ways = make_env.as_pip_was_told(PYTHON)
+    assert places == ["--find-links", "/wheels"]
+    # Not as arguments, which everybody on the machine can see: addresses may have passwords.
+    assert {name: ways[name] for name in make_env.WAYS.values()} == {
+        "UV_DEFAULT_INDEX": "https://me:hunter2@mirror.example/simple",
+        "UV_INDEX": "https://one.example/simple https://two.example/simple",
+        "ALL_PROXY": "http://proxy.example:3128",
+        "SSL_CERT_FILE": "/ours.pem",
+    }
+
+
+def test_the_environment_counts_more_than_pips_files(
+    only_these: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = tmp_path / "pip.conf"
+    settings.write_text("[global]\nfind-links = /old\nno-index = true\ncert = /pip.pem\n")
+    only_these.setenv("PIP_CONFIG_FILE", str(settings))
+    only_these.setenv("PIP_FIND_LINKS", "/new /it's")
+    only_these.setenv("SSL_CERT_FILE", "/mine.pem")
+    places, ways = make_env.as_pip_was_told(PYTHON)
+    assert places == ["--find-links", "/new", "--find-links", "/it's", "--no-index"]
+    assert ways["SSL_CERT_FILE"] == "/mine.pem"
+
+
+@pytest.mark.usefixtures("only_these")
+def test_without_settings_uv_looks_where_it_always_does() -> None:
+    assert make_env.as_pip_was_told(PYTHON)[0] == []
+
+
+def test_a_file_that_is_not_the_locked_one_is_not_installed(tmp_path: Path) -> None:
+    wheel = tmp_path / "wheels" / "locked-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as parts:
+        parts.writestr("locked.py", "")
+        parts.writestr("locked-1.0.dist-info/METADATA", "Name: locked\nVersion: 1.0\n")
+        parts.writestr("locked-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        parts.writestr("locked-1.0.dist-info/RECORD", "")
+    right = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    places = ["--no-index", "--find-links", str(wheel.parent)]
+    outcomes = {}
+    for name, digest in {"right": right, "wrong": "0" * 64, "without": ""}.items():
+        lock = tmp_path / f"{name}.lock"
+        lock.write_text("locked==1.0" + (f" --hash=sha256:{digest}" if digest else ""))
+        command = [*make_env.installing(PYTHON), *make_env.locked(lock), *places]
+        command += ["--target", str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        outcomes[name] = done.returncode == 0
+    assert outcomes == {"right": True, "wrong": False, "without": False}

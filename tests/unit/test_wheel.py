@@ -1,7 +1,5 @@
 """The wheel, installed into a separate environment and used in an empty folder."""
 
-from __future__ import annotations
-
 import os
 import site
 import subprocess

@@ -1,7 +1,5 @@
 """Without pyspark the quick look works, and the rest says what to install."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The texts that people read have no phrase that a native engineer would not write."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

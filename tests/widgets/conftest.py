@@ -1,7 +1,5 @@
 """Recorded clusters, read once for the dashboards of all tests of this folder."""
 
-from __future__ import annotations
-
 import pytest
 
 import sharelag

@@ -1,7 +1,5 @@
 """anywidget gets one module, light and free of Spark."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

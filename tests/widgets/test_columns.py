@@ -1,7 +1,5 @@
 """Columns reach the browser as they are, in whatever form people have them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dashboards follow their controls, each other and time, and say what went wrong."""
 
-from __future__ import annotations
-
 import html
 import threading
 from dataclasses import replace
@@ -20,7 +18,6 @@ from sharelag import schemas
 from sharelag.charts import text
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.whatif import Comparison, compared, what_if
-from sharelag.whatif.comparison.tables import RUNS
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection, bundle
 from sharelag_widgets.dashboards import (
@@ -47,6 +44,7 @@ from sharelag_widgets.dashboards.trials import (
 )
 from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
+from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields
 from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
@@ -620,15 +618,7 @@ def test_a_comparison_is_shown_side_by_side() -> None:
     values = {"lag_max": [10, 12, 11], "drain_ms": [1000, 1000, None], "lost": [None, None, None]}
     others: dict[str, list[Any]]
     others = {"lag_max": [2, 3, 1], "drain_ms": [1000, 1000, 1000], "lost": [None, None, None]}
-    names = ["variant", "seed", "error", *values]
-    rows = [
-        {"variant": name, "seed": seed} | {one: column[seed] for one, column in columns.items()}
-        for name, columns in (("now", values), ("more", others), ("same", values))
-        for seed in range(3)
-    ]
-    found = difference_rows(
-        compared(pa.Table.from_pylist(rows, pa.schema([RUNS.field(name) for name in names])))
-    )
+    found = difference_rows(compared(runs(now=values, more=others, same=values)))
     said = [tuple(row.values()) for row in found.to_pylist()]
     assert {row[0] for row in said} == {
         "lag max (offsets)",

@@ -1,7 +1,6 @@
 """The hunt for poison lists every offset that may be stuck, and marks the picked one."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,11 @@ import pytest
 
 import sharelag
 from sharelag import schemas
+from sharelag.whatif.scenario import Member, Poison, Scenario, Service, Topic
+from sharelag.whatif.simulate import simulate
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
-from sharelag_widgets.dashboards import PoisonHunt
+from sharelag_widgets.dashboards import PoisonHunt, WindowExplorer
 from sharelag_widgets.dashboards.poison import (
     GIVEN_UP,
     NOT_PERSISTED,
@@ -22,6 +23,8 @@ from sharelag_widgets.dashboards.poison import (
     suspects,
 )
 from tests.support.fields import assert_fields
+from tests.support.request_lines import TOPIC, fetch, log_of
+from tests.support.simulated_input import SimulatedInput
 from tests.support.widgets.panels import view_of
 from tests.support.written_input import TOPIC_ID, Write, WrittenInput
 
@@ -163,3 +166,53 @@ def test_a_pick_in_a_linked_view_is_followed_and_sets_no_offsets() -> None:
     hunt.close()
     selection.offsets = (14, 14)
     assert hunt._rows.keys == (("billing", TOPIC_ID, 0, 18),)
+
+
+@pytest.mark.row("RST-12")
+def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
+    """Of three records the first is never acknowledged, the second always released."""
+    scenario = Scenario(
+        (Topic("t", 1, backlog=3),),
+        (Member(service=Service(10), max_poll_records=1),),
+        poison=(Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release")),
+        duration_ms=20_000,
+    )
+    bench = Workbench(SimulatedInput(simulate(scenario)), engine="local")
+    hunt = PoisonHunt(bench, "what-if")
+    listed, head = hunt.found.to_pylist()
+    assert (listed["first_offset"], listed["last_offset"], listed["delivery_count"]) == (1, 1, 5)
+    assert (listed["state"], listed["left"]) == ("archived", None)
+    # The first one has no persisted state, so how often it was delivered is not known; it pins the
+    # start offset.
+    assert_fields(head, first_offset=0, delivery_count=None, why="pins the start offset")
+    (why,) = [
+        row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"
+    ]
+    result = {one["name"]: one["value"] for one in why["evidence"]}
+    assert (result["archived at the limit"], result["limit"]) == ("1", "5")
+    assert any("archived at the limit" in str(card) for card in hunt.cards.cards)
+
+
+#: Topic `orders` of the recorded demo.
+ORDERS = "sKsPW6TOQnKQg0plb_HCDA"
+
+
+@pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt])
+def test_the_strip_names_who_holds_offsets(
+    kind: type[WindowExplorer | PoisonHunt], tmp_path: Path
+) -> None:
+    lines = [fetch(1_000, "m-<b>7</b>", 0, [(680, 699, 1)]), fetch(50_000, "m-8", 0)]
+    log = log_of(
+        tmp_path,
+        *[
+            one.replace("2026-11-23 00:00:", "2026-11-21 11:45:")
+            .replace(TOPIC, ORDERS)
+            .replace('"groupId":"g"', '"groupId":"billing"')
+            for one in lines
+        ],
+    ).log.path
+    known = kind(sharelag.open("chapters", engine="local", requests=log), "billing")
+    (said,) = known.strip.header.notes
+    assert said.startswith("orders:0: 680-699 acquired by m-<b>7</b> since 2026-11-21 11:45:00 UTC")
+    without = kind(sharelag.open("chapters", engine="local"), "billing")
+    assert without.strip.header.notes == []

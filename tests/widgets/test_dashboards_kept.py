@@ -1,7 +1,5 @@
 """A dashboard keeps its view when it is refreshed, drawn in another theme, or linked."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The editor keeps what people do and gives it back, and a run is reported as it went."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The dashboard of how groups are now: its verdict, its table, and its what-ifs."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -282,9 +280,7 @@ def test_a_what_if_that_goes_on_can_be_cancelled(storm: Workbench) -> None:
     assert row_of(board, "members")["age"] == ""
 
 
-def test_what_cannot_help_says_why_and_is_not_simulated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_cannot_help_says_why_and_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = Now(sharelag.open("open_transaction", engine="local", patience="2s"))
     assert [one["cause"] for one in blocked.cards.cards] == ["open_transaction"]
     assert blocked.verdict.actions[0] == ["what if", "Simulate the fix", NONE_FITS]

@@ -1,7 +1,5 @@
 """Many share partitions: what a pick computes and sends is about the group that is picked alone."""
 
-from __future__ import annotations
-
 import cProfile
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A figure is sent small, whole, and as often as it changes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

@@ -1,14 +1,16 @@
 """Grid and table show the rows they were given, under names that people know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sharelag.errors import InputError
+from sharelag.whatif import compared
 from sharelag_widgets import LagTable, PartitionGrid
+from sharelag_widgets.dashboards.trials import DIFFERENCES, difference_rows
+from tests.support.drawn_comparisons import runs
+from tests.support.fields import assert_fields
 from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
 from tests.support.widgets.unpacked import unpacked
 
@@ -114,3 +116,34 @@ def test_what_is_missing_is_named(make: Any, said: str) -> None:
 def test_empty_tables_say_so() -> None:
     assert "the table has no rows" in PartitionGrid.of(lag().slice(0, 0)).summary()
     assert LagTable.of(lag().slice(0, 0)).summary() == "There are no rows to show."
+
+
+def difference() -> pa.Table:
+    """A variant with less lag and later drained than the group as it is, in four runs."""
+    now = {"lag_max": [1_234_567] * 4, "drain_ms": [90_000] * 4, "member_hours": [0.5] * 4}
+    more = {
+        "lag_max": [2_390 + n for n in range(4)],
+        "drain_ms": [187_000 + 1000 * n for n in range(4)],
+        "member_hours": [999.6] * 4,
+    }
+    return difference_rows(compared(runs(now=now, more=more)))
+
+
+def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
+    found = {row["measure"].split(" (")[0]: row for row in difference().to_pylist()}
+    lag, drain, hours = (found[name] for name in ("lag max", "drain", "member hours"))
+    assert (lag["baseline"], lag["tried"]) == ("1,234,567", "2,392")
+    assert lag["difference"] == "-1,232,176"
+    assert all(
+        len(end.split(",")) == 3 and end.startswith("-1") for end in lag["interval"].split(" to ")
+    )
+    assert_fields(drain, baseline="1m 30s", tried="3m 8s", difference="+1m 38s")
+    assert all(end.startswith("+1m ") for end in drain["interval"].split(" to "))
+    assert (hours["baseline"], hours["tried"]) == ("0.5", "1,000")
+
+
+def test_a_table_knows_which_of_its_words_are_amounts() -> None:
+    columns = [name for name in DIFFERENCES.names if name != "verdict"]
+    table = LagTable.of(difference(), columns=columns, keys=["measure", "variant"], sort="")
+    assert table.amounts == ["baseline", "tried", "difference", "interval"]
+    assert LagTable.of(pa.table({"baseline": ["1m 30s"]}), keys=["baseline"]).amounts == []

@@ -1,16 +1,16 @@
 """What people pick is the same everywhere, and code can make the same selection."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import traitlets
 
 from sharelag.errors import InputError
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
+from sharelag_widgets.dashboards.pieces import Finder
 from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag, moving
 
 ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
@@ -163,3 +163,33 @@ def figure() -> dict[str, Any]:
         "data": [{"type": "bar", "x": ["a"], "y": [1], "customdata": [[*ONE]]}],
         "layout": {"title": {"text": "T"}},
     }
+
+
+def test_the_choice_of_a_finder_is_that_of_the_place_in_its_list() -> None:
+    finder = Finder(label="Group")
+    finder.options = ["billing", "checkout"]
+    assert (finder.labels, finder.index, finder.value) == (["billing", "checkout"], -1, None)
+    heard = []
+    finder.observe(lambda change: heard.append(change["new"]), names=["value"])
+    finder.index = 1  # as the browser sets it
+    assert finder.value == "checkout"
+    finder.options = ["analytics", "billing", "checkout"]
+    assert (finder.index, finder.value, heard) == (2, "checkout", ["checkout"])
+    finder.value = "analytics"
+    assert finder.index == 0
+    finder.value = None
+    assert (finder.index, heard) == (-1, ["checkout", "analytics", None])
+    finder.index = 99
+    assert finder.value is None
+    with pytest.raises(traitlets.TraitError, match="unknown choice 'nobody'"):
+        finder.value = "nobody"
+
+
+def test_names_that_are_shortened_to_the_same_stay_apart() -> None:
+    names = [f"{'a' * 200}{n}{'z' * 200}" for n in range(3)] + ["a\u202eb"]
+    finder = Finder(label="Group")
+    finder.options = names
+    assert len(set(finder.labels)) == 4
+    assert all(len(label) < 80 and "\u202e" not in label for label in finder.labels)
+    finder.index = 2
+    assert finder.value == names[2]

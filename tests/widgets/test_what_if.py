@@ -1,7 +1,5 @@
 """The what-if lab stays with one group as of one moment, and keeps edits made by hand."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A strip has what the windows say, at every moment, for any form of table."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

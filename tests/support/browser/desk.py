@@ -1,7 +1,5 @@
 """A plain page to show views in: fast, and this process is its kernel, which tests can mute."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

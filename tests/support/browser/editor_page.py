@@ -1,7 +1,5 @@
 """The assignment editor in a page: its lines and chips, and what is done with them."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Locator
 
 from sharelag_widgets import AssignmentEditor

@@ -1,7 +1,5 @@
 """A real JupyterLab: a server with its own folders and port, and queries of its pages."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -210,7 +208,7 @@ def _write_settings(folder: Path) -> None:
             "checkForUpdates": False,
             "doNotDisturbMode": True,
             "fetchNews": "false",
-        },
+        }
     }
     # What a view holds is saved with the notebook.
     wanted["@jupyter-widgets/jupyterlab-manager/plugin"] = {"saveState": True}

@@ -1,7 +1,5 @@
 """A page of a file on disk, opened with the network off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A window strip in a page: what it shows, and what it says of its cursor."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Locator
 
 from sharelag_widgets.window_strip import KINDS

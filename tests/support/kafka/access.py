@@ -1,7 +1,5 @@
 """Rules of a secured broker's authorizer, and the settings of those who are judged by them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from confluent_kafka.admin import (

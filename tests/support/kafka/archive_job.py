@@ -4,8 +4,6 @@ Says when it has begun. Small files are merged after every other commit, so that
 that, too.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 ...     print(broker.share_groups_describe("billing"))
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shlex

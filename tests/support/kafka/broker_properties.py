@@ -1,7 +1,5 @@
 """The server.properties of a one-node broker under test."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

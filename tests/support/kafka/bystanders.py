@@ -1,7 +1,5 @@
 """Commands that go on for long while a cluster is in trouble, each in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Certificates for the TLS listeners of a broker of our own, made by openssl."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A broker starts in 60 % of the processor time with it. ``make test-parts`` recor
 the cache; where it is missing, the first JVM that starts does.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Client properties as people get them from those who run Kafka for them."""
 
-from __future__ import annotations
-
 #: In each file that is a secret.
 SECRET = "s3cr3t-Tr0ub4dor"
 _MODULES = "org.apache.kafka.common.security"

@@ -4,8 +4,6 @@
 ...     cluster.brokers[1].kill()
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

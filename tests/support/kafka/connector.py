@@ -1,7 +1,5 @@
 """Spark's own Kafka source in a session of the tests."""
 
-from __future__ import annotations
-
 from pyspark.sql import SparkSession
 
 from sharelag.inputs.spark import is_connect

@@ -3,8 +3,6 @@
 Ids with blanks in them cannot be told apart in this output and are refused.
 """
 
-from __future__ import annotations
-
 import re
 from typing import TypedDict
 

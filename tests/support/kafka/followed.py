@@ -1,7 +1,5 @@
 """What `capture --follow` has archived of the state topic, compared with the topic itself."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 from pathlib import Path

@@ -3,8 +3,6 @@
 It is called in a process of its own: the library brings Go's runtime along.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import subprocess

@@ -4,8 +4,6 @@ No build tool is needed: pyspark ships Ivy. ``python -m tests.support.kafka.jars
 tests.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

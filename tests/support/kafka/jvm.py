@@ -1,7 +1,5 @@
 """Find Java and call it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

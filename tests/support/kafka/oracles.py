@@ -3,8 +3,6 @@
 What to ask and what comes back is at the top of each program in ``java/``.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

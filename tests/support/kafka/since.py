@@ -1,7 +1,5 @@
 """Tests of what Kafka does since a release, where ``tools.versions`` runs them on older ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharelag.model.versions import has_reached

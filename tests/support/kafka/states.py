@@ -1,7 +1,5 @@
 """Replayed states in the form in which Kafka's classes print them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.model import SharePartition

@@ -4,8 +4,6 @@ The group ``still`` has stopped reading, so that its lag is known whatever happe
 group ``busy`` reads what arrives all the time, so that state records are always being written.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections import Counter
@@ -14,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import AcknowledgeType, KafkaException, Producer
 
@@ -137,7 +135,7 @@ class Busy:
         ]
         self.finished = 0
 
-    def __enter__(self) -> Busy:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

@@ -1,7 +1,5 @@
 """Small pieces of a workload: make topics, produce, and consume as a member of a share group."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat

@@ -1,7 +1,5 @@
 """Notebooks in a real JupyterLab, two at a time: opened, run from top to bottom, and saved."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The notebooks that are shipped, and copies of them with other parameters."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

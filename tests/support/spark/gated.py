@@ -1,7 +1,5 @@
 """An assignor that stops a sweep at a certain point, so that it can be interrupted there."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

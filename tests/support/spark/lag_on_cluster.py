@@ -3,8 +3,6 @@
 A program of its own: a process has one Spark, and that of the tests is ``local[2]``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Sessions of Spark in processes of their own, and what these print."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

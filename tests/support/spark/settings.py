@@ -1,7 +1,5 @@
 """Settings of a session of Spark, for a while."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """An assignment to edit, with hostile names, and a what-if that waits to be released."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from random import Random

@@ -1,7 +1,5 @@
 """Dashboards' panels as they are once shown."""
 
-from __future__ import annotations
-
 from typing import Protocol, TypeVar
 
 _View = TypeVar("_View", covariant=True)

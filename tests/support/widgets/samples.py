@@ -1,7 +1,5 @@
 """Windows and lag of made-up share partitions: every state, gaps, and hostile names."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """The other side of `columns.pack`, written independently: what a browser reads."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

@@ -1,23 +1,32 @@
-from __future__ import annotations
-
+import ast
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from subprocess import Popen
 
+import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import sharelag
 from benchmarks import __main__ as command
 from benchmarks import harness, results, supervisor, yardsticks
-from benchmarks.figures import AIM, SHORT, Spread
+from benchmarks.figures import AIM, LEAST, SHORT, Spread, poorest, ratio, spread, verdict
 from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, run_row, told
+from benchmarks.inputs import Inputs
 from benchmarks.processes import command as run_command
 from benchmarks.processes import cpu_seconds
 from benchmarks.yardsticks import Yardstick
+from sharelag import schemas
+from sharelag.wire import decode_arrow
 
 
 def costing(seconds: float, turns: list[str] | None = None, name: str = "") -> Side:
@@ -297,3 +306,201 @@ def test_a_measure_of_zero_is_not_compared(bench: Bench) -> None:
 def test_the_documented_example_is_of_this_interface() -> None:
     assert harness.__doc__
     assert 'Row("P1", "decode everything", "struct in a loop", 35, 50, decoding)' in harness.__doc__
+
+
+def test_the_middle_of_an_even_number_lies_between_two() -> None:
+    assert spread([4.0, 1.0, 3.0, 2.0]) == (2.5, 1.0, 4.0)
+
+
+def test_a_ratio_is_that_of_medians_and_ranges_over_the_rounds() -> None:
+    # Rounds: 10/1, 20/4, 60/5; one slow round moves the range, not the ratio.
+    assert ratio([10.0, 20.0, 60.0], [1.0, 4.0, 5.0]) == (5.0, 5.0, 12.0)
+
+
+def test_the_ratio_lies_within_its_range() -> None:
+    found = ratio([1.0, 10.0, 11.0], [10.0, 11.0, 1.0])
+    assert found.low <= found.median <= found.high
+
+
+def test_both_goals_are_reached_at_their_limit() -> None:
+    assert [verdict(x, 2, 4) for x in (1.99, 2.0, 3.99, 4.0)] == [SHORT, LEAST, LEAST, AIM]
+
+
+def test_within_the_smaller_is_the_better() -> None:
+    assert [verdict(x, 5, 3, within=True) for x in (5.01, 5.0, 3.01, 3.0)] == [
+        SHORT,
+        LEAST,
+        LEAST,
+        AIM,
+    ]
+
+
+def test_the_poorest_measure_decides() -> None:
+    assert poorest([AIM, SHORT, LEAST]) == SHORT
+    assert poorest([AIM, LEAST]) == LEAST
+
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+FILES = sorted(FOLDER.rglob("*.py"))
+#: Modules whose names are public: all that they list, or else all that do not begin with `_`.
+PUBLIC = {
+    *("sharelag", "sharelag.model", "sharelag.engine.spark", "sharelag.replay", "sharelag.schemas"),
+    *("sharelag.stream", "sharelag.whatif", "sharelag_widgets", "sharelag_widgets.dashboards"),
+}
+#: Of this module only these are.
+WIRE = {"decode_arrow", "encode", "state_partition"}
+#: What else a file imports; none of it is measured.
+_SHORTCUT = "the rival is the measured command without one of its shortcuts"
+EXCEPTIONS = {
+    ("rows/interactive.py", "sharelag.cli"): _SHORTCUT,
+    ("rows/interactive.py", "sharelag.cli.output"): _SHORTCUT,
+    ("rows/scale.py", "sharelag.cli.main"): "the command itself, in one process of which memory is",
+    ("rows/cluster.py", "sharelag.cli.main"): "the command itself",
+    ("sessions.py", "._gateway"): "pyspark's, which alone knows the process of its JVM",
+}
+#: Private by their names alone.
+DOCUMENTED = {"._asdict", "._fields", "._repr_html_"}
+#: Attributes of a workbench that are the engines behind it.
+BEHIND = {".reading", ".evidence"}
+
+
+def test_only_public_names_are_called_and_every_exception_is_still_one() -> None:
+    found = {
+        (str(path.relative_to(FOLDER)), used)
+        for path in FILES
+        for used in uses(path.read_text())
+        if not is_public(used)
+    }
+    assert found == set(EXCEPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from sharelag.engine.spark.reading import SparkReading", "sharelag.engine.spark.reading"),
+        ("import sharelag.engine.local", "sharelag.engine.local"),
+        ("import sharelag\nsharelag.engine.local.QuickReading", "sharelag.engine"),
+        ("import sharelag\nsharelag.open('demo').reading", ".reading"),
+        ("def f():\n    from sharelag.wire import decode_columns", "sharelag.wire.decode_columns"),
+        ("CODE = 'from sharelag.cli import output'", "sharelag.cli.output"),
+        ("board._read(1)", "._read"),
+    ],
+)
+def test_internals_are_found_wherever_they_are(code: str, found: str) -> None:
+    assert [used for used in uses(code) if used.startswith(found) and not is_public(used)]
+
+
+def is_public(name: str) -> bool:
+    """Whether a dotted name, or an attribute with its point, is one for users."""
+    if name.startswith("."):
+        return name in DOCUMENTED or not (name in BEHIND or name.startswith("._"))
+    module, _, last = name.rpartition(".")
+    if name in PUBLIC or not module:
+        return True
+    if module == "sharelag.wire":
+        return last in WIRE
+    return module in PUBLIC and last in names_of(module)
+
+
+def names_of(module: str) -> set[str]:
+    """Return the names for users in a module."""
+    if module == "sharelag.stream":
+        module = "sharelag.engine.spark.stream"
+    found = import_module(module)
+    listed = getattr(found, "__all__", None)
+    if module == "sharelag" or listed is None:
+        listed = [name for name in dir(found) if not name.startswith("_")]
+    return {*listed, "__file__", "__version__"}
+
+
+def uses(code: str) -> Iterator[str]:
+    """Yield what code uses of ours, and private attributes; also of code in its texts."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module)) if _is_ours(module):
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+            case ast.Import():
+                yield from (alias.name for alias in node.names if _is_ours(alias.name))
+            case ast.Attribute(value=ast.Name(id="sharelag"), attr=name):
+                yield f"sharelag.{name}"
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name) if not name.startswith("__"):
+                yield f".{name}"
+            case ast.Constant(value=str(text)) if "import" in text or "._" in text:
+                yield from _of_text(text)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in ("sharelag", "sharelag_widgets")
+
+
+def _of_text(text: str) -> Iterator[str]:
+    """Yield what a text uses if it is Python."""
+    try:
+        ast.parse(text.replace("{change}", ""))
+    except SyntaxError:
+        return
+    yield from uses(text.replace("{change}", ""))
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    return Inputs(tmp_path_factory.mktemp("inputs"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "batches", "size"), [("light", (3.5, 4.5), 160), ("heavy", (50, 70), 1400)]
+)
+def test_seeded_records_are_such_as_a_coordinator_writes(
+    inputs: Inputs, shape: str, batches: tuple[float, float], size: int
+) -> None:
+    raw = pa.Table.from_batches(inputs.batches(shape, 3_000, 200))
+    records, rejects, skipped = decode_arrow(raw.combine_chunks().to_batches()[0])
+    assert (records.num_rows, rejects.num_rows, skipped) == (3_000, 0, 0)
+    mean = len(records.column("state_batches").flatten()) / 3_000
+    assert batches[0] < mean < batches[1]
+    assert raw.select(["key", "value"]).nbytes / 3_000 < size
+    seen = records.to_pylist()
+    assert len({(r["group_id"], r["topic_id"], r["partition"]) for r in seen}) == 200
+
+
+def test_the_same_seed_gives_the_same_bytes(inputs: Inputs) -> None:
+    first, second = (inputs.batches("light", 1_000, 50) for _ in range(2))
+    assert first == second
+
+
+def test_offsets_of_a_state_partition_go_on_without_gaps(inputs: Inputs) -> None:
+    raw = pa.Table.from_batches(inputs.batches("light", 120_000, 400))
+    for state in range(8):
+        mine = raw.filter(pc.equal(raw.column("partition"), state))
+        assert np.array_equal(mine.column("offset").to_numpy(), np.arange(len(mine)))
+
+
+def test_recorded_records_are_laid_end_to_end(inputs: Inputs) -> None:
+    raw = pa.Table.from_batches(inputs.batches("recorded", 60_000))
+    assert raw.schema == schemas.RAW
+    assert np.array_equal(raw.column("offset").to_numpy(), np.arange(60_000))
+    found = decode_arrow(raw.combine_chunks().to_batches()[0])
+    assert found.records.num_rows == 60_000
+
+
+def test_files_have_the_same_records(inputs: Inputs) -> None:
+    whole = pa.Table.from_batches(inputs.batches("light", 2_000, 100))
+    files = sorted(inputs.parquet("light", 2_000, 100).glob("*.parquet"))
+    assert pa.concat_tables([pq.read_table(path) for path in files]).cast(schemas.RAW) == whole
+    stem: Path = inputs.flat("light", 2_000, 100)
+    for letter, name in (("k", "key"), ("v", "value")):
+        data = stem.with_suffix(f".{letter}b").read_bytes()
+        at = np.fromfile(stem.with_suffix(f".{letter}o"), "<i8")
+        assert [data[a:b] for a, b in pairwise(at)] == whole.column(name).to_pylist()
+
+
+@pytest.mark.slow
+def test_a_capture_is_one_that_sharelag_opens(inputs: Inputs) -> None:
+    with sharelag.open(str(inputs.capture("light", 2_000, 100)), engine="local") as bench:
+        lag = bench.lag().table
+    assert lag.num_rows == 100
+    assert pc.all(pc.greater(lag.column("lag"), 0)).as_py()
+    assert lag.column("lag").null_count < 10  # the few whose last record has no count

@@ -1,7 +1,5 @@
 """The command line: every format, and one clear line when something is wrong."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

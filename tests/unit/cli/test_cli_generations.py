@@ -1,7 +1,5 @@
 """Do the commands read every generation of the format, and say which they see?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any

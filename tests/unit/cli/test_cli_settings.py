@@ -1,7 +1,5 @@
 """`sharelag settings`: what is in force, what Kafka would refuse, and the lint of a consumer."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`simulate` answers people and machines, from a capture and by name."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`history`, `explain`, `imbalance` and `health`, for people and for machines."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Is the persisted delivery complete count compared with the state batches it was computed from?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the KIPs say of state records, by what the commands print of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

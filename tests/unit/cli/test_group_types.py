@@ -1,7 +1,5 @@
 """Types of groups in records of consumer groups, as a draft of KIP-932 had them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The help says what each command is for, by an example that works; a shell completes commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`sharelag lint`: what is wrong with a command line of Kafka's tools, before it is run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

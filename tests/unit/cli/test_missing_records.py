@@ -1,7 +1,5 @@
 """Files that lack records: commands answer with what is there, and say what is not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import groupby

@@ -1,21 +1,26 @@
 """What a terminal shows: the worst first, in order, within its width, and in a sentence."""
 
-from __future__ import annotations
-
+import io
 import json
 import os
 import re
 import sys
+from contextlib import ExitStack, redirect_stderr
 from pathlib import Path
 from shutil import copytree
+from threading import Event
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import sharelag
+from sharelag.cli import progress_bar
+from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.inputs.recorded import folder_of
+from sharelag.inputs.spark.notice import notice
 from sharelag.metrics.reset import reset_commands
 from sharelag.tables.fitting import fit, widest
 from sharelag.wire.encode import encode_record
@@ -351,3 +356,63 @@ def test_groups_whose_names_differ_by_a_line_feed_are_told_apart(tmp_path: Path)
         shown = {line.split()[0].split(",")[0] for line in command(*words, *here).stdout.split("\n")
                  if line.startswith("a")}  # fmt: skip
         assert {one.removesuffix(":") for one in shown} == {"a\\nb", "a\\\\nb"}, words
+
+
+SOURCE = SimpleNamespace(size=lambda: 10)
+
+
+class Terminal(io.StringIO):
+    """Standard error that people look at, and that notes when something is shown."""
+
+    def __init__(self, looked_at: bool = True) -> None:
+        super().__init__()
+        self.looked_at, self.shown = looked_at, Event()
+
+    def isatty(self) -> bool:
+        return self.looked_at
+
+    def write(self, text: str) -> int:
+        if "working" in text:
+            self.shown.set()
+        return super().write(text)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setattr(progress_bar, "_QUIET", 0.01)
+    return Terminal()
+
+
+def test_what_takes_long_says_so_and_leaves_nothing_behind(terminal: Terminal) -> None:
+    with redirect_stderr(terminal), reading_bar(SOURCE) as read:
+        assert read is SOURCE
+        assert terminal.shown.wait(60)
+    written = terminal.getvalue()
+    assert written.startswith("\rworking on the answer, 0 s\x1b[K")
+    assert written.endswith("\r\x1b[K")
+    with redirect_stderr(terminal), pytest.raises(ValueError, match="broken"), reading_bar(SOURCE):
+        raise ValueError("broken")
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_what_is_quick_or_not_looked_at_says_nothing(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.looked_at = False
+    with redirect_stderr(terminal), reading_bar(SOURCE):
+        pass
+    terminal.looked_at = True
+    monkeypatch.setattr(progress_bar, "_QUIET", 60)
+    with redirect_stderr(terminal), reading_bar(SOURCE):
+        pass
+    assert terminal.getvalue() == ""
+
+
+def test_the_line_of_spark_stays_alone(terminal: Terminal) -> None:
+    with redirect_stderr(terminal), ExitStack() as stack:
+        with notice("starting Spark"):
+            stack.enter_context(reading_bar(SOURCE))
+            assert not terminal.shown.wait(0.5)
+            assert terminal.getvalue() == "\rstarting Spark ...\x1b[K"
+        assert terminal.shown.wait(60)
+    assert terminal.getvalue().endswith("\r\x1b[K")

@@ -1,7 +1,5 @@
 """A stream's state after any micro-batches says what a replay of all records says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 from random import Random

@@ -1,7 +1,5 @@
 """An anonymised capture gives the same answers by other names, and has none of the originals."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,10 @@ from sharelag.inputs.anonymous import anonymise
 from sharelag.inputs.files.captures import read_capture
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.captures import describe
 from tests.support.cases import few_of
 from tests.support.columns import with_column
 from tests.support.command import sharelag as sharelag_command
-from tests.support.descriptions import describe
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
 NAMES = ("demo", "scenarios/window_full", "scenarios/idle_members", "scenarios/aborted")

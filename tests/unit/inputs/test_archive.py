@@ -1,7 +1,5 @@
 """A reader of an archive sees every record once, whoever writes, merges or is killed."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Small files that claim to be huge, and links that lead elsewhere, are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -31,9 +29,9 @@ from sharelag.inputs.queues import queue_of
 from sharelag.inputs.spark import files
 from sharelag.schemas import WITH_HEADERS
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.captures import describe
 from tests.support.cases import few_of
 from tests.support.columns import with_column
-from tests.support.descriptions import describe
 from tests.support.memory import peak_of
 from tests.support.parquet import flip_in_a_page
 from tests.support.reliability import Inject

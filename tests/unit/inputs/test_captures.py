@@ -1,7 +1,5 @@
 """A capture is whole or not there at all, and a damaged one says what is wrong with it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +20,7 @@ from sharelag.inputs.files.captures import CaptureInfo, read_capture, write_capt
 from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from tests.support.descriptions import describe
+from tests.support.captures import describe
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo(
@@ -134,8 +132,7 @@ def test_a_capture_as_an_input(capture: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "known"),
-    [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)],
+    ("moment", "known"), [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)]
 )
 def test_ends_of_an_earlier_moment_are_not_known(
     capture: Path, moment: datetime | None, known: bool

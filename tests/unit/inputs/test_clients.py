@@ -1,7 +1,5 @@
 """How brokers are waited for, and which client reads from them."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import subprocess

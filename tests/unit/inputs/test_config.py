@@ -1,7 +1,5 @@
 """Kafka's properties files mean the same to our client, and none of their secrets leaks."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What Kafka's consumers print, read as deliveries and as what became of acknowledgements."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

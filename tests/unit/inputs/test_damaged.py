@@ -1,7 +1,5 @@
 """Damaged captures: an answer, or one sentence that names the file; never a traceback."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter
@@ -20,10 +18,10 @@ from sharelag.cli.output import one_line
 from sharelag.errors import InputError
 from sharelag.inputs.files import parquet
 from sharelag.tables.lines import lines, plain_rows
+from tests.support.captures import describe
 from tests.support.columns import with_column
 from tests.support.command import sharelag as sharelag_command
 from tests.support.damaged_texts import BINARY, damaged
-from tests.support.descriptions import describe
 from tests.support.parquet import flip_in_a_page, with_bytes_as_topic, without_checksums
 from tests.support.reliability import Inject
 from tools.page_checksums import rewrite

@@ -1,7 +1,5 @@
 """What Kafka's commands print of groups and members is read back; anything else is an error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

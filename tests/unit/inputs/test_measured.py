@@ -4,8 +4,6 @@
 4.3.1; `tools.record.broker_metrics` recorded it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One place turns what people name into an input, for the command line, reports and notebooks."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

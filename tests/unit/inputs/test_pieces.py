@@ -1,7 +1,5 @@
 """Tasks that read Parquet themselves: all records once, a state partition in one task if it can."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Is what Kafka's tools print of records read back as the records it was?"""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """A stream starts where one can run, and again only if Spark's Python worker was too slow."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Raw records in folders as sinks leave them: tables, partitions, logs of what is committed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -20,8 +18,8 @@ from sharelag.errors import InputError
 from sharelag.inputs import RawInput
 from sharelag.inputs.recorded import folder_of
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.captures import deny_listing
 from tests.support.columns import with_column
-from tests.support.denied import deny_listing
 
 DATA = Path("tests/data")
 POISON = {("poison", 0, 116), ("poison", 1, 104)}

@@ -1,7 +1,5 @@
 """A broker's log directory: what is cut, damaged or packed to fill the memory, and control records."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
@@ -33,9 +31,9 @@ from sharelag.inputs.files.segments import (
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from tests.support.captures import deny_listing
 from tests.support.command import ask, sharelag
 from tests.support.damaged_texts import BINARY, damaged
-from tests.support.denied import deny_listing
 from tests.support.log_directory import batch, beside, user_log, write
 from tests.support.memory import peak_of
 from tests.support.mutations import corpus
@@ -178,9 +176,7 @@ def test_a_corrupt_control_batch_is_named(tmp_path: Path) -> None:
         read_all_control(folder)
 
 
-def test_records_below_the_log_start_and_other_control_records_are_left_out(
-    tmp_path: Path,
-) -> None:
+def test_records_below_the_log_start_and_other_control_records_are_left_out(tmp_path: Path) -> None:
     folder = directory(tmp_path, 1)
     (folder / "log-start-offset-checkpoint").write_text("0\n1\norders 0 135\n")
     assert read_all_control(folder).column("offset").to_pylist() == [135, 136, 137]

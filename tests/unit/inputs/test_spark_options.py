@@ -1,7 +1,5 @@
 """The options of the Spark source mean what they mean to Spark's own Kafka source."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Texts that Windows wrote are read like others: by every reader of files that people give."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from collections.abc import Callable

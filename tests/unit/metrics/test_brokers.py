@@ -1,7 +1,5 @@
 """Brokers around share partitions: by hand, where anything may be unknown."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A cause is one declaration: here, or in another installed package by an entry point."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Causes on constructed histories: what no recording shows, and what must not be called a cause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -9,13 +7,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import sharelag
 from sharelag import schemas
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain, suspect
 from sharelag.model.settings.queues import Queues
+from sharelag.workbench import Workbench
 from sharelag.workbench.explained import summarize_groups
+from sharelag.workbench.judged import headline, judge_groups
 from tests.support.fields import assert_fields
+from tests.support.rules import outcome
 from tests.support.share_evidence import NOW, Wrote, evidence, only
+from tests.support.written_input import Write, WrittenInput
 
 COMMITTED = {"share.isolation.level": "read_committed"}
 HOUR_MS = 3_600_000
@@ -245,3 +248,42 @@ def test_what_lasts_is_suspected_before_it_counts_as_stuck() -> None:
     long = {"share.record.lock.duration.ms": "60000"}
     words = "suspected: head of line for 31 s; stuck from 1m on"
     assert result(31, settings=long) == ([], [words])
+
+
+CAUSE = "start_beyond_end"
+SAYS = "the start offset is beyond the end of the log: records before it are never delivered"
+
+
+def started_beyond_the_end() -> WrittenInput:
+    """The log ends at 7200; five minutes ago the start offset was set to 50,000."""
+    return WrittenInput([Write(600, 100), Write(300, 50_000)])
+
+
+@pytest.fixture(name="bench")
+def opened() -> Workbench:
+    return sharelag.open(started_beyond_the_end(), engine="local")
+
+
+def test_a_start_beyond_the_end_is_the_cause_in_answers_verdicts_checks_and_dashboards(
+    bench: Workbench,
+) -> None:
+    (row,) = bench.explain().table.to_pylist()
+    assert (row["cause"], row["severity"]) == (CAUSE, "critical")
+    assert f"since {row['since']:%Y-%m-%d %H:%M:%S}" in bench.explain().to_text()
+    assert headline(judge_groups(bench.evidence()), []) == f"billing: {SAYS}."
+    found = outcome(
+        started_beyond_the_end(), f"measure: cause, causes: [{CAUSE}], warn: 1, unknown: ok"
+    )
+    assert found["level"] == "warning"
+    board = bench.dashboard("billing")
+    assert board.header.failure == ""
+    assert all(SAYS in str(view.get_state()) for view in (board.verdict, board.cards))
+
+
+def test_where_the_start_is_beyond_the_end_nothing_is_said_to_be_done(bench: Workbench) -> None:
+    (lag,) = bench.lag().table.to_pylist()
+    assert (lag["lag"], lag["effective_lag"], lag["lag_reason"]) == (None, None, "negative_lag")
+    (progress,) = bench.progress().table.to_pylist()
+    assert (progress["age_ms"], progress["drain"], progress["drain_ms"]) == (None, "unknown", None)
+    (group,) = judge_groups(bench.evidence())
+    assert (group["lag"], group["age_ms"], group["drain"]) == (None, None, "unknown")

@@ -1,7 +1,5 @@
 """The ledger of a dead-letter queue says what comparing offset by offset says."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from random import Random

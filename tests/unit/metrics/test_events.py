@@ -1,7 +1,5 @@
 """What happened to a group, from recorded histories."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

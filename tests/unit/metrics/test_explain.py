@@ -1,7 +1,5 @@
 """`explain` names the right cause first, and nothing where nothing is wrong."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

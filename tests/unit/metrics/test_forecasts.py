@@ -1,7 +1,5 @@
 """Forecasts: what the rates say, intervals by past errors, outcomes, and how they are graded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -41,11 +39,7 @@ def progress(**values: Any) -> pa.Table:
 
 def made(left: int = 40, past: pa.Table = NOTHING, **values: Any) -> dict[str, dict[str, Any]]:
     rows = make_forecasts(
-        progress(drain_ms=40_000, **values),
-        table([lag(left)], schemas.LAG),
-        past,
-        NOON,
-        HORIZON,
+        progress(drain_ms=40_000, **values), table([lag(left)], schemas.LAG), past, NOON, HORIZON
     )
     assert rows.schema == schemas.FORECASTS
     return {row["forecast"]: row for row in rows.to_pylist()}

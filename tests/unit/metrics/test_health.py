@@ -1,7 +1,5 @@
 """The counts of the state topic add up, and what is wrong with it is named."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -93,7 +91,7 @@ def test_every_column_of_a_worked_example() -> None:
             "prunable": 1,
             "pinned_by": f"{KEY.group_id}:{KEY.topic_id}:1",
             "generations": [
-                *("snapshot v0", "snapshot v0 with count", "update v0 with count", "tombstone"),
+                *("snapshot v0", "snapshot v0 with count", "update v0 with count", "tombstone")
             ],
         }
     ]

@@ -1,7 +1,5 @@
 """Figures of inequality equal their closed forms, and each imbalance has its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any

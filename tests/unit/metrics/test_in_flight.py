@@ -1,7 +1,5 @@
 """Gauges of brokers bound what is acquired, and say nothing where they may be of another window."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

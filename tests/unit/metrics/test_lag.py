@@ -3,8 +3,6 @@
 The lag of the past, made from one history, is what Kafka printed at each moment.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -31,7 +29,7 @@ from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.fields import assert_fields
 from tests.support.kafka.describe import parse_describe
-from tests.support.observed_rows import lag_of
+from tests.support.progress_rows import lag_of
 from tests.support.recorded_moments import MOMENTS, ends
 from tests.support.records import offsets, raw, row
 from tests.support.walk import RECOVERED, WALK, walk_records

@@ -1,7 +1,5 @@
 """One row says of a span of time what thousands of rows of history say."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median

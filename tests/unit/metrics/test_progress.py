@@ -1,7 +1,5 @@
 """Age of the lag, forecast and retention: the answers hold for any numbers."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from fractions import Fraction
 from random import Random
@@ -18,8 +16,23 @@ from sharelag.metrics.age import oldest_offsets
 from sharelag.metrics.observed import BINS
 from tests.support import generators
 from tests.support.fields import assert_fields
-from tests.support.observed_rows import lag_of, log, observed, one, progress
-from tests.support.progress_rows import DAY, HOUR, ID, MINUTE, MS, NOON, ago, end, lag, time
+from tests.support.progress_rows import (
+    DAY,
+    HOUR,
+    ID,
+    MINUTE,
+    MS,
+    NOON,
+    ago,
+    end,
+    lag,
+    lag_of,
+    log,
+    observed,
+    one,
+    progress,
+    time,
+)
 from tests.support.records import row as snapshot
 
 

@@ -3,8 +3,6 @@
 Is the forecast made from the rates since they last changed?
 """
 
-from __future__ import annotations
-
 import math
 from statistics import mean, stdev
 from typing import Any
@@ -22,8 +20,21 @@ from sharelag.metrics.age import known_ends
 from sharelag.metrics.observed import BINS
 from sharelag.metrics.rates import STUDENT_T, lag_began, last_change, mean_since
 from tests.support.fields import assert_fields
-from tests.support.observed_rows import lag_of, log, observed, one
-from tests.support.progress_rows import DAY, HOUR, MINUTE, MS, NOON, ago, end, lag, time
+from tests.support.progress_rows import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MS,
+    NOON,
+    ago,
+    end,
+    lag,
+    lag_of,
+    log,
+    observed,
+    one,
+    time,
+)
 from tests.support.records import row as snapshot
 
 # ---- when the lag began --------------------------------------------------------------------------

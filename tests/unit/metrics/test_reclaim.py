@@ -3,8 +3,6 @@
 Lag older than a record TTL: between two bounds, and exact where all is known.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from random import Random

@@ -1,7 +1,5 @@
 """Every difference between two ways of measuring lag is explained, to the last offset."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any

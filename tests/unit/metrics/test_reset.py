@@ -1,7 +1,5 @@
 """What a plan of a reset says is what counting offset by offset says."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil
@@ -17,7 +15,6 @@ import pytest
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.captures import read_description, write_description
 from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import plan_reset, reset_commands
@@ -25,6 +22,7 @@ from sharelag.model.kafka_commands import check_command
 from sharelag.model.versions import has_reached
 from sharelag.replay import replay_arrow
 from tests.support import generators
+from tests.support.captures import describe
 from tests.support.cases import Cases
 from tests.support.command import refused, rows_of
 from tests.support.command import sharelag as command
@@ -226,13 +224,12 @@ def test_a_capture_tells_its_version(tmp_path: Path) -> None:
     """Of a capture that notes none, and of one that does."""
     copy = tmp_path / "older"
     shutil.copytree(folder_of("chapters"), copy)
-    about = read_description(copy / "capture.json")
-    write_description(copy / "capture.json", {**about, "kafka_version": "4.3"})
+    describe(copy, kafka_version="4.3")
     asked = ("plan-reset", "--capture", str(copy), "--group", "billing", "--to-offset", "100")
     refused = "kafka-share-groups.sh of Kafka 4.3, of the input, refuses the command: --to-off"
     assert refused in command(*asked).stderr
     assert "--to-offset 100 --execute" in command(*asked, "--kafka-version", "4.4").stderr
-    write_description(copy / "capture.json", {**about, "kafka_version": "new"})
+    describe(copy, kafka_version="new")
     assert "kafka_version: 'new' is not a version of Kafka" in command(*asked).stderr
 
 

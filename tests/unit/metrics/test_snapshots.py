@@ -1,7 +1,5 @@
 """The last snapshot of each share partition, and what followed it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 from typing import Any

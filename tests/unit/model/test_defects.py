@@ -1,7 +1,5 @@
 """Which versions of Kafka have which known defect, and who says so."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +9,6 @@ import pytest
 from sharelag.cli import doctor
 from sharelag.cli.doctor import checks
 from sharelag.errors import InputError
-from sharelag.inputs.files.captures import read_description, write_description
 from sharelag.inputs.kafka.brokers import Features
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.recorded import folder_of
@@ -19,6 +16,7 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.explain import explain
 from sharelag.model.defects import BY_CAUSE, DEFECTS, known_defects
 from sharelag.model.versions import release_of, version_of
+from tests.support.captures import describe
 from tests.support.command import sharelag
 from tests.support.share_evidence import Wrote, evidence
 
@@ -150,8 +148,7 @@ def test_a_release_without_share_groups_is_an_error_everywhere(text: str, tmp_pa
         assert "which has no share groups: they exist from Kafka 4.0 on" in done.stderr
     copy = tmp_path / "older"
     shutil.copytree(folder_of("chapters"), copy)
-    about = read_description(copy / "capture.json")
-    write_description(copy / "capture.json", {**about, "kafka_version": text})
+    describe(copy, kafka_version=text)
     done = sharelag("lag", "--capture", str(copy))
     assert f"kafka_version: {text!r} is Kafka " in done.stderr
 

@@ -1,7 +1,5 @@
 """Kafka's errors in words: one sentence, what to do, and the same words in messages and docs."""
 
-from __future__ import annotations
-
 from shlex import quote
 
 from confluent_kafka import KafkaError

@@ -1,7 +1,5 @@
 """Bounds of drafts and of Kafka, which value wins, and what is assumed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa
@@ -10,14 +8,7 @@ import pytest
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.settings import ACCEPTED, check_given, settings_in_force
-from sharelag.model.settings import (
-    CATALOGUE,
-    catalogue,
-    check,
-    check_all,
-    differing,
-    in_force,
-)
+from sharelag.model.settings import CATALOGUE, catalogue, check, check_all, differing, in_force
 from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import Queues
 from sharelag.model.versions import basis

@@ -1,7 +1,5 @@
 """Whatever an agent sends is answered, or refused by a sentence."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import random

@@ -1,7 +1,5 @@
 """Rules judge as they say, for as long as they say; what is not known is never fine."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """What a check says: exit codes, rows, silences, and what is not known."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Other programs get the numbers as they are, cheaply, and nothing else."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re
@@ -33,8 +31,16 @@ from sharelag.monitoring.exports.server import application, is_loopback, server,
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.command import refused, sharelag
-from tests.support.exports import EXAMPLES, SCENARIOS, Samples, labels, samples
-from tests.support.scrapes import ask, gathered, running
+from tests.support.scrapes import (
+    EXAMPLES,
+    SCENARIOS,
+    Samples,
+    ask,
+    gathered,
+    labels,
+    running,
+    samples,
+)
 from tests.support.written_input import Write, WrittenInput
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -334,8 +340,7 @@ SERVE = ("export", "serve", "--capture", "demo", "--token-file")
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [(b"", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")],
+    ("content", "said"), [(b"", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")]
 )
 def test_a_token_file_that_holds_none_is_refused(
     content: bytes | None, said: str, tmp_path: Path

@@ -1,7 +1,5 @@
 """The exporter among clients that send garbage, send slowly or never read, and without a cluster."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

@@ -1,7 +1,5 @@
 """Do older generations of the format replay to the same windows, each by its own rule?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 from typing import Any

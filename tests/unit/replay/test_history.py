@@ -1,7 +1,5 @@
 """The history has the state after each record, and says so where it cannot know."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path

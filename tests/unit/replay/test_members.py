@@ -1,7 +1,5 @@
 """The replay of group records ends with the state of Kafka's group coordinator."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Raw records that a sink wrote more than once count once; different ones at a place do not pass."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random

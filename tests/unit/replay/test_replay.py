@@ -1,13 +1,12 @@
 """The worked examples of the KIPs come out, however the records are cut up."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,16 +16,24 @@ from hypothesis import strategies as st
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError, ReplayError
+from sharelag.inputs import CaptureInput
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
+from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
-from sharelag.replay.state import window_items
-from sharelag.wire import decode_arrow
+from sharelag.replay.state import WINDOWS_AT, replay_at, window_items
+from sharelag.tables.arrow import as_table
+from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from tests.support import generators
+from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire.formatter import kafka_json
+from tests.support import generators, readings
+from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.command import sharelag as command
+from tests.support.kafka.describe import parse_describe
+from tests.support.recorded_moments import MOMENTS, ends
 from tests.support.records import KEY, raw, row
 from tests.support.walk import (
     ACKNOWLEDGED,
@@ -250,3 +257,94 @@ def test_moments_are_read(text: str, moment: Any) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_moment(text)
+
+
+def timed(records: pa.RecordBatch, times: list[int | None]) -> pa.RecordBatch:
+    column = pa.array(times, pa.int64()).view(schemas.TIMESTAMP)
+    return with_column(records, "timestamp", column)
+
+
+def one_by_one(records: pa.RecordBatch, moments: list[int]) -> pa.Table:
+    parts = [WINDOWS_AT.empty_table()]
+    for at in pa.array(moments).view(schemas.TIMESTAMP).to_pylist():
+        then = as_table(replay_arrow(up_to(records, at)))
+        parts.append(
+            then.append_column(
+                WINDOWS_AT.field("as_of"), pa.array([at] * len(then), schemas.TIMESTAMP)
+            )
+        )
+    return pa.concat_tables(parts)
+
+
+@pytest.mark.parametrize("clock", ["goes on", "goes back", "is not known"])
+def test_states_at_many_moments_are_those_of_a_replay_each(clock: str, cases: Any) -> None:
+    random, rows = Random(clock), 0
+    for _ in range(cases(20, 600)):
+        records = decode_arrow(raw(generators.sequence(random, keys=4, length=24))).records
+        ordered = sorted(random.randrange(1, 60) for _ in range(records.num_rows))
+        times: list[int | None] = [*ordered]
+        if clock == "goes back":
+            times = [time if random.random() < 0.7 else random.randrange(1, 60) for time in times]
+        if clock == "is not known":
+            times = [time if random.random() < 0.7 else None for time in times]
+        records = timed(records, times)
+        moments = sorted(random.sample(range(70), random.randrange(1, 12)))
+        found = replay_at(records, np.array(moments, np.int64))
+        assert found.equals(one_by_one(records, moments))
+        rows += found.num_rows
+    assert rows > 200
+
+
+def test_of_nothing_and_at_no_moment_there_is_nothing() -> None:
+    assert replay_at(schemas.RECORDS.empty_table(), np.array([5])).equals(WINDOWS_AT.empty_table())
+    records = timed(decode_arrow(raw(generators.sequence(Random(1)))).records.slice(0, 1), [9])
+    assert replay_at(records, np.array([], np.int64)).num_rows == 0
+    assert replay_at(records, np.array([8])).num_rows == 0
+
+
+GOLDEN = CAPTURE.parents[1] / "golden" / "state_records.jsonl"
+
+
+@pytest.fixture(scope="module")
+def golden() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_golden_records_read_and_write_as_kafkas_classes_do(
+    topic: str, golden: list[dict[str, Any]]
+) -> None:
+    lines = [line for line in golden if line["topic"] == topic]
+    rows = [
+        {name: line[name] for name in ("topic", "partition", "offset")}
+        | {
+            "key": bytes.fromhex(line["key"]),
+            "value": line["value"] and bytes.fromhex(line["value"]),
+        }
+        for line in lines
+    ]
+    raw = pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+    decoded = decode_arrow(raw, topic)
+    assert decoded.rejects.num_rows == decoded.skipped == 0
+    for line, ours in zip(lines, kafka_json(decoded.records), strict=True):
+        theirs = line["expected"]
+        assert (ours["key"]["type"], ours["key"]["data"]) == (theirs["type"], theirs["key"])
+        assert (ours["value"] and ours["value"]["data"]) == theirs["value"]
+    again = encode(decoded.records, topic)
+    assert again.column("key").equals(raw.column("key"))
+    assert again.column("value").equals(raw.column("value"))
+    kinds = {line["expected"]["type"] for line in lines}
+    assert kinds == ({0, 1} if topic == STATE_TOPIC else set(range(10, 16)))
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=[path.stem for path in MOMENTS])
+def test_every_moment_of_the_recording_is_reconstructed(moment: Path) -> None:
+    noted = json.loads(moment.with_suffix(".json").read_text())
+    as_of = datetime.fromtimestamp(noted["as_of_ms"] / 1000, UTC)
+    windows = readings.windows(CaptureInput(CAPTURE), "local", as_of).table
+    lag = lag_arrow(windows.select(schemas.WINDOWS.names), ends(noted))
+    names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
+    ours = sorted(tuple(row[name] for name in names) for row in lag.to_pylist())
+    theirs = sorted(tuple(row.values()) for row in parse_describe(moment.read_text()))
+    assert ours == theirs
+    assert theirs

@@ -1,7 +1,5 @@
 """Do windows that go on from batch to batch equal those of all records together?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,13 +1,11 @@
 """The documentation of checks, exports and reports has valid rule files and true names."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -82,7 +80,7 @@ def test_the_example_of_a_mail_sends_one(tmp_path: Path, monkeypatch: pytest.Mon
     class Server:
         def __init__(self, *_: Any) -> None: ...
 
-        def __enter__(self) -> Server:
+        def __enter__(self) -> Self:
             return self
 
         def __exit__(self, *_: Any) -> None: ...

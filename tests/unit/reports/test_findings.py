@@ -1,7 +1,5 @@
 """What reports say of a group: age, unknown lags, forecasts, proposals, findings."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An incident report: how the lag moved, the first sign, what began, what is not known."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The capacity report on records that could be deleted, and on those that are too old."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

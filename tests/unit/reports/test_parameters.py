@@ -1,7 +1,5 @@
 """Parameters of reports: common ones, wrong ones, from a file and the command line."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path
@@ -106,11 +104,7 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
     assert _read_given(
         tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))
-    ) == {
-        "over": 30,
-        "group": ["a", "b"],
-        "as_of": "2026-06-01T00:00:00Z",
-    }
+    ) == {"over": 30, "group": ["a", "b"], "as_of": "2026-06-01T00:00:00Z"}
     texts = ("orders", "123", "null", "'", "a: b", "- x", '"q"', "2026-06-01T00:00:00Z")
     odd = ("2026-02-30", "[" * 1500, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x")
     for value in (*texts, *odd, ["a", "1"], 3, 2.5, True):

@@ -1,7 +1,5 @@
 """Reports of many nights: ledger, retention, index, and what changed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,14 +20,7 @@ from tests.support import nightly
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.made_runs import groups, made_run
-from tests.support.nightly import (
-    HELD_FROM,
-    HELD_TO,
-    NIGHTS,
-    daily,
-    lag_of,
-    night,
-)
+from tests.support.nightly import HELD_FROM, HELD_TO, NIGHTS, daily, lag_of, night
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow

@@ -1,7 +1,5 @@
 """Reports by the command and by papermill, of archives and captures; and how a run fails."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -212,10 +210,7 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [
-        ("NoLeaderError", 3),
-        *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in _WHOLE),
-    ],
+    [("NoLeaderError", 3), *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in _WHOLE)],
 )
 def test_a_report_on_a_part_of_the_input_ends_with_3(
     kind: str | None, status: int, tmp_path: Path

@@ -1,7 +1,5 @@
 """Definitions for schedulers: they parse, and mean what was asked for, whatever a name holds."""
 
-from __future__ import annotations
-
 import ast
 import configparser
 import json

@@ -1,7 +1,5 @@
 """Secrets of files, the environment, options and parameters are in no part of a report."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

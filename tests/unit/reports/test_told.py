@@ -1,7 +1,5 @@
 """Each sentence of a report is true: which groups keep up, what is wrong, and where."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields, replace
 from pathlib import Path

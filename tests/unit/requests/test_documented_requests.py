@@ -1,7 +1,5 @@
 """Requests that the KIPs describe, in a broker's log: the walk from 100 to 120, live too."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -58,10 +56,15 @@ def recorded(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def opened(folder: Path, rows: list[dict[str, Any]]) -> sharelag.Bench:
+def opened(folder: Path, rows: list[dict[str, Any]]) -> sharelag.Workbench:
     """Records beside the log of requests of a folder."""
     path = raw_file(folder, encode(pa.RecordBatch.from_pylist(rows, schema=RECORDS)))
     return sharelag.open(path, engine="local", requests=folder / LOG)
+
+
+def findings_of(bench: sharelag.Workbench) -> pa.Table:
+    assert bench.requests is not None
+    return bench.requests.table("findings", history=bench.history().table)
 
 
 @pytest.mark.row("PSC-20", "RPC-13")
@@ -86,11 +89,11 @@ def test_the_walk_is_eight_writes_and_each_of_them_a_record(tmp_path: Path) -> N
     (window,) = bench.windows().table.to_pylist()
     runs = [list(run.values()) for run in window["runs"]]
     assert (window["effective_start_offset"], runs) == RECOVERED[11]
-    assert bench.requests.table("findings", history=bench.history().table).num_rows == 0
+    assert findings_of(bench).num_rows == 0
     # Each write has its own record: without one of them exactly that write is found.
     for left_out in range(1, 7):
         bench = opened(tmp_path, [*rows[:left_out], *rows[left_out + 1 :]])
-        found = bench.requests.table("findings", history=bench.history().table).to_pylist()
+        found = findings_of(bench).to_pylist()
         assert {one["finding"] for one in found} == {"write without a record"}
         (moment,) = {one["timestamp"] for one in found}
         assert iso(moment) == calls[left_out]["timestamp"]

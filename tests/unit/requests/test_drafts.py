@@ -1,7 +1,5 @@
 """ShareAcknowledge as a draft of KIP-932 had it, in a log of requests."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A log of requests beside a capture: who holds what, in lag, in causes, and on the terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

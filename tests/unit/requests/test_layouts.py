@@ -1,7 +1,5 @@
 """Times of request logs in the layouts of log libraries, container runtimes and collectors."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

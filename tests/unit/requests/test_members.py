@@ -1,7 +1,5 @@
 """Memberships, sessions, locks and acknowledgements of members, from a log of requests."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One declaration of a column is all that types, headings, outputs and documentation need."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import io

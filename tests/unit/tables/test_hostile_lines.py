@@ -1,7 +1,5 @@
 """Names that were chosen to act on terminals and in spreadsheets are text in every output."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -1,7 +1,5 @@
 """What the command line prints as JSON is what ``docs/schemas`` says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Assignors of other installed packages plug in by an entry point."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Every assignor keeps its contract, and the worked examples come out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -12,15 +10,7 @@ from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.contract import predict_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.assignors.java_maps import JavaMap
-from tests.support.groups_to_assign import (
-    check,
-    counts,
-    figures,
-    going_on,
-    members,
-    pairs,
-    slowest,
-)
+from tests.support.groups_to_assign import check, counts, figures, going_on, members, pairs, slowest
 from tests.support.own_process import run_by_any_hashes
 
 #: As this is imported: other tests add assignors.
@@ -70,8 +60,7 @@ def test_members_in_proportion_to_the_lag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "lag", "held"),
-    [(4, {0: 99, 1: 0, 2: 0}, [2, 1, 1]), (9, {0: 40, 1: 80}, [2, 4, 3])],
+    ("count", "lag", "held"), [(4, {0: 99, 1: 0, 2: 0}, [2, 1, 1]), (9, {0: 40, 1: 80}, [2, 4, 3])]
 )
 def test_a_partition_without_lag_keeps_a_member_and_an_unknown_lag_is_average(
     count: int, lag: dict[int, int], held: list[int]

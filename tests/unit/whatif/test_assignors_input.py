@@ -1,7 +1,5 @@
 """Assignors that users register, what is wrong with an input, and with an answer."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -14,11 +12,7 @@ from sharelag.errors import InputError
 from sharelag.whatif import assign, check_assignor, named, register, simulate
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import AssignorError, Group
-from tests.support.groups_to_assign import (
-    check,
-    counts,
-    members,
-)
+from tests.support.groups_to_assign import check, counts, members
 
 # ---- what users bring ----------------------------------------------------------------------------
 
@@ -41,10 +35,7 @@ def test_users_register_a_function() -> None:
         assert (checked.figures.idle, checked.figures.loads) == (("m1",), {"m0": 2, "m1": 0})
         assert checked.figures.drain == {("t", 0): None, ("t", 1): None, ("u", 0): None}
         only_u = check_assignor(known, group, topics, only="u", moves=0)
-        assert [f.rule for f in only_u.findings] == [
-            *[rules.STARVED] * 2,
-            rules.TOO_MANY_MOVES,
-        ]
+        assert [f.rule for f in only_u.findings] == [*[rules.STARVED] * 2, rules.TOO_MANY_MOVES]
         with pytest.raises(InputError, match=r"'to.the.first' cannot take .*it knows only"):
             check_assignor(known, group, topics, onyl="u")
     assert assign("to-the-first", group, topics, only="u") == {"m0": {"u": [0]}, "m1": {}}

@@ -1,7 +1,5 @@
 """Autoscalers do what KEDA and the HPA do, and their cost is compared with the age."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -24,8 +22,9 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.scaling import Stabilizer, average_value
-from tests.support.autoscaling import LOAD, QUICK, SECOND, only, rows
+from tests.support.autoscaling import LOAD, QUICK, SECOND, rows
 from tests.support.simulated_input import SimulatedInput
+from tests.support.simulations import only
 
 # ---- the formulas
 
@@ -205,7 +204,7 @@ def test_members_start_late_and_leave_in_order() -> None:
     gone = [life for life in lives if life["ended"] is not None]
     assert len(gone) >= 5
     assert {life["ended"] for life in gone} == {"left"}
-    assert only(result)["redeliveries"] == result.duplicates == 0
+    assert only(result.summary)["redeliveries"] == result.duplicates == 0
     # The youngest go first.
     first = min(gone, key=lambda life: life["left_ms"])
     assert first["joined_ms"] == max(
@@ -285,11 +284,11 @@ def test_from_none_to_some_and_back() -> None:
     # Lag was above 5 at 60 s only (a member keeps up), so 120 s later, at the next poll, there is
     # nobody.
     assert end["time_ms"] == 210_000
-    assert only(result)["lag_end"] == 0
+    assert only(result.summary)["lag_end"] == 0
     assert isinstance(quiet.autoscaler, Keda)
     stays = simulate(replace(quiet, autoscaler=replace(quiet.autoscaler, min_replica_count=1)))
     assert {row["desired"] for row in rows(stays)[1:]} <= {1, 2}
-    assert only(stays)["member_hours"] > only(result)["member_hours"]
+    assert only(stays.summary)["member_hours"] > only(result.summary)["member_hours"]
 
 
 def test_a_group_that_was_never_fetched_from_wakes_nobody() -> None:
@@ -304,11 +303,11 @@ def test_a_group_that_was_never_fetched_from_wakes_nobody() -> None:
     )
     result = simulate(new)
     assert rows(result) == []
-    assert only(result)["lag_end"] == 500
+    assert only(result.summary)["lag_end"] == 500
     woken = simulate(replace(new, autoscaler=Keda(10, 1, 5)))
     assert rows(woken)[0]["desired"] == 1
     assert rows(woken)[0]["metric"] is None
-    assert only(woken)["lag_end"] == 0
+    assert only(woken.summary)["lag_end"] == 0
 
 
 def test_cached_and_late_metrics_make_it_late() -> None:
@@ -334,7 +333,7 @@ def test_partitions_limit_a_consumer_group_and_need_not_limit_a_share_group() ->
     )
     assert max(row["desired"] for row in rows(limited)) <= 5
     assert max(row["desired"] for row in rows(free)) == 40
-    assert only(limited)["age_p95_ms"] > 3 * only(free)["age_p95_ms"]
+    assert only(limited.summary)["age_p95_ms"] > 3 * only(free.summary)["age_p95_ms"]
     twin = consumer_group_twin(replace(LOAD, autoscaler=keda))
     assert max(row["desired"] for row in rows(twin)) <= 5
     assert sum(row["deliveries"] > 0 for row in twin.members.to_pylist()) == 4

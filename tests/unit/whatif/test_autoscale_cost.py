@@ -1,7 +1,5 @@
 """Autoscalers compared: by age and cost, drawn, and written down."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -12,30 +10,15 @@ import pytest
 from sharelag import charts
 from sharelag.charts import scaling_cost_figure, scaling_cost_records, text
 from sharelag.errors import InputError
-from sharelag.whatif.autoscale import (
-    Fixed,
-    Hpa,
-    Keda,
-    Pods,
-    Rules,
-    TargetAge,
-    autoscaler_of,
-)
+from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Rules, TargetAge, autoscaler_of
 from sharelag.whatif.compare import compare
 from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE, cost_against_age
 from sharelag.whatif.grid import variants
-from sharelag.whatif.scenario import (
-    Behaviour,
-    Fault,
-    Member,
-    Producer,
-    Scenario,
-    Service,
-    Topic,
-)
+from sharelag.whatif.scenario import Behaviour, Fault, Member, Producer, Scenario, Service, Topic
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import simulate
-from tests.support.autoscaling import LOAD, QUICK, only, rows
+from tests.support.autoscaling import LOAD, QUICK, rows
+from tests.support.simulations import only
 
 # ---- others
 
@@ -53,7 +36,7 @@ def test_target_age_keeps_records_young() -> None:
     assert {row["recommended"] for row in rows(result) if row["time_ms"] >= 120_000} <= {3, 4, 5}
     assert 4 <= rows(result)[-1]["desired"] <= 6
     alone = simulate(replace(steady, autoscaler=None, duration_ms=300_000))
-    assert only(alone)["age_max_ms"] > 50_000
+    assert only(alone.summary)["age_max_ms"] > 50_000
 
 
 def test_target_age_does_the_sum_of_its_formula() -> None:

@@ -1,7 +1,5 @@
 """Autoscalers do not scale for lag that more members would not finish."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -29,9 +27,10 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import Log
-from tests.support.autoscaling import SECOND, only, rows
+from tests.support.autoscaling import SECOND, rows
 from tests.support.cases import few_of
 from tests.support.simulated_input import SimulatedInput
+from tests.support.simulations import only
 from tests.support.written_input import Write, WrittenInput
 
 # ---- what is stuck
@@ -157,7 +156,8 @@ def test_more_members_do_not_help_what_is_stuck() -> None:
     assert ends["lag"][at] == 20
     assert ends["lag_excluding_stuck"][at] == 1
     assert (
-        only(runs["lag"])["member_hours"] > 1.5 * only(runs["lag_excluding_stuck"])["member_hours"]
+        only(runs["lag"].summary)["member_hours"]
+        > 1.5 * only(runs["lag_excluding_stuck"].summary)["member_hours"]
     )
     left = [
         row["lag"]

@@ -1,7 +1,5 @@
 """Which assignor with how many members clears a lag: searched until it does, and said so."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

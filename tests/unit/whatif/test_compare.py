@@ -1,7 +1,5 @@
 """Comparisons say what the runs say, and nothing more."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter
@@ -169,8 +167,7 @@ def test_worse_is_said_by_the_measures_own_direction() -> None:
     assert (received.winner("latency_p50_ms"), received.winner("fairness")) == ("old", "new")
     for measure in ("busy_share", "nothing"):
         with pytest.raises(
-            InputError,
-            match=f"unknown measure {measure!r}: choose one of latency_p50_ms, fairness",
+            InputError, match=f"unknown measure {measure!r}: choose one of latency_p50_ms, fairness"
         ):
             received.winner(measure)
 
@@ -535,13 +532,15 @@ def test_moves_are_counted_by_the_minute() -> None:
 def _compared(luck: float = 1, **variants: tuple[float | None, float]) -> Comparison:
     """Seven runs of each variant, with their drain time and age; ``_`` in a name is a space."""
     chance = np.random.default_rng(5)
-    rows = [
-        {"variant": name.replace("_", " "), "seed": seed, "drain_ms": drain}
-        | {"age_p95_ms": age + seed + luck * chance.random(), "duration_ms": 600_000}
+    columns = {
+        name.replace("_", " "): {
+            "drain_ms": [drain] * 7,
+            "age_p95_ms": [age + seed + luck * chance.random() for seed in range(7)],
+            "duration_ms": [600_000] * 7,
+        }
         for name, (drain, age) in variants.items()
-        for seed in range(7)
-    ]
-    return compared(pa.Table.from_pylist(rows))
+    }
+    return compared(runs(**columns))
 
 
 @pytest.mark.parametrize(
@@ -612,10 +611,7 @@ MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
                 "as it is: not drained within 10m, p95 age 24m 54s"
             ),
         ),
-        (
-            {"a": MINUTES_20, "b": MINUTES_24},
-            "a is best by p95 age over 10m: not drained within ",
-        ),
+        ({"a": MINUTES_20, "b": MINUTES_24}, "a is best by p95 age over 10m: not drained within "),
         (
             {"a": MINUTES_24, "b": MINUTES_24},
             "no variant is shown to be better than as it is by p95 age or drain time over 10m: ",

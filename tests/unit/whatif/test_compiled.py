@@ -1,7 +1,5 @@
 """Compiled kernels give what they give in plain Python, to the last byte."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,8 +28,8 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import SimulationResult, simulate
 from tests.support.drawn_scenarios import drawn_scenario
 from tests.support.own_process import run_code
-from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING
+from tests.support.simulations import digest
 
 #: Compiled for the first time it takes some 20 s of a core: left out of `make check`.
 pytestmark = pytest.mark.slow

@@ -1,7 +1,5 @@
 """A simulated consumer group is what arithmetic and Kafka's promises say it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -30,7 +28,8 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.tables import FINISHED
 from tests.support.command import ask, sharelag
-from tests.support.consumer_groups import FREE, appended, lives, only
+from tests.support.consumer_groups import FREE, appended, lives
+from tests.support.simulations import only
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 6])
@@ -40,8 +39,8 @@ def test_with_a_member_for_each_partition_both_groups_drain_as_arithmetic_says(
     """120 records of 50 ms each, shared out evenly: 6 s over the number of partitions."""
     scenario = appended(120, partitions, partitions, Service(50))
     for run in (consumer_group_twin(scenario), simulate(scenario)):
-        assert only(run)["arrived"] == 120
-        assert only(run)["drain_ms"] == pytest.approx(30_000 + 120 * 50 / partitions, abs=2)
+        assert only(run.summary)["arrived"] == 120
+        assert only(run.summary)["drain_ms"] == pytest.approx(30_000 + 120 * 50 / partitions, abs=2)
 
 
 def test_the_slowest_partition_is_the_last() -> None:
@@ -73,7 +72,7 @@ def test_a_consumer_fetches_ahead() -> None:
 
 def drains(scenario: Scenario, **more: Any) -> float:
     """When the consumer group has nothing left, in ms."""
-    return float(only(consumer_group_twin(scenario, **more))["drain_ms"])
+    return float(only(consumer_group_twin(scenario, **more).summary)["drain_ms"])
 
 
 # ---- the same work
@@ -96,7 +95,7 @@ def test_both_groups_have_the_same_work_arrivals_and_luck() -> None:
     busy = [sum(row["busy_ms"] for row in lives(run)) for run in both(quiet)]
     assert busy[0] == pytest.approx(busy[1])
     rejecting = replace(quiet, members=(Member(count=3, behaviour=Behaviour(0.9, 0, 0.1, 0)),))
-    archived = [only(run)["archived"] for run in both(rejecting)]
+    archived = [only(run.summary)["archived"] for run in both(rejecting)]
     assert archived[0] == archived[1] > 10
 
 
@@ -147,7 +146,7 @@ def test_nothing_is_left_out(
         duration_ms=150_000,
     )
     twin = consumer_group_twin(scenario, seed)
-    row = only(twin)
+    row = only(twin.summary)
     assert row["completed"] + row["lag_end"] == 80 * partitions
     spans = sorted(
         (one["partition"], one["first_offset"], one["last_offset"])
@@ -212,8 +211,8 @@ def test_only_a_share_group_uses_more_members_than_partitions() -> None:
     twins, shares = [], []
     for members in (2, 4, 8, 12):
         scenario = replace(named("idle-members").with_members(members), duration_ms=80_000)
-        twins.append(only(consumer_group_twin(scenario)))
-        shares.append(only(simulate(scenario)))
+        twins.append(only(consumer_group_twin(scenario).summary))
+        shares.append(only(simulate(scenario).summary))
     assert [row["members"] - row["idle_members"] for row in twins] == [2, 4, 4, 4]
     assert [row["members"] - row["idle_members"] for row in shares] == [2, 4, 8, 12]
     twin, share = ([row["drain_ms"] for row in group] for group in (twins, shares))

@@ -1,7 +1,5 @@
 """Members of a simulated consumer group that crash, leave, fall silent, or fail on a record."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -26,7 +24,8 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
-from tests.support.consumer_groups import appended, lives, only
+from tests.support.consumer_groups import appended, lives
+from tests.support.simulations import only
 
 # ---- what Kafka promises of a consumer group
 
@@ -43,8 +42,8 @@ def test_a_partition_has_one_member_at_a_time() -> None:
     )
     twin = consumer_group_twin(scenario)
     assert max(twin.timeline.column("members").to_pylist()) == 1
-    assert only(twin)["redeliveries"] == only(twin)["lag_end"] == 0
-    assert only(twin)["moves"] >= 3
+    assert only(twin.summary)["redeliveries"] == only(twin.summary)["lag_end"] == 0
+    assert only(twin.summary)["moves"] >= 3
 
 
 def test_who_crashes_is_missed_when_its_session_times_out() -> None:
@@ -60,10 +59,10 @@ def test_who_crashes_is_missed_when_its_session_times_out() -> None:
     gap = [row["time_ms"] for row in owned[mine] if row["time_ms"] > 36_050 and row["members"] == 0]
     # Its last heartbeat was up to 5 s before, and the other's next one is up to 5 s after.
     assert 40_000 - 100 <= gap[-1] - gap[0] <= 50_000 + 100
-    assert only(twin)["lag_end"] == 0
+    assert only(twin.summary)["lag_end"] == 0
     # At 30 s the first poll had nothing before it; the commits were at polls 5 s apart: at 35 s, of
     # the 50 done then.
-    assert only(twin)["redeliveries"] == twin.duplicates
+    assert only(twin.summary)["redeliveries"] == twin.duplicates
     # What one member does in the six seconds before, and the batch at hand.
     assert 0 < twin.duplicates <= 6 * 10 + 10
     often = consumer_group_twin(crashed, settings=ConsumerSettings(auto_commit_interval_ms=1))
@@ -80,8 +79,8 @@ def test_who_leaves_commits() -> None:
         ),
     )
     twin = consumer_group_twin(leaving)
-    assert only(twin)["redeliveries"] == only(twin)["lag_end"] == 0
-    assert 200 * 100 / 2 < only(twin)["drain_ms"] - 30_000 <= 200 * 100
+    assert only(twin.summary)["redeliveries"] == only(twin.summary)["lag_end"] == 0
+    assert 200 * 100 / 2 < only(twin.summary)["drain_ms"] - 30_000 <= 200 * 100
 
 
 def test_who_does_not_poll_for_too_long_loses_its_partitions() -> None:
@@ -90,7 +89,7 @@ def test_who_does_not_poll_for_too_long_loses_its_partitions() -> None:
     kept = consumer_group_twin(scenario)
     lost = consumer_group_twin(scenario, settings=ConsumerSettings(max_poll_interval_ms=4000))
     assert kept.duplicates == 0
-    assert only(kept)["drain_ms"] == pytest.approx(50_000, abs=2)
+    assert only(kept.summary)["drain_ms"] == pytest.approx(50_000, abs=2)
     assert lost.duplicates >= 10
     assert sum(row["deliveries"] > 0 for row in lives(lost)) == 2
 
@@ -100,7 +99,7 @@ def test_who_is_muted_works_on_and_its_work_is_done_twice() -> None:
     (owner,) = [row["member"] for row in lives(consumer_group_twin(scenario)) if row["deliveries"]]
     muted = replace(scenario, faults=(Fault(29_000, "mute", owner, 100_000),))
     twin = consumer_group_twin(muted)
-    assert only(twin)["lag_end"] == 0
+    assert only(twin.summary)["lag_end"] == 0
     assert sum(row["deliveries"] > 0 for row in lives(twin)) == 2
     assert twin.duplicates > 0
 
@@ -112,7 +111,7 @@ def test_who_is_fenced_commits_nothing() -> None:
     (other,) = {"member-0", "member-1"} - {owner}
     faults = (Fault(29_000, "mute", owner), Fault(60_000, "crash", other))
     run = ConsumerGroupSimulation(replace(scenario, faults=faults), 0, ConsumerSettings())
-    done = only(run.end())["completed"]
+    done = only(run.end().summary)["completed"]
     assert done > 1000
     committed = run.partitions[0].committed
     assert committed is not None
@@ -124,7 +123,7 @@ def test_who_leaves_at_work_does_not_commit_what_it_works_on() -> None:
     scenario = appended(200, 2, 1, Service(100), duration_ms=120_000)
     (owner,) = [row["member"] for row in lives(consumer_group_twin(scenario)) if row["deliveries"]]
     twin = consumer_group_twin(replace(scenario, faults=(Fault(32_550, "subscribe", owner),)))
-    assert only(twin)["lag_end"] == 0
+    assert only(twin.summary)["lag_end"] == 0
     assert twin.duplicates == 10  # the batch at hand
     assert sum(row["deliveries"] > 0 for row in lives(twin)) == 2
 
@@ -135,33 +134,33 @@ def test_a_failing_record_holds_its_partition_until_it_is_given_up() -> None:
         appended(100, 1, 1, Service(100), duration_ms=120_000),
         poison=(Poison("t", 0, 50), Poison("t", 0, 60, "reject")),
     )
-    twin = only(consumer_group_twin(scenario))
+    twin = only(consumer_group_twin(scenario).summary)
     assert twin["drain_ms"] == pytest.approx(30_000 + 100 * 100 + 4 * 100, abs=2)
     assert (twin["archived"], twin["acknowledged"], twin["deliveries"]) == (2, 98, 104)
     assert twin["redeliveries"] == 4
     assert consumer_group_twin(scenario).duplicates == 0  # it gave them back to itself
     twice = consumer_group_twin(scenario, settings=ConsumerSettings(attempts=2))
-    assert only(twice)["deliveries"] == 101
+    assert only(twice.summary)["deliveries"] == 101
     limits = replace(scenario, settings=Settings(Limits(delivery_count_limit=3)))
-    assert only(consumer_group_twin(limits))["deliveries"] == 102
+    assert only(consumer_group_twin(limits).summary)["deliveries"] == 102
     # Its attempts are those of all its deliveries: after a crash in the same poll it has none left.
     crashes = replace(scenario, poison=(Poison("t", 0, 50), Poison("t", 0, 51, "crash", 1)))
     back = replace(scenario.members[0], behaviour=Behaviour(restart_ms=1000))
     again = consumer_group_twin(replace(crashes, members=(back,)))
     assert sum(again.deliveries.column("released").to_pylist()) == 4
     mended = replace(scenario, poison=(Poison("t", 0, 50, attempts=2),))
-    row = only(consumer_group_twin(mended))
+    row = only(consumer_group_twin(mended).summary)
     assert (row["archived"], row["deliveries"]) == (0, 102)
 
 
 def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
     """Nothing counts deliveries, so that it kills everybody; a share group archives it at five."""
     scenario = named("crash-loop")
-    twin, share = only(consumer_group_twin(scenario)), only(simulate(scenario))
+    twin, share = only(consumer_group_twin(scenario).summary), only(simulate(scenario).summary)
     assert twin["lag_end"] >= 2000 - 120
     assert share["lag_end"] == 0
     once = replace(scenario, poison=(Poison("orders", 0, 120, "crash", 1),))
-    assert only(consumer_group_twin(once))["lag_end"] == 0
+    assert only(consumer_group_twin(once).summary)["lag_end"] == 0
     # It ends within a poll: at the fourth of ten records of 100 ms.
     alone = replace(appended(10, 1, 1, Service(100)), poison=(Poison("t", 0, 3, "crash"),))
     (life,) = lives(consumer_group_twin(alone))
@@ -174,10 +173,10 @@ def test_what_is_silent_is_done() -> None:
     scenario = replace(
         appended(100, 1, 1, Service(10)), poison=(Poison("t", 0, 50, "silent"),), duration_ms=60_000
     )
-    twin = only(consumer_group_twin(scenario))
+    twin = only(consumer_group_twin(scenario).summary)
     assert (twin["acknowledged"], twin["deliveries"]) == (100, 100)
     held = replace(scenario, poison=(Poison("t", 0, 50, "hold", 1, hold_ms=9000),))
-    holding = only(consumer_group_twin(held))
+    holding = only(consumer_group_twin(held).summary)
     assert (holding["acknowledged"], holding["deliveries"]) == (100, 100)
     assert holding["drain_ms"] == pytest.approx(twin["drain_ms"] + 9000)
 
@@ -195,9 +194,9 @@ def test_deleted_records_are_lost_where_the_reset_says() -> None:
     earliest = only(
         consumer_group_twin(
             replace(scenario, settings=Settings(auto_offset_reset="earliest")), settings=fetched
-        )
+        ).summary
     )
-    latest = only(consumer_group_twin(scenario, settings=fetched))
+    latest = only(consumer_group_twin(scenario, settings=fetched).summary)
     assert earliest["lost"] in (370, 380, 390)
     assert latest["lost"] == earliest["lost"] + 600
     assert latest["drain_ms"] < 5000
@@ -218,9 +217,9 @@ def test_it_begins_where_the_share_group_is() -> None:
     ahead = consumer_group_twin(replace(scenario, topics=(Topic("t", 1, starts=(finished,)),)))
     assert ahead.timeline.column("start_offset")[0].as_py() == 12
     new = replace(scenario, topics=(Topic("t", 1, starts=(PartitionStart(20),)),))
-    assert only(consumer_group_twin(new))["deliveries"] == 0
+    assert only(consumer_group_twin(new).summary)["deliveries"] == 0
     from_begin = replace(new, settings=Settings(auto_offset_reset="earliest"))
-    assert only(consumer_group_twin(from_begin))["deliveries"] == 20
+    assert only(consumer_group_twin(from_begin).summary)["deliveries"] == 20
 
 
 def test_offsets_without_records_are_no_work() -> None:
@@ -232,7 +231,7 @@ def test_offsets_without_records_are_no_work() -> None:
         duration_ms=60_000,
     )
     twin = consumer_group_twin(scenario)
-    log = only(twin)
+    log = only(twin.summary)
     assert log["lag_end"] == 0
     assert sum(row["busy_ms"] for row in lives(twin)) == log["acknowledged"] * 10
     # Markers, and what was aborted.
@@ -248,9 +247,9 @@ def test_partitions_that_are_added_get_a_member() -> None:
         duration_ms=60_000,
     )
     twin = consumer_group_twin(scenario)
-    assert only(twin)["lag_end"] <= 3
+    assert only(twin.summary)["lag_end"] <= 3
     first = next(
         row for row in twin.timeline.to_pylist() if row["partition"] == 2 and row["members"]
     )
     assert 20_000 < first["time_ms"] <= 31_000
-    assert only(twin)["idle_members"] == 0
+    assert only(twin.summary)["idle_members"] == 0

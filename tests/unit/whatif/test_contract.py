@@ -1,7 +1,5 @@
 """The contract finds what is wrong with anyone's assignor, and ours keep it."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

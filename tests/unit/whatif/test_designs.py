@@ -1,7 +1,5 @@
 """What a history costs in each design is what the records of that design are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -13,12 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag.whatif.designs import (
-    CHECKPOINTS_PREFERRED,
-    DESIGNS,
-    SNAPSHOTS_ALONE,
-    design_costs,
-)
+from sharelag.whatif.designs import CHECKPOINTS_PREFERRED, DESIGNS, SNAPSHOTS_ALONE, design_costs
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators

@@ -1,7 +1,5 @@
 """The simulator does what real brokers did, as they were recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A simulation with an assignment made by hand has just that, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharelag.errors import InputError

@@ -1,7 +1,5 @@
 """Groups whose stuck records are given up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """What was foretold of recorded incidents is what came of them when they were played again."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Groups that were foretold and then played live: what was kept of them, and what the page says."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharelag.whatif import Scenario

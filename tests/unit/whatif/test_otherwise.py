@@ -1,7 +1,5 @@
 """A span of a group's history: simulated as it was, and what it would have been otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

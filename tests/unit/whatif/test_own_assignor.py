@@ -1,7 +1,5 @@
 """An assignor of one's own: in twelve lines, with help that has every field it may use."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Curves of lag from now on: those of the runs themselves, with an interval that holds them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

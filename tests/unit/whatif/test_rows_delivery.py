@@ -1,7 +1,5 @@
 """What the KIPs say of deliveries, acknowledgements, windows and writes, in the simulator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

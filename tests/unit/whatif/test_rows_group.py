@@ -1,7 +1,5 @@
 """What the KIPs say of groups, members and assignments, in the simulator and our readers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """A scenario is the same after it was written as JSON, and its text identifies it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress

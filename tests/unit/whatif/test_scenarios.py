@@ -1,7 +1,5 @@
 """Named scenarios show what they are about; one from a cluster begins where the cluster is."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The search finds the fewest members, and says when it cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A share partition plays the KIPs' worked examples, and keeps its promises in any schedule."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

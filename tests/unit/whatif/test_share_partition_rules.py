@@ -1,7 +1,5 @@
 """Rules of a share partition, one at a time: locks, limits, fetches, loads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -14,12 +12,7 @@ from sharelag.whatif.records import StateTopic, Write
 from sharelag.whatif.scenario import Limits
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
-from tests.support.share_partition import (
-    InvalidRecordStateError,
-    LogBatch,
-    SharePartition,
-    persist,
-)
+from tests.support.share_partition import InvalidRecordStateError, LogBatch, SharePartition, persist
 from tests.support.share_partitions import (
     ACCEPT,
     ACKNOWLEDGED,

@@ -1,7 +1,5 @@
 """A simulation does what brokers, coordinators and clients do, and does it again."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Literal
@@ -14,6 +12,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import Window
 from sharelag.replay import replay_arrow
+from sharelag.whatif.compiled import support
 from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -30,6 +29,7 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.clock import interruptible
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.simulations import MIXED, at, only
@@ -336,3 +336,27 @@ def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> 
     cold, warm = only(simulate(strangers).summary), only(settled.summary)
     assert (cold["moves"] > 0, warm["idle_members"]) == (True, 0)
     assert cold["drain_ms"] > 2 * warm["drain_ms"]
+
+
+class GoneError(Exception):
+    """Nobody waits."""
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_simulation_that_nobody_waits_for_ends(
+    is_loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = replace(named("uneven"), duration_ms=3_600_000)
+    monkeypatch.setattr(support, "_is_loaded", is_loaded)
+    monkeypatch.setattr(support, "LOADED_FROM", 1 << 60)
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            raise GoneError
+
+    with pytest.raises(GoneError), interruptible(check):
+        simulate(scenario)
+    assert looks == 5

@@ -1,7 +1,5 @@
 """Members of a simulated group: what they do with records, and how they come and go."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Literal

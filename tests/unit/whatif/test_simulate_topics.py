@@ -1,7 +1,5 @@
 """Topics of a simulated cluster: retention, deletions, producers, transactions, requests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A simulation has what happens to groups: brokers die, members resubscribe or renew."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -322,10 +320,7 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: Topic("t", 1, compact_ms=0), "compact_ms of Topic 't' is 0"),
         (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
         (lambda: Topic("t", 2, leaders=(0, 0.5)), "the leader 0.5: give a broker's whole number"),  # type: ignore[arg-type]
-        (
-            lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)),
-            "numbered from 0 to 1",
-        ),
+        (lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)), "numbered from 0 to 1"),
         (
             lambda: simulate(down(faults=tuple(Fault(1, "broker_down", broker=n) for n in (0, 1)))),
             "more brokers",

@@ -1,7 +1,5 @@
 """A simulation keeps the promises of share groups, whatever happens to the group."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import sha256
 from random import Random
@@ -33,10 +31,9 @@ from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.own_process import run_by_any_hashes
 from tests.support.share_partition import Acquired
-from tests.support.simulation_digest import TABLES
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited
 from tests.support.simulation_scenarios import random_scenario
-from tests.support.simulations import only
+from tests.support.simulations import TABLES, only
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
@@ -160,7 +157,7 @@ def test_the_ledger_sees_what_is_wrong() -> None:
 def test_everything_at_once_is_the_same_in_every_process() -> None:
     code = (
         "from random import Random; from sharelag.whatif.simulate import simulate\n"
-        "from tests.support.simulation_scenarios import *; from tests.support.simulation_digest import digest\n"
+        "from tests.support.simulation_scenarios import *; from tests.support.simulations import digest\n"
         "print(digest(simulate(EVERYTHING, 1, requests=True)))\n"
         "for n in range(4): "
         "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"
@@ -208,10 +205,7 @@ def values(result: SimulationResult) -> str:
             replace(named("uneven"), duration_ms=20_000),
             "0669f9f317b24f00da0049db9419dbe75cd6de838c65f487d4a0f25dd30f29e7",
         ),
-        (
-            CHANCE,
-            "da56ca8e9709f6997c8a1edcb5821e5c2e2c15058eb3bc9a84ab50b7f8f76443",
-        ),
+        (CHANCE, "da56ca8e9709f6997c8a1edcb5821e5c2e2c15058eb3bc9a84ab50b7f8f76443"),
     ],
     ids=["uneven", "chance"],
 )

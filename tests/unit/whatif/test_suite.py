@@ -1,7 +1,5 @@
 """The suite is varied and the same everywhere; a ranking says what its runs say."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Settings that fit: what is found, how far it is from a cliff, and how it is to be set."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -262,11 +260,7 @@ def test_earlier_versions_have_fewer_settings_of_groups() -> None:
     assert early[LOCK] == "group"
     assert not {"share.acquire.mode", "renew"} & early.keys()
     said = to_set(
-        GROUP,
-        knobs(GROUP, None, None, "4.1"),
-        {"share.delivery.count.limit": 3},
-        None,
-        "4.1",
+        GROUP, knobs(GROUP, None, None, "4.1"), {"share.delivery.count.limit": 3}, None, "4.1"
     )
     (line,) = said
     assert "group.share.delivery.count.limit=3 in server.properties" in line

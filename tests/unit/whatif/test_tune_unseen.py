@@ -1,7 +1,5 @@
 """Tuned settings against Kafka's defaults on drawn scenarios, by runs that the tuner did not see."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The fewest members that keep records young: the sums, what is stuck, what is not known, KEDA."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

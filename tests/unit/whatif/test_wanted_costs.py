@@ -1,7 +1,5 @@
 """Autoscalers on drawn loads: member-hours of each at the age that the fewest members keep."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,9 +1,10 @@
-"""The compiled pass decodes every record as the interpreter does."""
+"""The compiled pass decodes, and formats as JSON, every record as the interpreter does."""
 
-from __future__ import annotations
-
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +14,29 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import compile_kernel
-from sharelag.wire import ShareKeys, decode_columns
-from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, record_numbers
+from sharelag.tables.lines import json_text
+from sharelag.wire import ShareKeys, decode_arrow, decode_columns, formatter
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import (
+    GROUP_KINDS,
+    GROUP_TOPIC,
+    SHARE_SNAPSHOT,
+    STATE_KINDS,
+    STATE_TOPIC,
+    RecordKind,
+    record_numbers,
+)
+from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
 from sharelag.wire.interpreter import interpret
 from sharelag.wire.key_codes import key_hash, key_words
 from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.columns import with_column
-from tests.support.records import raw
+from tests.support.command import sharelag
+from tests.support.formatted import formatted, formatted_rejects
+from tests.support.generations import raw_of
+from tests.support.records import raw, raw_file, row
+from tests.support.walk import WALK
 from tools import state_pass
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
@@ -180,3 +196,55 @@ def test_what_a_record_does_not_have_is_what_kafka_writes_for_it() -> None:
         assert columns.numbers[number.column].tolist() == (
             column.fill_null(number.absent).to_pylist()
         )
+
+
+def texts(some: Iterator[pa.StringArray]) -> list[str]:
+    return [text for column in some for text in column.to_pylist()]
+
+
+def records(random: Random, kinds: tuple[RecordKind, ...], count: int) -> list[generators.Record]:
+    made = [generators.record(random, random.choice(kinds)) for _ in range(count)]
+    return [generators.damaged(random, one) if random.random() < 0.2 else one for one in made]
+
+
+@pytest.mark.parametrize(
+    ("topic", "kinds"), [(STATE_TOPIC, STATE_KINDS), (GROUP_TOPIC, GROUP_KINDS)]
+)
+def test_columns_of_json_are_formatted_as_each_record(
+    topic: str, kinds: tuple[RecordKind, ...], monkeypatch: pytest.MonkeyPatch, cases: Any
+) -> None:
+    random, seen = Random(topic), 0
+    for _ in range(cases(12, 1000)):
+        monkeypatch.setattr(formatter, "_ROWS", random.choice([1, 7, 1000]))
+        found = decode_arrow(raw(records(random, kinds, random.randrange(40)), topic), topic)
+        whole = [*formatted(found.records)]
+        assert texts(kafka_texts(found.records)) == [json_text(one) for one in whole]
+        assert [*kafka_json(found.records)] == whole
+        wrong = [*formatted_rejects(found.rejects)]
+        assert texts(reject_texts(found.rejects)) == [json_text(one) for one in wrong]
+        assert [*reject_json(found.rejects)] == wrong
+        seen += len(whole) * len(wrong)
+    assert seen
+
+
+def test_records_of_all_generations_keep_their_order() -> None:
+    older = [decode_arrow(raw_of(WALK.values(), number)).records for number in range(4)]
+    today = decode_arrow(raw(records(Random(3), STATE_KINDS, 20))).records
+    mixed = pa.Table.from_batches([*older, today]).combine_chunks().to_batches()[0]
+    order = [*range(len(mixed))]
+    Random(5).shuffle(order)
+    mixed = mixed.take(pa.array(order))
+    whole = [*formatted(mixed)]
+    assert {one["key"].get("generation") for one in whole} == {None, 0, 1, 2, 3}
+    assert texts(kafka_texts(mixed)) == [json_text(one) for one in whole]
+
+
+def test_hostile_names_are_escaped_and_stay_whole(tmp_path: Any) -> None:
+    names = ["a\nb", "\x1b[2J", '"},', "\u202e", "\U000e0041", "\\n", "é", "\ud7ff", " "]
+    made = [
+        encode_record(SHARE_SNAPSHOT, row(5, [(5, 9, 0, 1)]) | {"group_id": one}) for one in names
+    ]
+    lines = sharelag("decode", "--raw", raw_file(tmp_path, raw(made)), "-o", "json").stdout
+    assert lines.replace("\n", "").isprintable()
+    found = [json.loads(line)["key"]["data"]["groupId"] for line in lines.splitlines()]
+    assert found == names

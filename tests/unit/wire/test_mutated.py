@@ -1,7 +1,5 @@
 """Recorded records with mutated bytes: every one is a record, a reject or skipped, and no more."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Is a damaged record of today never taken for one of an older generation?"""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How many partitions the state topic has, by the keys of those that are there."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

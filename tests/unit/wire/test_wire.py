@@ -1,7 +1,5 @@
 """The decoder gives back what the encoder wrote, and refuses everything that is cut short."""
 
-from __future__ import annotations
-
 import base64
 from random import Random
 from typing import Any

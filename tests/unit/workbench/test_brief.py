@@ -1,7 +1,5 @@
 """Is the brief lag that of the whole answer, however it is found?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,7 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.errors import InputError
-from sharelag.inputs import (
-    CaptureInput,
-    Input,
-    KafkaInput,
-    PrintedInput,
-    RawInput,
-    SegmentsInput,
-)
+from sharelag.inputs import CaptureInput, Input, KafkaInput, PrintedInput, RawInput, SegmentsInput
 from sharelag.inputs.files.printed import is_printed
 from sharelag.inputs.kafka import topics
 from sharelag.inputs.kafka.config import client_config

@@ -1,7 +1,5 @@
 """Metrics of brokers on the paths that people use: the same columns, or why there are none."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from pathlib import Path

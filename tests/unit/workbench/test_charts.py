@@ -1,7 +1,5 @@
 """Charts draw what the tables say, mark what is unknown, and take every name as text."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Charts of parts: what lag consists of, windows, members, and the state topic."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Charts of time: lag, rates, heat, forecasts and causes, and what is unknown in them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sentences count as a reader does: one share partition, and 1,001 with a separator."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

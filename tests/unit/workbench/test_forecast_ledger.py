@@ -1,7 +1,5 @@
 """A ledger of forecasts: runs score what is due, make new ones, and say how good they were."""
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta

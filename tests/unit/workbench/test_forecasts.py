@@ -1,7 +1,5 @@
 """What becomes of a group's lag is told in the same words on a terminal, in dashboards, in reports."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

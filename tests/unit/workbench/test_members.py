@@ -1,7 +1,5 @@
 """Who is in a group: its members, and which of them are not at their target assignment."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -43,10 +41,7 @@ def test_notes_tell_groups_apart_whose_names_look_the_same() -> None:
     each = [
         (kind, row | {"group_id": name})
         for name in names
-        for kind, row in (
-            (GROUP, {"epoch": 5, "metadata_hash": 7}),
-            *joined("late", 4, [0], [1]),
-        )
+        for kind, row in ((GROUP, {"epoch": 5, "metadata_hash": 7}), *joined("late", 4, [0], [1]))
     ]
     writes = [Write(10, 5, group=name) for name in names]
     bench = sharelag.open(WithMembers(writes, of_groups=tuple(each)), engine="local")

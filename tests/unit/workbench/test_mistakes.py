@@ -1,7 +1,5 @@
 """Python that flows: what is near at hand works, and a mistake is answered by a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any

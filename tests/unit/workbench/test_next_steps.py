@@ -1,7 +1,5 @@
 """Commands that cards offer: each is one that the command line takes, of the same input."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a peeked record shows of its bytes, masked and not."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Windows drawn as text."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

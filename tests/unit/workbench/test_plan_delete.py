@@ -1,7 +1,5 @@
 """Planned deletions, and how long a group takes after a reset or a deletion, simulated."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """A question has one answer: a method and a command say the same, and read no more than it needs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

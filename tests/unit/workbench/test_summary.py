@@ -1,13 +1,10 @@
 """Comparisons, searches and moves as tables and charts, with what is not known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import sharelag
@@ -33,22 +30,15 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.rows import for_people, measure_words
-from sharelag.whatif.comparison.tables import MEASURED, RUNS
+from sharelag.whatif.comparison.tables import MEASURED
+from tests.support.drawn_comparisons import runs
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
 
 
 def comparison(**values: Mapping[str, Any]) -> Comparison:
     """Of variants by name, for each measure one value a seed; the first is the baseline."""
-    rows = [
-        {"variant": variant, "error": None, "seed": seed}
-        | {name: column[seed] for name, column in columns.items()}
-        for variant, columns in values.items()
-        for seed in range(len(next(iter(columns.values()))))
-    ]
-    return compared(
-        pa.Table.from_pylist(rows, schema=pa.schema([RUNS.field(name) for name in rows[0]]))
-    )
+    return compared(runs(**values))
 
 
 AGES = comparison(
@@ -268,7 +258,6 @@ def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
 
 def test_what_no_simulation_found_is_refused() -> None:
     with pytest.raises(
-        InputError,
-        match=r"Table cannot be shown as a result: give what compare, fewest_members",
+        InputError, match=r"Table cannot be shown as a result: give what compare, fewest_members"
     ):
         sharelag.summarize(AGES.runs)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """An input's version of Kafka decides where versions differ, and is found out only there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,12 +1,15 @@
 """One line opens any input; each answer shows the numbers of its table as HTML and text."""
 
-from __future__ import annotations
-
+import configparser
 import json
 import re
+import sys
+import tomllib
+import warnings
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag import schemas
+import sharelag_widgets
+from sharelag import charts, schemas
 from sharelag.engine.engines import read
-from sharelag.errors import BrokerUnreachableError, ConfigError, InputError
+from sharelag.errors import BrokerUnreachableError, ConfigError, InputError, SetupError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.recorded import folder_of
 from sharelag.model import iso
@@ -29,6 +33,8 @@ from sharelag.tables.words import moment
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.one_group import worst_first
+from sharelag.workbench.views import load_view
+from sharelag_widgets import dashboards
 from tests.support import readings
 from tests.support.command import ask
 from tests.support.widgets.samples import HOSTILE
@@ -502,3 +508,46 @@ def test_windows_begin_with_what_the_first_cause_names() -> None:
         0,
         *(row["partition"] for row in lag if row["partition"]),
     ]
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_widgets_register_the_views_that_a_workbench_asks_for() -> None:
+    assert load_view("PlotView") is sharelag_widgets.PlotView
+    assert load_view("WindowStrip") is sharelag_widgets.WindowStrip
+    assert load_view("Now") is dashboards.Now
+
+
+def test_a_checkout_registers_what_the_wheel_does() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    checkout = configparser.ConfigParser()
+    checkout.optionxform = str  # type: ignore[assignment,method-assign]  # names have capitals
+    checkout.read(ROOT / "widgets" / "sharelag_widgets.dist-info" / "entry_points.txt", "utf-8")
+    assert {"sharelag.views": dict(checkout["sharelag.views"])} == wheel
+
+
+@pytest.mark.parametrize("missing", ["sharelag_widgets", "anywidget"])
+def test_without_the_widgets_there_is_advice(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "sharelag_widgets":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SetupError, match=r"the widgets are not installed here: pip install"):
+        load_view("PlotView")
+
+
+def test_a_view_that_nothing_registers_is_no_view() -> None:
+    with pytest.raises(SetupError, match="the widgets are not installed here"):
+        load_view("PlotViews")
+
+
+def test_the_former_name_of_the_charts_says_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    former = ".".join(["sharelag", "workbench", "charts"])
+    monkeypatch.delitem(sys.modules, former, raising=False)
+    with pytest.warns(DeprecationWarning, match=r"is now sharelag\.charts$"):
+        found = import_module(former)
+    assert found is charts
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert all(callable(getattr(charts, name)) for name in charts.__all__)
