@@ -635,6 +635,10 @@ def test_what_is_not_behind_a_variant_that_ties_ties_as_well() -> None:
     assert set(found.best("age_p95_ms").names) == {"best", "noisy", "sure"}
     alone = {name: {"age_p95_ms": columns[name]} for name in ("now", "best", "sure")}
     assert compared(runs(**alone)).best("age_p95_ms").names == ("best",)
+    # Of what should be more, the same order: the best comes first, and is told from the others.
+    shares = {name: {"fairness": 1 - ages / 200} for name, ages in columns.items()}
+    assert compared(runs(**shares)).best("fairness").names == found.best("age_p95_ms").names
+    assert found.best("age_p95_ms").names[0] == "best"
 
 
 @pytest.mark.slow
