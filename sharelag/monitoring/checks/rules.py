@@ -253,6 +253,12 @@ class Silence(_Strict):
     groups: Patterns = ("*",)
     reason: str = ""
 
+    @model_validator(mode="after")
+    def _lasting(self) -> Self:
+        if self.since is not None and self.since >= self.until:
+            raise ValueError("from must be before until, or nothing is ever silenced")
+        return self
+
 
 class Rules(_Strict):
     """A rule file."""

@@ -98,6 +98,18 @@ def test_a_rule_about_nobody_is_not_fine() -> None:
     assert {row["group_id"]: row["level"] for row in both} == {"billing": "ok", "biling": "unknown"}
 
 
+@pytest.mark.parametrize("measure", ["measure: lag", "measure: poison", ALONE])
+def test_a_rule_about_topics_that_nobody_reads_is_not_fine(measure: str) -> None:
+    source = WrittenInput(STOPPED)
+    for groups, said in (
+        ("billing", "no topic of share group 'billing' matches returns"),
+        ("bil*", "no topic of a share group that matches bil* matches returns"),
+        ("*", "no topic of a share group that matches * matches returns"),
+    ):
+        row = outcome(source, f"{measure}, warn: 1, groups: ['{groups}'], topics: [returns]")
+        assert (row["level"], row["value"], row["summary"]) == ("unknown", None, said)
+
+
 def test_groups_and_topics_are_chosen_by_patterns() -> None:
     writes = [Write(600, 6600, group=group) for group in ("billing", "order-a", "order-b", "x[1]")]
     table = judged(
