@@ -42,26 +42,7 @@ from sharelag.workbench.questions.state_topic import judge_state_topic
 #: Exit codes of Nagios plug-ins.
 CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
 #: The outcome of one rule for one group.
-CHECKED = pa.schema(
-    [
-        ("rule", pa.string()),
-        ("level", pa.string()),  # ok, warning, critical or unknown
-        ("measure", pa.string()),
-        ("group_id", pa.string()),  # null: the rule concerns no group, or matches none
-        ("topic", pa.string()),  # of the worst share partition; null: the whole group is judged
-        ("partition", pa.int32()),
-        ("value", pa.float64()),  # milliseconds for durations; null: unknown or infinite
-        ("at_least", pa.bool_()),  # the value is a lower bound: a part of it is unknown
-        ("warn", pa.float64()),
-        ("critical", pa.float64()),
-        ("since", schemas.TIMESTAMP),  # the latest start of the level; null: none, or unknown
-        ("due", schemas.TIMESTAMP),  # when it gets worse if it goes on like this; null: not soon
-        ("at_this_level", pa.int64()),  # share partitions of the group that are at least as bad
-        ("silenced_until", schemas.TIMESTAMP),  # not null: does not count
-        ("summary", pa.string()),
-        ("as_of", schemas.TIMESTAMP),
-    ]
-)
+CHECKED = schemas.CHECKED
 #: Levels are evaluated at this many moments of a span, so durations are known to a sixth.
 PARTS = 6
 #: Summaries where there is nothing to measure yet, or nothing that could get worse.
@@ -209,7 +190,8 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     spans += [over for rule in rules.rules if rule.hysteresis]
     rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
     moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
-    known = evidence.lag.column("group_id").to_pylist()
+    is_part = bool(begun.choice.groups or begun.choice.topics)
+    known = None if is_part else evidence.lag.column("group_id").to_pylist()
     rows: list[dict[str, Any]] = []
     for rule in rules.rules:
         if rule.measure == "state_topic":
@@ -249,8 +231,11 @@ def _need_lag_alone(rules: Rules) -> bool:
     )
 
 
-def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield one row per group, about the worst of its share partitions."""
+def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield one row per group, about the worst of its share partitions.
+
+    ``known`` are all groups; None where only chosen ones were read.
+    """
     judged = judge(rule, found)
     for pattern in rule.groups:
         is_name = not set("*?[") & set(pattern)
@@ -270,8 +255,10 @@ def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str,
         yield _of_group(rule, found, judged, int(place), int(matching.sum()))
 
 
-def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str]) -> str:
+def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None) -> str:
     """Say why a rule judges no group by one of its patterns."""
+    if known is None:
+        return f"nothing that was chosen (--group, --topic) matches {pattern}"
     if any(fnmatchcase(group, pattern) for group in known):
         whose = f"share group {pattern!r}" if is_name else f"a share group that matches {pattern}"
         return f"no topic of {whose} matches {', '.join(rule.topics)}"
