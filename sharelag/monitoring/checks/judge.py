@@ -260,8 +260,8 @@ def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] 
     if known is None:
         return f"nothing that was chosen (--group, --topic) matches {pattern}"
     if any(fnmatchcase(group, pattern) for group in known):
-        whose = f"share group {pattern!r}" if is_name else f"a share group that matches {pattern}"
-        return f"no topic of {whose} matches {', '.join(rule.topics)}"
+        where = f"share group {pattern!r}" if is_name else f"any share group that matches {pattern}"
+        return f"no topic matches {', '.join(rule.topics)} in {where}"
     return unknown_group(pattern, known) if is_name else f"no share group matches {pattern}"
 
 

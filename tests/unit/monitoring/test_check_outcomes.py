@@ -103,9 +103,9 @@ def test_a_rule_about_nobody_is_not_fine() -> None:
 def test_a_rule_about_topics_that_nobody_reads_is_not_fine(measure: str) -> None:
     source = WrittenInput(STOPPED)
     for groups, said in (
-        ("billing", "no topic of share group 'billing' matches returns"),
-        ("bil*", "no topic of a share group that matches bil* matches returns"),
-        ("*", "no topic of a share group that matches * matches returns"),
+        ("billing", "no topic matches returns in share group 'billing'"),
+        ("bil*", "no topic matches returns in any share group that matches bil*"),
+        ("*", "no topic matches returns in any share group that matches *"),
     ):
         row = outcome(source, f"{measure}, warn: 1, groups: ['{groups}'], topics: [returns]")
         assert (row["level"], row["value"], row["summary"]) == ("unknown", None, said)
