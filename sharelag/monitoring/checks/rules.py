@@ -208,7 +208,7 @@ class Rule(_Strict):
         if info.data.get("measure") in TIMED:
             return _duration(value) / timedelta(milliseconds=1)
         if isinstance(value, str):
-            raise ValueError("expected a number, without quotes or unit")
+            raise ValueError("expected a number, without quotes, unit or exponent")
         return value
 
     @field_validator("critical")
