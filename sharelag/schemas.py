@@ -108,6 +108,7 @@ DESCRIBED = answers.DESCRIBED.schema
 SCANNED = answers.SCANNED.schema
 RECONCILED = answers.RECONCILED.schema
 RECLAIMABLE = answers.RECLAIMABLE.schema
+CHECKED = answers.CHECKED.schema
 ARCHIVED = answers.ARCHIVED.schema
 
 FORECASTS = forecasts.FORECASTS.schema

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,9 @@ from sharelag.metrics.skew import SKEW
 from sharelag.monitoring.checks.judge import CHECKED
 from sharelag.reports.store import Run
 from sharelag.schemas import GROUP_STATES, LEDGER, MEMBER_ROWS, RECONCILED, REDRIVE, SCHEMA_VERSION
+from sharelag.tables import declared
 from sharelag.tables.declared import meaning_of
+from sharelag.tables.table import Table
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.ranking import RANKED
@@ -30,6 +33,7 @@ from sharelag.whatif.tune import TRADED, TUNED
 from sharelag.whatif.wanted import WANTED
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
+_DECLARED = [module for module in vars(declared).values() if isinstance(module, ModuleType)]
 _TOPIC = pa.field("topic", pa.string())
 #: A state batch as Kafka's coordinator holds it: first and last offset, state, delivery count.
 _BATCH = {
@@ -168,12 +172,19 @@ def _reports() -> dict[str, dict[str, Any]]:
         "dict[str, Any]": {"type": "object"},
     }
     found = {one.name: _described(one.name) | kinds[one.type] for one in fields(Run)}
+    found["notebook"] |= _described("notebook", "SHA-256 of its notebook")
     return found | {"kept": _described("kept") | {"type": "boolean"}}
 
 
 def properties(schema: pa.Schema) -> dict[str, Any]:
     """Return the columns of a table as properties of an object."""
-    return {field.name: _described(field.name) | _null_or(_kind(field.type)) for field in schema}
+    tables = (one for module in _DECLARED for one in vars(module).values())
+    own = next((one for one in tables if isinstance(one, Table) and one.schema is schema), None)
+    means = {column.name: column.meaning for column in own.columns} if own else {}
+    return {
+        field.name: _described(field.name, means.get(field.name)) | _null_or(_kind(field.type))
+        for field in schema
+    }
 
 
 def of_row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
@@ -211,8 +222,8 @@ def _object(columns: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": columns, "required": required}
 
 
-def _described(name: str) -> dict[str, str]:
-    meaning = meaning_of(name)
+def _described(name: str, own: str | None = None) -> dict[str, str]:
+    meaning = own or meaning_of(name)
     return {"description": meaning} if meaning else {}
 
 

@@ -93,9 +93,10 @@ def _tell(ctx: click.Context, reason: str) -> None:
     from sharelag.tables.words import terminal
 
     if ctx.params.get("output") == "json":
-        write(
-            [json.dumps({"rule": None, "level": "unknown", "summary": reason}, ensure_ascii=False)]
-        )
+        from sharelag import schemas
+
+        row = dict.fromkeys(schemas.CHECKED.names) | {"level": "unknown", "summary": reason}
+        write([json.dumps(row, ensure_ascii=False)])
     else:
         write([f"UNKNOWN: {terminal(reason)}"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,17 @@ def _parameters(path: Path, options: dict[str, Any]) -> dict[str, Any]:
     from sharelag.reports.schedules import absolute
 
     given = _read_given(options["file"], options["pairs"], texts(path))
-    return absolute(given | _of_options(options))
+    named = _of_options(options)
+    _require_once([*(name for name, _ in options["pairs"]), *named], "as -p or as an option")
+    return absolute(given | named)
+
+
+def _require_once(names: Sequence[Any], where: str) -> None:
+    """Refuse a parameter that is given twice: one of its values would not be used."""
+    from sharelag.errors import InputError
+
+    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+        raise InputError(f"the parameter {twice[0]!r} is given twice: give it once, {where}")
 
 
 def _read_given(
@@ -296,7 +306,7 @@ def _read_given(
     given: Any = {}
     if file is not None:
         try:
-            given = parse_yaml(read_text(file), str(file))[0] or {}
+            given, places = parse_yaml(read_text(file), str(file))
         except OSError as error:
             raise InputError(f"cannot read parameters from {file}: {error.strerror}") from None
         except (InputError, UnicodeDecodeError):
@@ -304,8 +314,10 @@ def _read_given(
             raise InputError(
                 f"{file} is not valid YAML: write one `name: value` per line"
             ) from None
+        given = given or {}
         if not isinstance(given, dict):
             raise InputError(f"{file} is not a YAML mapping: write one `name: value` per line")
+        _require_once([name[0] for name, _, _ in places if len(name) == 1], f"in {file}")
     typed = {name: (from_word(text), text) for name, text in pairs}
     return {str(name): value for name, value in given.items()} | {
         name: text if name in texts and not isinstance(value, str | list) else value

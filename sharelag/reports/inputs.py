@@ -15,7 +15,7 @@ import pyarrow as pa
 from sharelag.durations import parse_duration
 from sharelag.engine.engines import without_records
 from sharelag.errors import InputError
-from sharelag.inputs import CaptureInput
+from sharelag.inputs import KafkaInput
 from sharelag.inputs.open import open_named, require_there
 from sharelag.inputs.texts import read_text
 from sharelag.metrics.evidence import Evidence
@@ -120,9 +120,9 @@ def read(
         bars=False,
     )
     if since:
-        source = bench.source
-        now = source.as_of() if isinstance(source, CaptureInput) else datetime.now(UTC)
-        end = requested or now
+        # What was recorded ended when it did, however long ago.
+        is_live = isinstance(bench.source, KafkaInput)
+        end = requested or (datetime.now(UTC) if is_live else bench.reading.now)
         looked_at = end - parse_since(since, lambda: end, parse_time)
         if looked_at <= timedelta():
             raise InputError(

@@ -57,13 +57,14 @@ def verdict(case: Case) -> dict[str, Any]:
         ``begin`` and ``source``;
         ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, the main
         finding in a sentence (None: no problem); ``rules``, the outcome of rules that concern no
-        group; ``unknown``, sentences; ``complete``, whether the records lack nothing;
-        ``changes``, None for the first report. Names are Kafka's: escape them wherever they are
-        shown.
+        group that is there; ``unknown``, sentences; ``complete``, whether the records lack
+        nothing; ``changes``, None for the first report. Names are Kafka's: escape them wherever
+        they are shown.
     """
     broken = _broken(case)
     groups = judge_groups(case.evidence, broken=broken)
-    rules = [rule_of(one) for one in broken.get(None, [])]
+    judged_groups = {group["group_id"] for group in groups}
+    rules = [rule_of(one) for name in broken if name not in judged_groups for one in broken[name]]
     levels = [group["level"] for group in groups] or ["unknown"]
     level = worst([*levels, *(rule["level"] for rule in rules)])
     base = case.bench.base_of(case.evidence)

@@ -59,7 +59,7 @@ LINTED = view(
 HEALTH = declared.records.HEALTH.view
 SNAPSHOTS = declared.windows.SNAPSHOTS.view
 FINDINGS = declared.records.FINDINGS.view
-CHECKS = view("level rule group_id topic partition at_this_level summary silenced_until")
+CHECKS = declared.answers.CHECKED.view
 #: What of a broker's log of requests a terminal shows, by table.
 REQUESTS = {table.name: table.view for table in (*requests.OF_LINES, *requests.WORKED_OUT)}
 #: What of the output of consumers a terminal shows, by table.

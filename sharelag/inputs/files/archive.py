@@ -273,7 +273,9 @@ class ArchiveInput(RecordsOnly):
         """Return the last sample and its time; topics missing from it have been deleted."""
         paths = self._files(OFFSETS)[-1:]
         table = _read(paths[0], schemas.OFFSETS) if paths else schemas.OFFSETS.empty_table()
-        last = pc.max(table.column("as_of"))
+        if not table.num_rows:
+            return table, None
+        last = table.column("as_of")[-1]  # not the latest: clocks can go back
         table = table.filter(pc.equal(table.column("as_of"), last))
         return of_topics(table, topic_ids), last.as_py()
 

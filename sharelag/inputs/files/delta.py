@@ -24,6 +24,8 @@ _SETTINGS = {
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 
+_OF = " of cluster "
+
 #: How many processes may create a table at the same time.
 _CREATORS = 8
 
@@ -38,6 +40,22 @@ def open_table(place: Path | str) -> DeltaTable | None:
     kind: type[DeltaTable] = import_module("deltalake").DeltaTable
     with translate_errors(f"cannot read {place}"):
         return kind(str(place)) if kind.is_deltatable(str(place)) else None
+
+
+def name_of(what: str, cluster: str | None) -> str:
+    """Name a table by what it has, and by the cluster that this is of, where it is known."""
+    return what + (f"{_OF}{cluster}" if cluster else "")
+
+
+def require_same(found: DeltaTable, place: Path | str, what: str, cluster: str | None) -> None:
+    """Refuse a table of anything else, or known to be of another cluster; see `name_of`."""
+    name, _, other = str(found.metadata().name).partition(_OF)
+    if name != what:
+        raise InputError(f"{place} is not a table of {what}: choose another folder")
+    if other and cluster and other != cluster:
+        raise InputError(
+            f"{place} has the {what} of cluster {other}, not of {cluster}: choose another folder"
+        )
 
 
 def replace_table(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:

@@ -154,13 +154,14 @@ class _Job:
         self.scratch = views.staging(folder, "follow")
         self.commits = count(1)
         self.sampled = 0.0
+        newest = views.current(folder).files(OFFSETS)[-1:]
+        self.newest = max((int(path.stem.rpartition("-to-")[2]) for path in newest), default=0)
 
     def append(self, rows: DataFrame, batch: int) -> None:
         view = views.current(self.folder)
         if batch <= view.batch:
             return
-        # Clocks can go back, days of an archive must not: their order is that of the records.
-        day = max(f"{datetime.now(UTC):%Y-%m-%d}", view.day)
+        day = _day(view)
         scratch = self.scratch / f"{batch}"
         scratch.mkdir()
         report = rows.mapInArrow(
@@ -190,13 +191,14 @@ class _Job:
             while not ended(query):
                 if time.monotonic() - self.sampled < max(every, 1.0):
                     continue
-                day = f"{datetime.now(UTC):%Y-%m-%d}"
+                day = _day(views.current(self.folder))
                 try:
                     sample = self._sample(scratch, day)
                     views.commit(self.folder, sample, day=day)
                     self._tidy()
-                except ShareLagError as error:
+                except (ShareLagError, OSError) as error:  # a full disk, too, may have room again
                     _LOG.warning("could not sample end offsets: %s", error)
+                    self.sampled = time.monotonic()
                 for path in scratch.iterdir():
                     path.unlink()
 
@@ -205,18 +207,24 @@ class _Job:
         if next(self.commits) % self.compact_every == 0:
             try:
                 compact(self.folder)
-            except InputError as error:
+            except (InputError, OSError) as error:
                 _LOG.warning("small files of the archive stay as they are: %s", error)
 
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
         config = self.config.renewed()  # brokers that were silent cost the next sample nothing
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         self.sampled = time.monotonic()
+        self.newest = max(time.time_ns(), self.newest + 1)
         return _aside(
             scratch,
-            f"{OFFSETS}/day={day}/{time.time_ns():020d}.parquet",
+            f"{OFFSETS}/day={day}/{self.newest:020d}.parquet",
             offsets.cast(schemas.OFFSETS),
         )
+
+
+def _day(view: views.View) -> str:
+    """Return today; clocks can go back, days of an archive must not: they order its files."""
+    return max(f"{datetime.now(UTC):%Y-%m-%d}", view.day)
 
 
 def _aside(scratch: Path, name: str, table: pa.Table) -> dict[str, Path]:

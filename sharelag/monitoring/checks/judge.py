@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -41,26 +42,7 @@ from sharelag.workbench.questions.state_topic import judge_state_topic
 #: Exit codes of Nagios plug-ins.
 CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
 #: The outcome of one rule for one group.
-CHECKED = pa.schema(
-    [
-        ("rule", pa.string()),
-        ("level", pa.string()),  # ok, warning, critical or unknown
-        ("measure", pa.string()),
-        ("group_id", pa.string()),  # null: the rule concerns no group, or matches none
-        ("topic", pa.string()),  # of the worst share partition; null: the whole group is judged
-        ("partition", pa.int32()),
-        ("value", pa.float64()),  # milliseconds for durations; null: unknown or infinite
-        ("at_least", pa.bool_()),  # the value is a lower bound: a part of it is unknown
-        ("warn", pa.float64()),
-        ("critical", pa.float64()),
-        ("since", schemas.TIMESTAMP),  # the latest start of the level; null: none, or unknown
-        ("due", schemas.TIMESTAMP),  # when it gets worse if it goes on like this; null: not soon
-        ("at_this_level", pa.int64()),  # share partitions of the group that are at least as bad
-        ("silenced_until", schemas.TIMESTAMP),  # not null: does not count
-        ("summary", pa.string()),
-        ("as_of", schemas.TIMESTAMP),
-    ]
-)
+CHECKED = schemas.CHECKED
 #: Levels are evaluated at this many moments of a span, so durations are known to a sixth.
 PARTS = 6
 #: Summaries where there is nothing to measure yet, or nothing that could get worse.
@@ -119,10 +101,12 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
         nowhere = np.zeros(count, bool)
         return _Lasting(nowhere, nowhere, np.full(count, np.nan))
     reached = found.values >= level * rule.sign
+    may_reach = reached | ~found.is_exact
     kept = found.values >= level * rule.sign - level * rule.hysteresis
     for at in range(1, steps):
-        reached[:, at] |= reached[:, at - 1] & kept[:, at]
-    ended = ~reached & found.is_exact
+        for begun in (reached, may_reach):
+            begun[:, at] |= begun[:, at - 1] & kept[:, at]
+    ended = ~may_reach
     if found.since is not None:
         return _by_start(
             rule, reached[:, -1], ended[:, -1], found.at[-1] - found.since, found.since
@@ -206,7 +190,8 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     spans += [over for rule in rules.rules if rule.hysteresis]
     rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
     moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
-    known = evidence.lag.column("group_id").to_pylist()
+    is_part = bool(begun.choice.groups or begun.choice.topics)
+    known = None if is_part else evidence.lag.column("group_id").to_pylist()
     rows: list[dict[str, Any]] = []
     for rule in rules.rules:
         if rule.measure == "state_topic":
@@ -246,22 +231,20 @@ def _need_lag_alone(rules: Rules) -> bool:
     )
 
 
-def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield one row per group, about the worst of its share partitions."""
+def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield one row per group, about the worst of its share partitions.
+
+    ``known`` are all groups; None where only chosen ones were read.
+    """
     judged = judge(rule, found)
-    names = [name for name in rule.groups if not set("*?[") & set(name)]
-    if not len(found.group):
-        are_names = len(names) == len(rule.groups)
-        words = (
-            "; ".join(unknown_group(name, known) for name in names)
-            if are_names
-            else f"no share group matches {', '.join(rule.groups)}"
-        )
-        yield _row(rule, of_rule(rule.unknown), summary=words)
-        return
-    for name in (name for name in names if name not in set(found.group)):
-        words = unknown_group(name, known)
-        yield _row(rule, of_rule(rule.unknown), group_id=name, summary=words)
+    for pattern in rule.groups:
+        is_name = not set("*?[") & set(pattern)
+        # Groups that a pattern matches may come later; a rule that judges no group is not fine.
+        is_needed = is_name or not len(found.group)
+        if is_needed and not any(fnmatchcase(group, pattern) for group in found.group):
+            words = _say_no_group(rule, pattern, is_name, known)
+            named = pattern if is_name else None
+            yield _row(rule, of_rule(rule.unknown), group_id=named, summary=words)
     severity = np.array([rank(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
     order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
@@ -270,6 +253,16 @@ def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str,
         matching = (found.group == group) & (severity >= severity[place])
         matching &= found.not_started == found.not_started[place]
         yield _of_group(rule, found, judged, int(place), int(matching.sum()))
+
+
+def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None) -> str:
+    """Say why a rule judges no group by one of its patterns."""
+    if known is None:
+        return f"nothing that was chosen (--group, --topic) matches {pattern}"
+    if any(fnmatchcase(group, pattern) for group in known):
+        where = f"share group {pattern!r}" if is_name else f"any share group that matches {pattern}"
+        return f"no topic matches {', '.join(rule.topics)} in {where}"
+    return unknown_group(pattern, known) if is_name else f"no share group matches {pattern}"
 
 
 def _of_group(
@@ -317,10 +310,8 @@ def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
         if not found.is_exact[place, -1]:
             return f"{words} or more: {found.reason[place] or 'some of it is unknown'}"
         lasting = duration(rule.lasting / timedelta(milliseconds=1))
-        return (
-            f"{words} now; unknown whether it has lasted {lasting}: "
-            "the records do not go back that far"
-        )
+        what = f"has lasted {lasting}" if rule.lasting else "was worse and has not ended since"
+        return f"{words} now; unknown whether it {what}: the records do not go back that far"
     if np.isnan(value):
         return str(found.reason[place])
     or_more = "" if found.is_exact[place, -1] else " or more"

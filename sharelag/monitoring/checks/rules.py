@@ -208,7 +208,7 @@ class Rule(_Strict):
         if info.data.get("measure") in TIMED:
             return _duration(value) / timedelta(milliseconds=1)
         if isinstance(value, str):
-            raise ValueError("expected a number, without quotes or unit")
+            raise ValueError("expected a number, without quotes, unit or exponent")
         return value
 
     @field_validator("critical")
@@ -252,6 +252,12 @@ class Silence(_Strict):
     rules: Patterns = ("*",)
     groups: Patterns = ("*",)
     reason: str = ""
+
+    @model_validator(mode="after")
+    def _lasting(self) -> Self:
+        if self.since is not None and self.since >= self.until:
+            raise ValueError("from must be before until, or nothing is ever silenced")
+        return self
 
 
 class Rules(_Strict):

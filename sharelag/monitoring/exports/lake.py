@@ -18,9 +18,11 @@ from sharelag.errors import InputError
 from sharelag.inputs.files import parquet
 from sharelag.inputs.files.delta import (
     append_rows,
+    name_of,
     open_table,
     remove_old_files,
     replace_table,
+    require_same,
 )
 from sharelag.model import iso
 from sharelag.schemas import SCHEMA_VERSION, SHARE_PARTITION
@@ -35,6 +37,7 @@ _MOMENT = pa.timestamp("us", "UTC")
 KEEP = timedelta(hours=1)
 _TIDY_EVERY = 100
 _TABLES = ("windows", "lag")
+_APPENDED = ("lag", "windows", "imbalance")
 
 
 def write_run(begun: Reading, folder: Path) -> Path:
@@ -65,14 +68,20 @@ def append_run(begun: Reading, folder: Path) -> list[str]:
     They are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``, created if missing; all
     have ``as_of``, in microseconds, Delta's only unit. A table that already has rows of that moment
     is left alone. So the next run of the same moment completes an interrupted one, and no rows are
-    written twice.
+    written twice. Tables of anything else, or of another cluster, are an InputError: rows do not
+    say their cluster.
     """
-    appended = []
+    appended, cluster = [], begun.source.cluster_id
+    found = {name: open_table(folder / name) for name in _APPENDED}
+    for name, table in found.items():
+        if table is not None:
+            require_same(table, folder / name, f"{name} of share groups", cluster)
     for name, table in _tables(begun).items():
-        found = open_table(folder / name)
-        if found is None or not _has(found, begun.now):
+        there = found[name]
+        if there is None or not _has(there, begun.now):
             rows = _with_moment(table, begun.now)
-            append_rows(folder / name, rows, f"{name} of share groups", _about(begun))
+            called = name_of(f"{name} of share groups", cluster)
+            append_rows(folder / name, rows, called, _about(begun))
             appended.append(name)
     return appended
 

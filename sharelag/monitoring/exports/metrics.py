@@ -158,14 +158,14 @@ def gathering(
     when the next one is long overdue.
     """
     last = old = Gathered(None)
-    since = time.monotonic()
+    since = _read_clocks()
     ended = threading.Event()
 
     def work() -> None:
         nonlocal last, since
         while not ended.is_set():
             found = _ask(gather, last, prepare)
-            since = time.monotonic()
+            since = _read_clocks()
             last = found
             ended.wait(every)
 
@@ -173,7 +173,7 @@ def gathering(
         nonlocal old
         now = last
         shown = max(_SHOWN_SECONDS, _SHOWN_TIMES * (every + (now.seconds or 0.0)))
-        if now.evidence is None or time.monotonic() - since < shown:
+        if now.evidence is None or (_read_clocks() - since).max() < shown:
             return now
         if old.succeeded != now.succeeded:  # one result, so that it is written once
             old = replace(now, evidence=None, texts={})
@@ -186,6 +186,11 @@ def gathering(
     finally:
         ended.set()
         thread.join(_GRACE)
+
+
+def _read_clocks() -> Floats:
+    """Return the seconds of both clocks: one stands still while the machine sleeps, one is set."""
+    return np.array([time.monotonic(), time.time()])
 
 
 def _ask(
@@ -300,6 +305,12 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
 
 
 def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
+    if gathered.evidence is not None:
+        yield GaugeMetricFamily(
+            "kafka_share_group_as_of_timestamp_seconds",
+            "The moment that the numbers of share groups are of.",
+            gathered.evidence.as_of.timestamp(),
+        )
     succeeded = GaugeMetricFamily(
         "kafka_share_group_last_success_timestamp_seconds", "Time of the last collection."
     )

@@ -204,6 +204,28 @@ RECLAIMABLE = Table(
     "as_of",
 )  # fmt: skip
 
+CHECKED = Table(
+    "checked", "a rule and a group that it judges",
+    Column("rule", F.TEXT, "rule that was judged"),
+    Own("level", "ok, warning, critical or unknown"),
+    Own("measure", "what the rule compares; null: nothing, as the check itself failed"),
+    Own("group_id", "share group; null: the rule concerns no group, or matches none"),
+    Own("topic", "topic of the worst share partition; null: the whole group is judged"),
+    Own("partition", "its partition; null likewise"),
+    Own("value", "in the unit of the measure, milliseconds of a time; null: unknown or infinite",
+        pa.float64()),
+    Column("at_least", F.FLAG, "the value is a lower bound: a part of it is unknown"),
+    Column("warn", F.RATIO, "level of a warning, in the unit of the value; null: none"),
+    Column("critical", F.RATIO, "critical level, in the unit of the value; null: none"),
+    Own("since", "latest start of the level; null: none, or not known"),
+    Column("due", F.TIME, "when it gets worse if it goes on like this; null: not soon"),
+    Column("at_this_level", F.COUNT, "share partitions of the group at this level or worse",
+           "#PARTITIONS"),
+    Column("silenced_until", F.TIME, "end of the silence; until then the rule does not count"),
+    "summary as_of",
+    view="level rule group_id topic partition at_this_level summary silenced_until",
+)  # fmt: skip
+
 ARCHIVED = Table(
     "archived", "a share partition, and what a share.record.ttl would have archived",
     "group_id topic topic_id partition effective_lag",
@@ -220,11 +242,6 @@ declare(
     Column("lag_max_mean", F.RATIO, "largest lag / mean lag: 1 is even", "MAX/MEAN"),
     Column("unattended_partitions", F.COUNT, "share partitions without a member", "UNATTENDED"),
     Column("idle_members", F.COUNT, "members without work", "IDLE"),
-    Column("rule", F.TEXT, "rule that was judged"),
-    Column("at_this_level", F.COUNT, "share partitions of the group at this level or worse",
-           "#PARTITIONS"),
-    Column("due", F.TIME, "when it gets worse if it goes on like this"),
-    Column("silenced_until", F.TIME, "end of the silence; until then the rule does not count"),
     Column("started", F.TIME, "when the report was made", "MADE"),
     Column("report", F.TEXT, "name of the report"),
     Column("notebook", F.TEXT, "where its notebook is"),

@@ -14,7 +14,13 @@ from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.engine import Reading
 from sharelag.errors import InputError
-from sharelag.inputs.files.delta import append_rows, open_table, translate_errors
+from sharelag.inputs.files.delta import (
+    append_rows,
+    name_of,
+    open_table,
+    require_same,
+    translate_errors,
+)
 from sharelag.metrics.forecasts import (
     CONFIDENCE,
     KEY,
@@ -35,7 +41,7 @@ from sharelag.workbench.result import Result
 if TYPE_CHECKING:
     from sharelag.workbench.opened import Tables
 
-_NAME, _OF = "forecasts of share groups", " of cluster "
+_NAME = "forecasts of share groups"
 #: After how long what is foretold is due.
 HORIZON = timedelta(minutes=5)
 
@@ -96,7 +102,7 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
         append_rows(
             ledger,
             rows,
-            _NAME + (f"{_OF}{cluster}" if cluster else ""),
+            name_of(_NAME, cluster),
             about | {"tool_version": __version__},
         )
     return Kept(made, scored, calibration(pa.concat_tables([kept, new])), new.num_rows)
@@ -145,13 +151,7 @@ def read_ledger(place: str, cluster: str | None = None) -> pa.Table:
     found = open_table(place)
     if found is None:
         return schemas.FORECASTS.empty_table()
-    name, _, other = str(found.metadata().name).partition(_OF)
-    if name != _NAME:
-        raise InputError(f"{place} is not a ledger of forecasts: choose another folder")
-    if other and cluster and other != cluster:
-        raise InputError(
-            f"{place} has the forecasts of cluster {other}, not of {cluster}: choose another folder"
-        )
+    require_same(found, place, _NAME, cluster)
     with translate_errors(f"cannot read {place}"):
         rows = found.to_pyarrow_table()
     return _latest(rows.select(schemas.FORECASTS.names).cast(schemas.FORECASTS))

@@ -1,12 +1,16 @@
 """A reader of an archive sees every record once, whoever writes, merges or is killed."""
 
+import errno
 import itertools
 import json
+import math
 import os
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -27,6 +31,7 @@ from sharelag.inputs.files.archive import (
     is_archive,
     write_parquet,
 )
+from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark.follow import _Job
 from sharelag.wire.fields import STATE_TOPIC
@@ -431,6 +436,70 @@ def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> Non
         before = [e[place] for s, e in truth if s <= at][-1:]
         after = [e[place] for s, e in truth if s >= at][:1]
         assert row["end_offset"] == (before[0] if before and before == after else None)
+
+
+class Idle:
+    """A query without records, which ends when the samples are over; see `ended`."""
+
+    def __init__(self, job: _Job, samples: int) -> None:
+        self.job, self.left = job, samples
+        self.is_held: list[bool] = []
+
+    def awaitTermination(self, _: float) -> bool:
+        with views.hold_lock(self.job.folder / ".following", wait=0) as is_free:
+            self.is_held.append(not is_free)
+        self.job.sampled, self.left = -math.inf, self.left - 1
+        return self.left < 0
+
+
+def _follow_idle(folder: Path, monkeypatch: pytest.MonkeyPatch, *clock: datetime) -> list[bool]:
+    """Sample at moments of a clock, the end offset each time one more; was the archive held?"""
+    moments = iter(clock)
+    ends = itertools.count(1)
+
+    def list_offsets(*_: Any) -> pa.Table:
+        as_of = next(moments)
+        monkeypatch.setattr(time, "time_ns", lambda: int(as_of.timestamp() * 1e9))
+        row = {"topic": "t", "topic_id": "i", "partition": 0, "end_offset": next(ends)}
+        return pa.Table.from_pylist([row | {"as_of": as_of}], schemas.OFFSETS)
+
+    monkeypatch.setattr(kafka, "list_offsets", list_offsets)
+    monkeypatch.setattr(kafka, "topic_ids", lambda _: {"t": "i"})
+    with ExitStack() as held:
+        held.enter_context(views.hold_lock(folder / ".following"))
+        job = _Job(CONFIG, folder, 100)
+        query = Idle(job, len(clock))
+        job.attend(query, 10, held.pop_all())  # type: ignore[arg-type]
+    return query.is_held
+
+
+def test_the_newest_sample_is_the_last_though_the_clock_went_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = BEGUN - timedelta(hours=1)
+    _follow_idle(folder, monkeypatch, BEGUN, back)
+    _follow_idle(folder, monkeypatch, back + timedelta(seconds=10))  # another process goes on
+    for _ in range(2):
+        (row,) = ArchiveInput(folder).offsets(["i"]).to_pylist()
+        assert (row["end_offset"], row["as_of"]) == (1, back + timedelta(seconds=10))
+        compact(folder)
+
+
+def test_following_goes_on_and_holds_its_archive_where_a_disk_is_full_for_a_while(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def write(path: Path, *given: Any) -> None:
+        if not caplog.records:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_parquet(path, *given)
+
+    monkeypatch.setattr("sharelag.inputs.spark.follow.write_parquet", write)
+    assert _follow_idle(folder, monkeypatch, BEGUN, BEGUN + timedelta(seconds=10)) == [True] * 3
+    assert "could not sample end offsets: [Errno 28] No space left on device" in caplog.text
+    (row,) = ArchiveInput(folder).offsets(["i"]).to_pylist()
+    assert row["end_offset"] == 2
+    with views.hold_lock(folder / ".following", wait=0) as is_free:
+        assert is_free
 
 
 def test_offsets_as_every_input_gives_them(folder: Path) -> None:

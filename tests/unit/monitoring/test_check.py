@@ -51,6 +51,7 @@ rules:
   - {name: g, measure: state_topic, warn: 1, for: 1m}
 silences:
   - until: 2026-11-21T06:00:00
+  - {from: 2026-11-22T00:00:00Z, until: 2026-11-21T00:00:00Z}
 """
 
 
@@ -71,6 +72,7 @@ def test_every_mistake_names_its_line_and_column() -> None:
         ("r.yaml:19:45", "critical: must be worse than warn"),
         ("r.yaml:20:46", "for: does not apply to the measure state_topic: remove it"),
         ("r.yaml:22:5", "until: add a time zone"),
+        ("r.yaml:23:5", "silences: from must be before until"),
     ]
     assert result[7][1].startswith(
         "causes: unknown cause 'no_member': choose from no_members, unassigned"
@@ -147,11 +149,18 @@ def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
 
 def plainly(rule: Rule, level: float, found: Series, row: int) -> bool | None:
     """Whether a level has lasted, one moment after the other; None where that is not known."""
-    reached, result = False, []
+    reached: bool | None = False
+    result = []
     for value, exact in zip(found.values[row].tolist(), found.is_exact[row].tolist(), strict=True):
-        low = level * (1 - rule.hysteresis) if reached else level
-        reached = value >= level or (reached and value >= low)
-        result.append(True if reached else False if exact else None)
+        if value >= level:
+            reached = True
+        elif not value >= level * (1 - rule.hysteresis) and exact:
+            reached = False
+        elif not exact:
+            # Known is only that it is as much: kept if it was reached, else it may have been more.
+            is_kept = reached and value >= level * (1 - rule.hysteresis)
+            reached = True if is_kept else None
+        result.append(reached)
     begin = int(found.at[-1]) - rule.lasting.total_seconds() * 1000
     earlier = [n for n, at in enumerate(found.at.tolist()) if at <= begin + 1]
     within = result[earlier[-1] :] if earlier else [*result, None]
@@ -194,6 +203,7 @@ STUCK = [
 ]
 #: Kafka deleted records below the last snapshot; it still shows where the log ended then.
 PRUNED, YOUNG = WrittenInput([Write(60, 6600)]), WrittenInput([Write(60, 6600, made_ago=61)])
+FORGOT = WrittenInput([Write(60, 6300)])
 STOPS, KEPT = WrittenInput(STOPPED), WrittenInput(STOPPED, retention=timedelta(seconds=1000))
 #: Nothing is finished since twenty minutes; until then as much as came.
 STEADY = WrittenInput([Write(ago, 7200 - ago) for ago in range(5400, 1199, -300)])
@@ -232,6 +242,9 @@ def left(count: int) -> WrittenInput:
         (left(900), "measure: lag, warn: 1000", "ok", 900),
         (left(900), "measure: lag, warn: 1000, hysteresis: 0.2", "warning", 900),
         (left(700), "measure: lag, warn: 1000, hysteresis: 0.2", "ok", 700),
+        # It may have been more than 1,000 before the first record that is known.
+        (FORGOT, "measure: lag, warn: 1000, hysteresis: 0.2", "unknown", 900),
+        (FORGOT, "measure: lag, warn: 1200, hysteresis: 0.2", "ok", 900),
         # The rates of the past are those of then.
         (STEADY, "measure: drain, warn: 10m, for: 5m", "warning", None),
         (STEADY, "measure: drain, warn: 10m, for: 50m", "ok", None),
@@ -258,6 +271,8 @@ def test_an_outcome_says_since_when_and_of_what() -> None:
     assert margin["summary"].startswith("retention 6m 40s, since ")
     unsure = outcome(PRUNED, "measure: lag, warn: 400, for: 5m")
     assert "unknown whether it has lasted 5m" in unsure["summary"]
+    unsure = outcome(FORGOT, "measure: lag, warn: 1000, hysteresis: 0.2")
+    assert "unknown whether it was worse and has not ended since" in unsure["summary"]
     drain = outcome(STEADY, "measure: drain, warn: 10m, for: 5m")
     assert drain["summary"].split(",")[0] == "does not drain"
     poison = outcome(WrittenInput(STUCK), "measure: poison, warn: 1, for: 10m")

@@ -14,6 +14,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.monitoring.checks.judge import CHECKED, check
 from sharelag.monitoring.checks.rules import read_rules
+from sharelag.replay.moment import Choice
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_UPDATE, STATE_TOPIC
 from tests.support.chapters import CAPTURE
@@ -96,6 +97,29 @@ def test_a_rule_about_nobody_is_not_fine() -> None:
     assert "there is no state of share group 'biling': its groups are " in row["summary"]
     both = judged(source, "measure: lag, warn: 1000, groups: [billing, biling]").table.to_pylist()
     assert {row["group_id"]: row["level"] for row in both} == {"billing": "ok", "biling": "unknown"}
+
+
+@pytest.mark.parametrize("measure", ["measure: lag", "measure: poison", ALONE])
+def test_a_rule_about_topics_that_nobody_reads_is_not_fine(measure: str) -> None:
+    source = WrittenInput(STOPPED)
+    for groups, said in (
+        ("billing", "no topic matches returns in share group 'billing'"),
+        ("bil*", "no topic matches returns in any share group that matches bil*"),
+        ("*", "no topic matches returns in any share group that matches *"),
+    ):
+        row = outcome(source, f"{measure}, warn: 1, groups: ['{groups}'], topics: [returns]")
+        assert (row["level"], row["value"], row["summary"]) == ("unknown", None, said)
+
+
+def test_a_rule_about_groups_that_were_not_chosen_does_not_say_that_they_are_gone() -> None:
+    source, about = WrittenInput(STOPPED), rules("measure: lag, warn: 1, groups: [billing, b-*]")
+    for choice in (Choice(frozenset({"other"})), Choice(topics={"other": frozenset()})):
+        found = check(source, about, "local", choice=choice).table
+        assert found.column("summary").to_pylist() == [
+            f"nothing that was chosen (--group, --topic) matches {name}"
+            for name in ("billing", "b-*")
+        ]
+        assert set(found.column("level").to_pylist()) == {"unknown"}
 
 
 def test_groups_and_topics_are_chosen_by_patterns() -> None:
@@ -188,6 +212,7 @@ def test_whatever_goes_wrong_is_unknown(
     if "json" in arguments:
         row = json.loads(answer.stdout)
         assert (row["level"], said in row["summary"]) == ("unknown", True), row
+        assert list(row) == CHECKED.names
     else:
         assert answer.stdout.startswith("UNKNOWN: ")
         assert said in answer.stdout.splitlines()[0]

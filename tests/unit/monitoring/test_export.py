@@ -92,6 +92,8 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     assert not [value for series in found.values() for value in series.values() if value < 0]
     assert found["kafka_share_group_last_success_timestamp_seconds"] == {(): 1_000.0}
     assert found["kafka_share_group_collect_duration_seconds"] == {(): 0.5}
+    as_of = now.evidence.as_of.timestamp()
+    assert found["kafka_share_group_as_of_timestamp_seconds"] == {(): as_of}
 
 
 def test_a_scrape_that_a_terminal_prints_does_not_act_on_it() -> None:
@@ -249,6 +251,19 @@ def test_a_cluster_is_read_at_intervals_however_many_scrape() -> None:
     with gathering(gather, every=0.05) as result:
         until(result, 4)
     assert min(later - earlier for earlier, later in pairwise(asked)) >= 0.05
+
+
+def test_numbers_from_before_the_machine_slept_are_not_shown() -> None:
+    """A clock that stands still while it sleeps does not say that the result is old."""
+    evidence = evidence_of(6600)
+    with gathering(lambda: evidence, every=60) as result:
+        now = until(result, 1)
+        assert now.evidence is evidence
+        awake = time.time()
+        with patch.object(time, "time", lambda: awake + 8 * 3600):
+            assert (result().evidence, result().succeeded) == (None, now.succeeded)
+            assert ask(application(result), "/keda/billing")[0] == 503
+        assert result().evidence is evidence
 
 
 def test_a_result_is_written_before_the_next_one_is_requested() -> None:

@@ -212,10 +212,10 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
     assert (
         answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
     )
-    readings = [
-        engines.read(CaptureInput(SCENARIOS / name), "local") for name in ("poison", "slow")
-    ]
-    poison, slow = (begun.evidence for begun in readings)
+    source = CaptureInput(SCENARIOS / "poison")
+    now = engines.read(source, "local")
+    readings = [now, engines.read(source, "local", now.now - timedelta(seconds=1))]
+    poison, earlier = (begun.evidence for begun in readings)
     result = ["group_id", "topic", "partition", "lag", "notes"]
     assert (
         DeltaTable(out / "lag").to_pyarrow_table().select(result).equals(poison.lag.select(result))
@@ -225,16 +225,23 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
     assert append_run(readings[0], out) == []
     assert append_run(readings[1], out) == ["lag", "windows", "imbalance"]
     windows = DeltaTable(out / "windows").to_pyarrow_table()
-    assert windows.num_rows == poison.windows.num_rows + slow.windows.num_rows
+    assert windows.num_rows == poison.windows.num_rows + earlier.windows.num_rows
     assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {
         poison.as_of,
-        slow.as_of,
+        earlier.as_of,
     }
-    of_poison = windows.filter(pc.equal(windows["group_id"], "poison"))
-    assert of_poison.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
+    of_now = windows.filter(pc.equal(windows["as_of"], poison.as_of))
+    assert of_now.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
     assert [one["source"] for one in DeltaTable(out / "windows").history()] == [
         begun.source.describe() for begun in (readings[1], readings[0])
     ]
+    with pytest.raises(InputError, match=r"has the lag of share groups of cluster \S+, not of"):
+        append_run(engines.read(CaptureInput(SCENARIOS / "slow"), "local"), out)
+    kept = CurrentTables(tmp_path / "now", "c", "cluster at b:1")
+    kept.write(poison.windows, poison.lag)
+    with pytest.raises(InputError, match="is not a table of lag of share groups: choose another"):
+        append_run(now, tmp_path / "now")
+    assert not (tmp_path / "now" / "imbalance").exists()
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="check the path and permissions"):
         append_run(readings[0], tmp_path / "file")

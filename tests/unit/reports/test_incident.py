@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of, samples
 from sharelag.metrics.events import first_trouble
 from sharelag.reports import cells, incident
@@ -76,6 +77,15 @@ def test_an_incident_is_what_has_happened_since() -> None:
     assert "Times are UTC on 2026-11-21." in shown
     assert "<bdi>11:43:34</bdi>" in shown
     assert "trial" not in shown, "nothing of it happened there"
+
+
+def test_since_a_moment_of_records_that_ended_long_ago() -> None:
+    since = datetime(2026, 11, 21, 11, 44, 30, tzinfo=UTC)
+    raw = str(CAPTURE / "records")
+    case = read(raw=raw, since=since.isoformat(), engine="local")
+    assert case.begin == since
+    with pytest.raises(InputError, match="must be earlier than the moment of the report"):
+        read(raw=raw, since="2026-11-21T12:00:00Z", engine="local")
 
 
 # ---- how the lag moved ---------------------------------------------------------------------------

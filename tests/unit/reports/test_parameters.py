@@ -84,6 +84,14 @@ def test_a_report_that_is_not_there(tmp_path: Path) -> None:
             ["--capture", str(CAPTURE), "-p", "previous", "nope.json"],
             "not the verdict of an earlier report",
         ),
+        (
+            ["--capture", str(CAPTURE), "-p", "group", "a", "-p", "group", "b"],
+            "the parameter 'group' is given twice: give it once, as -p or as an option",
+        ),
+        (
+            ["--capture", str(CAPTURE), "-p", "capture", "saved"],
+            "the parameter 'capture' is given twice: give it once, as -p or as an option",
+        ),
     ],
 )
 def test_parameters_are_checked_before_a_kernel_starts(
@@ -114,6 +122,9 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     known = notebooks.check_parameters(daily, _read_given(tmp_path / "p.yaml", ()))
     assert known["as_of"] == "2026-06-01T00:00:00.000Z"
     assert notebooks.check_parameters(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
+    (tmp_path / "p.yaml").write_text("group: a\nover: 60\ngroup: b\n")
+    with pytest.raises(InputError, match=r"'group' is given twice: give it once, in .*p\.yaml"):
+        _read_given(tmp_path / "p.yaml", ())
     for end in ("{hunter22", "2026-02-30", "[" * 1500, "9" * 5000, "!!bool hunter22"):
         (tmp_path / "p.yaml").write_text(f"password: {end}")
         with pytest.raises(InputError, match="is not valid YAML") as raised:

@@ -265,6 +265,13 @@ def test_a_rule_for_a_group_is_reported_for_that_group_only(tmp_path: Path) -> N
     nobody = verdict(ruled(tmp_path, "{name: big, measure: lag, groups: [none-*], warn: 0}"))
     assert (nobody["level"], nobody["groups"][0]["level"]) == ("unknown", "ok")
     assert nobody["headline"].endswith("The cluster: big: no share group matches none-*.")
+    # As `sharelag check` says it, also where the rule judges other groups.
+    known = result["groups"][0]["group_id"]
+    nobody = verdict(
+        ruled(tmp_path, f"{{name: big, measure: lag, groups: [{known}, gone], warn: 9999999}}")
+    )
+    assert (nobody["level"], [one["level"] for one in nobody["rules"]]) == ("unknown", ["unknown"])
+    assert "big: there is no state of share group 'gone'" in nobody["headline"]
 
 
 def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) -> None:

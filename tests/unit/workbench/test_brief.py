@@ -1,5 +1,6 @@
 """Is the brief lag that of the whole answer, however it is found?"""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,9 @@ def test_an_export_of_lag_alone_leaves_out_what_is_unknown(tmp_path: Path) -> No
     whole, brief = ({line for line in one if "_collect_" not in line} for one in texts)
     brief = {line for line in brief if "last_success" not in line}
     assert brief < whole
-    assert {line.split("{")[0].removeprefix("kafka_share_group_") for line in brief} == {
-        *("lag", "start_offset", "delivery_complete_count"),
+    names = {re.split("[{ ]", line)[0].removeprefix("kafka_share_group_") for line in brief}
+    assert names == {
+        *("as_of_timestamp_seconds", "lag", "start_offset", "delivery_complete_count"),
         *("sum_lag", "max_lag", "imbalance_ratio", "unknown_lags"),
     }
 

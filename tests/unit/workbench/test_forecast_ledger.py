@@ -96,7 +96,9 @@ def test_the_command_prints_what_the_method_returns(tmp_path: Path) -> None:
 
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), schemas.OFFSETS.empty_table().select(["topic"]))
-    with pytest.raises(InputError, match="is not a ledger of forecasts: choose another folder"):
+    with pytest.raises(
+        InputError, match="is not a table of forecasts of share groups: choose another folder"
+    ):
         _run(tmp_path, 0)
 
 
@@ -104,7 +106,10 @@ def test_a_ledger_of_another_cluster_is_refused_and_kept_as_it_is(tmp_path: Path
     made = _run(tmp_path, 0)
     with (
         sharelag.open(SCENARIOS / "burst", engine="local") as other,
-        pytest.raises(InputError, match=r"has the forecasts of cluster \S+, not of \S+: choose"),
+        pytest.raises(
+            InputError,
+            match=r"has the forecasts of share groups of cluster \S+, not of \S+: choose",
+        ),
     ):
         other.forecasts(tmp_path, _HORIZON)
     assert read_ledger(str(tmp_path)).column("outcome").null_count == made.table.num_rows
@@ -181,7 +186,7 @@ def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Pat
     write_deltalake(str(tmp_path / "other"), schemas.OFFSETS.empty_table().select(["topic"]))
     failed = sharelag_command("check", *place, "--ledger", str(tmp_path / "other"), code=1)
     assert "no forecast was kept: " in failed.stderr
-    assert "is not a ledger of forecasts" in failed.stderr
+    assert "is not a table of forecasts of share groups" in failed.stderr
 
 
 def test_sentences_say_what_is_shown_and_why_not() -> None:
