@@ -14,7 +14,6 @@ from sharelag.tables.conform import require_conformable as require_conformable
 from sharelag.tables.declared import (
     answers,
     dead_letters,
-    forecasts,
     groups,
     lag,
     records,
@@ -110,8 +109,8 @@ RECONCILED = answers.RECONCILED.schema
 RECLAIMABLE = answers.RECLAIMABLE.schema
 ARCHIVED = answers.ARCHIVED.schema
 
-FORECASTS = forecasts.FORECASTS.schema
-CALIBRATION = forecasts.CALIBRATION.schema
+FORECASTS = answers.FORECASTS.schema
+CALIBRATION = answers.CALIBRATION.schema
 
 REQUESTS = requests.REQUESTS.schema
 ACQUISITIONS = requests.ACQUISITIONS.schema

@@ -7,8 +7,7 @@ tables in this process, `sharelag.engine.spark` on Spark; `engines` chooses.
 
 from sharelag.engine.partitions import ORDER, add_topic_names, chosen_partitions, earliest, rows_of
 from sharelag.engine.reading import Reading
-from sharelag.engine.tables import OVER
-from sharelag.engine.values import Counted, CountedGroups, Each, Ledger, OfQueue, Rows
+from sharelag.engine.tables import OVER, Counted, CountedGroups, Each, Ledger, OfQueue, Rows
 
 __all__ = [
     "ORDER",

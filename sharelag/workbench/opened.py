@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading, engines
-from sharelag.engine.once import Once
-from sharelag.engine.values import Counted
+from sharelag.engine.tables import Counted, Once
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence

@@ -22,7 +22,7 @@ from sharelag.cli.telling import tell
 from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.notice import notice
 from sharelag.metrics.reset import reset_commands
-from sharelag.tables.fitting import fit, widest
+from sharelag.tables.lines import fit, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import ask, refused, rows_of, sharelag_on_a_terminal

@@ -16,9 +16,9 @@ from sharelag import schemas
 from sharelag.engine.local import QuickReading, records
 from sharelag.engine.once import Once
 from sharelag.engine.spark import tasks
-from sharelag.engine.spark.collecting import collect
-from sharelag.engine.spark.packing import REPLAYED
+from sharelag.engine.spark.packing import REPLAYED, collect
 from sharelag.engine.spark.tasks import TaskRecords
+from sharelag.engine.tables import Once
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.replay.columns import KEY
