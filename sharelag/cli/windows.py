@@ -89,7 +89,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.engine.local import decode_topic
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-    from sharelag.wire.group_types import group_types
+    from sharelag.wire.generations import group_types
     from sharelag.workbench.show import (
         decode_rows,
         decode_texts,

@@ -25,7 +25,7 @@ from sharelag.engine import (
     chosen_partitions,
     rows_of,
 )
-from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
+from sharelag.engine.tables import HISTORY_ORDER, from_time, latest
 from sharelag.inputs import Input
 from sharelag.model import milliseconds
 from sharelag.model.versions import Told
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.replay.members import GroupLog
 
+#: Up to so many records are held decoded, 200 bytes each, where earlier moments are looked at.
+KEPT = 1_000_000
 #: Minimum number of records per replay step.
 _STEP = 250_000
 
@@ -141,7 +143,8 @@ def _replay(
     from sharelag.metrics.health import COUNTS, health_counts
     from sharelag.replay.history import HISTORY_KEY, next_history
 
-    count, counts, steps = _Count(), [COUNTS.empty_table()], [_empty_history()]
+    count, counts = _Count(), [COUNTS.empty_table()]
+    steps: list[pa.RecordBatch] = []
     known = None
     fresh: list[pa.RecordBatch] = []
     generation = choice.generation
@@ -222,14 +225,6 @@ class _Count:
             min(self._times, default=None),
             max(self._times, default=None),
         )
-
-
-def _empty_history() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
-
-
-#: Up to so many records are held decoded, 200 bytes each, where earlier moments are looked at.
-KEPT = 1_000_000
 
 
 class QuickReading(Reading):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine.partitions import earliest
-from sharelag.engine.tables import Each, Ledger, OfQueue, Rows, Tables
+from sharelag.engine.tables import Each, Ledger, OfQueue, Rows, Tables, earliest
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Moment
 from sharelag.schemas import BRIEF_LAG, SETTINGS

@@ -24,8 +24,7 @@ from sharelag.tables.words import counted, shown_name, terminal
 from sharelag.wire.decode import Decoded
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
-from sharelag.wire.generations import NAMES
-from sharelag.wire.group_types import SHARE, latest_types
+from sharelag.wire.generations import NAMES, SHARE, latest_types
 
 _DERIVED = ("effective_start_offset", "window_end_offset", "from_snapshot", "rejected_records")
 
@@ -94,7 +93,7 @@ def older_generations(records: Arrow) -> Counter[str]:
 def draft_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator[str]:
     """Yield what the types are, and who would take a share group for a consumer group.
 
-    ``found`` has `sharelag.wire.group_types.GROUP_TYPES` in the order of the records; of ``groups``
+    ``found`` has `sharelag.wire.generations.GROUP_TYPES` in the order of the records; of ``groups``
     only these, if there are any. Nothing is said where every record has version 0, as Kafka's have.
     """
     types = latest_types(found)

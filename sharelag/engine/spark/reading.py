@@ -28,12 +28,12 @@ from sharelag.engine import (
     add_topic_names,
     chosen_partitions,
 )
-from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
 from sharelag.engine.spark import answers, states
 from sharelag.engine.spark.frames import Frames
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.passes import Passes, only
 from sharelag.engine.spark.tasks import TaskRecords
+from sharelag.engine.tables import HISTORY_ORDER, from_time, latest
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.scan import scan
 from sharelag.inputs.spark.frames import frame_of

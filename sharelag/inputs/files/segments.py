@@ -31,7 +31,7 @@ from kafka.record.util import calc_crc32c
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.listing import entries, refuse_unreadable
+from sharelag.inputs.files.raw_files import entries, refuse_unreadable
 from sharelag.model import topic_id_bytes, topic_id_text
 from sharelag.wire.encode import read_varint
 from sharelag.wire.generations import SHARE_CHECKPOINT, SHARE_DELTA, topic_id_of

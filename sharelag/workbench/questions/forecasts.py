@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.engine import Reading
 from sharelag.errors import InputError
-from sharelag.inputs.files.delta import append_rows, open_table, translate_errors
+from sharelag.inputs.files.parquet import append_rows, open_table, translate_errors
 from sharelag.metrics.forecasts import (
     CONFIDENCE,
     KEY,

@@ -30,7 +30,7 @@ from sharelag.engine.spark.packing import PACKED, pack_records, to_bytes
 from sharelag.engine.spark.records import is_raw
 from sharelag.engine.spark.stream.state import REPLAYED, WINDOWS, State
 from sharelag.errors import InputError
-from sharelag.inputs.files.delta import open_table, remove_old_files, replace_table
+from sharelag.inputs.files.parquet import open_table, remove_old_files, replace_table
 from sharelag.inputs.offsets import latest_ends
 from sharelag.inputs.spark.ends import Ends, ends_beside_stream, read_ends
 from sharelag.inputs.spark.frames import as_frame, latest_offsets
