@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag.cli import progress_bar
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli import output
+from sharelag.cli.output import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.notice import notice
@@ -379,7 +379,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.setattr(progress_bar, "_QUIET", 0.01)
+    monkeypatch.setattr(output, "_QUIET", 0.01)
     return Terminal()
 
 
@@ -402,7 +402,7 @@ def test_what_is_quick_or_not_looked_at_says_nothing(
     with redirect_stderr(terminal), reading_bar(SOURCE):
         pass
     terminal.looked_at = True
-    monkeypatch.setattr(progress_bar, "_QUIET", 60)
+    monkeypatch.setattr(output, "_QUIET", 60)
     with redirect_stderr(terminal), reading_bar(SOURCE):
         pass
     assert terminal.getvalue() == ""
