@@ -14,7 +14,6 @@ from sharelag.tables.conform import require_conformable as require_conformable
 from sharelag.tables.declared import (
     answers,
     dead_letters,
-    forecasts,
     groups,
     lag,
     records,
@@ -111,8 +110,8 @@ RECLAIMABLE = answers.RECLAIMABLE.schema
 CHECKED = answers.CHECKED.schema
 ARCHIVED = answers.ARCHIVED.schema
 
-FORECASTS = forecasts.FORECASTS.schema
-CALIBRATION = forecasts.CALIBRATION.schema
+FORECASTS = answers.FORECASTS.schema
+CALIBRATION = answers.CALIBRATION.schema
 
 REQUESTS = requests.REQUESTS.schema
 ACQUISITIONS = requests.ACQUISITIONS.schema

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.metrics.skew import SKEW
+from sharelag.metrics.imbalance import SKEW
 from sharelag.monitoring.checks.judge import CHECKED
 from sharelag.reports.store import Run
 from sharelag.schemas import GROUP_STATES, LEDGER, MEMBER_ROWS, RECONCILED, REDRIVE, SCHEMA_VERSION

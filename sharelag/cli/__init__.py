@@ -58,15 +58,15 @@ class _Warning(logging.Formatter):
 #: Commands and the modules that they are in; a module is imported when its command is used.
 _HOMES = {
     **dict.fromkeys(("explain", "progress", "forecasts", "imbalance"), "explain"),
+    **dict.fromkeys(("health", "reconcile"), "explain"),
     **dict.fromkeys(("groups", "members", "brokers"), "groups"),
     **dict.fromkeys(("requests", "consumed", "metrics"), "requests"),
-    **dict.fromkeys(("health", "reconcile"), "health"),
-    **dict.fromkeys(("windows", "decode"), "windows"),
+    **dict.fromkeys(("windows", "decode", "history"), "windows"),
     **dict.fromkeys(("dlq", "peek"), "dlq"),
     **dict.fromkeys(("plan-reset", "plan-delete"), "reset"),
     **dict.fromkeys(("export", "mcp"), "export"),
-    **{name: name for name in ("capture", "check", "demo", "doctor", "history", "lag", "lint")},
-    **{name: name for name in ("report", "settings", "simulate")},
+    **dict.fromkeys(("settings", "lint"), "settings"),
+    **{name: name for name in ("capture", "check", "demo", "doctor", "lag", "report", "simulate")},
 }
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.monitoring.exports.lake import CurrentTables
 
-
 #: Seconds between two attempts to go on with an archive while brokers are away.
 _LONGEST_PAUSE = 30
 

@@ -13,8 +13,7 @@ import click
 from sharelag.cli import options as option
 from sharelag.cli.grouped import Command
 from sharelag.cli.options import choice_of, moment_of, source_of, with_options
-from sharelag.cli.output import one_line, plain, print_rows, read_by, start, write
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.output import one_line, plain, print_rows, read_by, reading_bar, start, write
 from sharelag.cli.telling import Asked, tell
 from sharelag.errors import ShareLagError
 from sharelag.tables import views

@@ -10,8 +10,7 @@ import click
 
 from sharelag.cli.ask import ask, print_answer
 from sharelag.cli.options import ANSWER, INPUT, command, repeat, source_of
-from sharelag.cli.output import start, write
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.output import reading_bar, start, write
 from sharelag.metrics.dead_letters import STATUSES
 from sharelag.tables import views
 

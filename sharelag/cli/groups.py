@@ -54,7 +54,7 @@ def groups(
     """
     import pyarrow.compute as pc
 
-    from sharelag.model.group_state import parse_states
+    from sharelag.model import parse_states
     from sharelag.tables import gaps
     from sharelag.workbench.questions.balance import in_states
 

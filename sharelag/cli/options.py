@@ -194,7 +194,6 @@ VERBOSE = click.option(
     help="Show the traceback of an error.",
 )
 
-
 TIMEOUT = click.option(
     "--timeout",
     type=Duration(bare="ms"),
@@ -203,7 +202,6 @@ TIMEOUT = click.option(
     metavar="DURATION",
     help="How long to wait for brokers; a number alone is milliseconds, as in Kafka's commands.",
 )
-
 
 OVER = duration("--over", default="1h", help="How far back rates and trends look.")
 

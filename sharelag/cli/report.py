@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
+from sharelag.cli.ask import PARTIAL
 from sharelag.cli.grouped import Command, Group
 from sharelag.cli.options import flag, properties_of, with_options
 from sharelag.cli.output import print_rows, write
-from sharelag.cli.partial import PARTIAL
 from sharelag.cli.telling import tell
 from sharelag.durations import spell
 from sharelag.tables import views

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from sharelag.cli.ask import note_partial, write_lacking
 from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeat
 from sharelag.cli.output import print_rows, start_local
-from sharelag.cli.partial import note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.model import iso
 from sharelag.tables import views

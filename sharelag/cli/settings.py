@@ -1,7 +1,8 @@
-"""`sharelag settings`: what is in force, where it comes from, and what Kafka would refuse."""
+"""Settings in force and what Kafka would refuse of them, and of commands of its tools."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.ask import open_bench
-from sharelag.cli.options import choice_of, command, names_cluster, source_of
+from sharelag.cli.ask import PARTIAL, note_partial, open_bench, write_lacking
+from sharelag.cli.grouped import Command
+from sharelag.cli.options import (
+    OUTPUT,
+    VERBOSE,
+    choice_of,
+    command,
+    names_cluster,
+    source_of,
+    with_options,
+)
 from sharelag.cli.output import (
     groups_in,
     note,
@@ -18,9 +28,9 @@ from sharelag.cli.output import (
     plain,
     print_rows,
     start,
+    start_local,
     summarize,
 )
-from sharelag.cli.partial import PARTIAL, note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
@@ -261,3 +271,35 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise click.UsageError(f"--set gives {twice[0]} more than once: leave one of them out.")
     return {name: value for name, (_, _, value) in zip(names, pairs, strict=True)}
+
+
+@click.command(
+    cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@with_options(OUTPUT, VERBOSE)
+@click.option(
+    "--kafka-version",
+    metavar="VERSION",
+    help=f"Of the tools, such as 4.3.1.  [default: {NEWEST}]",
+)
+@click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
+def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
+    """Check a command of Kafka's tools for share groups; it is not run.
+
+    The tools are kafka-share-groups.sh and kafka-console-share-consumer.sh. Write the command
+    after lint as it is, or in quotes. A row is an option with its value, or with
+    Kafka's default; the exit code is 1 when Kafka would refuse the command.
+    """
+    from sharelag.metrics.settings import lint_table
+    from sharelag.model.kafka_commands import check_command
+    from sharelag.tables.words import counted
+
+    start_local()
+    words = shlex.split(line[0]) if len(line) == 1 else line
+    judged = basis(kafka_version)
+    checked = check_command(words, judged.version)
+    print_rows(lint_table(checked), output, views.LINTED.columns)
+    count = len(checked.problems)
+    why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
+    tell(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}")
+    return int(bool(checked.problems))

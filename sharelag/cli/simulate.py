@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.ask import PARTIAL
 from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of
-from sharelag.cli.output import plain, print_rows, read_by, write
-from sharelag.cli.partial import PARTIAL
-from sharelag.cli.progress_bar import simulation_bar
+from sharelag.cli.output import plain, print_rows, read_by, simulation_bar, write
 from sharelag.cli.simulate_options import (
     BETWEEN,
     SCENARIO,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sharelag.whatif.scenario import Scenario
-
 
 #: What is simulated at most (`sharelag.whatif.horizon`): in one run, and in all that this
 #: process makes. At some ten thousand a second the first takes up to half an hour and the second

@@ -1,4 +1,4 @@
-"""`sharelag windows` and `decode`: states of share partitions, and the records they come from."""
+"""States of share partitions, what happened to them, and their records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import choice_of, command, moment_of, source_of
-from sharelag.cli.output import start, write
-from sharelag.cli.partial import below_table
+from sharelag.cli.ask import Answered, ask, below_table, open_bench, print_answer
+from sharelag.cli.options import (
+    ANSWER,
+    CHOICE,
+    INPUT,
+    choice_of,
+    command,
+    duration,
+    moment_of,
+    source_of,
+)
+from sharelag.cli.output import groups_in, require_rows, start, write
 from sharelag.cli.telling import tell
 from sharelag.tables.words import counted
 
@@ -49,7 +58,7 @@ def windows(output: str, since: str | None, picture: bool, **options: Any) -> in
     answered = ask("windows", options, held=picture)
     rows = window_rows(answered.result.table)
     if picture:
-        from sharelag.workbench.picture import pictures
+        from sharelag.workbench.show import pictures
 
         write(pictures(rows, _paint if sys.stdout.isatty() else None))
         write(below_table(answered.source, output, answered.result.lacks))
@@ -77,10 +86,10 @@ def decode(output: str, records: str, **options: Any) -> None:
     A record that cannot be decoded is printed as a reject. Records name topics by their ids:
     --topic takes ids here, and applies to state records.
     """
-    from sharelag.engine.local.records import decode_topic
+    from sharelag.engine.local import decode_topic
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-    from sharelag.wire.group_types import group_types
+    from sharelag.wire.generations import group_types
     from sharelag.workbench.show import (
         decode_rows,
         decode_texts,
@@ -117,3 +126,53 @@ def decode(output: str, records: str, **options: Any) -> None:
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")
     tell(*draft_types(types, choice.groups))
+
+
+#: Of records that came from Spark, so many are shown to people.
+_MOST_LINES = 20_000
+
+
+@command(INPUT, CHOICE, ANSWER)
+@click.option(
+    "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."
+)
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Show resets, new leaders, archived records and members instead of every record.",
+)
+@duration("--every", help="Show the lag at this interval instead of every record.")
+def history(
+    output: str, since: str | None, events: bool, every: timedelta | None, **options: Any
+) -> int | None:
+    """Show how each share partition changed, record by record or at intervals.
+
+    FINISHED, RELEASED and ARCHIVED count offsets that a record changed, `-` where that is unknown
+    because earlier records may be missing. PARTIAL marks states without a complete snapshot.
+    """
+    if events:
+        return print_answer("events", output, options, unit="event", since=since, every=every)
+    if every is not None:
+        return print_answer(
+            "timeline", output, options, unit="row", since=since, every=every, whole=True
+        )
+    if output == "human":
+        return print_answer("history", output, options, unit="record", since=since)
+    return _print_all(output, since, options)
+
+
+def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int | None:
+    """Print every row, piece by piece: there may be millions."""
+    from sharelag.tables.lines import each_row
+    from sharelag.workbench.questions.timeline import begin_of
+
+    source = source_of(options)
+    with open_bench(source, options) as bench:
+        read = bench.reading
+        begin, base = begin_of(since, read.now), bench.base(read)
+        groups = groups_in(read.table("windows"))
+        require_rows(bench.choice, bench.as_of or begin, groups, source, base.rejected)
+        answered = Answered(base, source, groups, bench.choice, options["as_of"])
+        rows = (row for table in read.history_tables(begin) for row in each_row(table))
+        answered.write(output, rows, None)
+        return answered.note(output)

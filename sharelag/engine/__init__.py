@@ -5,10 +5,21 @@ lag from being negative: the state before the end offsets. `sharelag.engine.loca
 tables in this process, `sharelag.engine.spark` on Spark; `engines` chooses.
 """
 
-from sharelag.engine.partitions import ORDER, add_topic_names, chosen_partitions, earliest, rows_of
 from sharelag.engine.reading import Reading
-from sharelag.engine.tables import OVER
-from sharelag.engine.values import Counted, CountedGroups, Each, Ledger, OfQueue, Rows
+from sharelag.engine.tables import (
+    ORDER,
+    OVER,
+    Counted,
+    CountedGroups,
+    Each,
+    Ledger,
+    OfQueue,
+    Rows,
+    add_topic_names,
+    chosen_partitions,
+    earliest,
+    rows_of,
+)
 
 __all__ = [
     "ORDER",

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine.partitions import earliest
-from sharelag.engine.tables import Tables
-from sharelag.engine.values import Each, Ledger, OfQueue, Rows
+from sharelag.engine.tables import Each, Ledger, OfQueue, Rows, Tables, earliest
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Moment
 from sharelag.schemas import BRIEF_LAG, SETTINGS
@@ -76,8 +74,8 @@ class Reading(Tables):
         return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
 
     def skew(self) -> pa.Table:
-        """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
-        from sharelag.metrics.skew import skew_arrow
+        """Return where the lag of each group concentrates, as `sharelag.metrics.imbalance.SKEW`."""
+        from sharelag.metrics.imbalance import skew_arrow
 
         self.read_ahead()
         return as_table(skew_arrow(self.table("lag"), *self._loads()))

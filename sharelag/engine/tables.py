@@ -3,24 +3,101 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.engine.once import Once
-from sharelag.engine.values import Counted, CountedGroups
 from sharelag.errors import AuthorizationError
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment
-from sharelag.tables.arrow import as_table, one_batch
+from sharelag.tables.arrow import as_table, flat, keys, one_batch
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.inputs import Input
+    from sharelag.inputs.queues import Queue
+
+
+#: A function of the whole history, or all records, of some share partitions.
+Each = Callable[[pa.RecordBatch], schemas.Arrow]
+
+
+class Counted(NamedTuple):
+    """Counts of the records of the state topic."""
+
+    records: int  # of the selected groups, up to the moment
+    rejected: int  # could not be decoded
+    first: datetime | None  # write time of the first record
+    last: datetime | None
+    repeated: int = 0  # that repeat another one and were left out; of all groups
+
+
+class CountedGroups(NamedTuple):
+    """Counts of the groups' own records, and which groups these say were deleted."""
+
+    records: int
+    rejected: int  # could not be decoded
+    deleted: frozenset[str]
+
+
+class Rows(NamedTuple):
+    """A table that may have been cut to a maximum number of rows."""
+
+    table: pa.Table
+    total: int  # rows that there are
+
+    @property
+    def left_out(self) -> int:
+        """The number of rows that are not in the table."""
+        return self.total - int(self.table.num_rows)
+
+
+class OfQueue(NamedTuple):
+    """A dead-letter queue, and whose records are looked for in it."""
+
+    queue: Queue
+    lag: pa.Table  # `sharelag.schemas.LAG` of the share partitions
+    limits: pa.Table  # ``group_id delivery_limit patience_ms nameless`` of their groups
+    groups: frozenset[str]  # only letters of these; empty: of all, also of unknown ones
+
+
+class Ledger(NamedTuple):
+    """The ledger of a dead-letter queue: some of its rows, and sums of all."""
+
+    table: pa.Table  # `sharelag.schemas.LEDGER`
+    sums: pa.Table  # status reason offsets rows
+
+
+_T = TypeVar("_T")
+
+
+class Once:
+    """A thread-safe memo: computes the result of each key once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+        self._locks: defaultdict[Hashable, Any] = defaultdict(RLock)  # one lock per key
+        self._lock = RLock()
+
+    def __call__(self, question: Hashable, work: Callable[[], _T]) -> _T:
+        """Return the stored result, or compute and store it; a failure is not stored."""
+        with self._lock:
+            requested = self._locks[question]
+        with requested:
+            if question not in self._known:
+                self._known[question] = work()
+            answer: _T = self._known[question]
+            return answer
+
+    def __contains__(self, question: Hashable) -> bool:
+        return question in self._known
+
 
 #: How far back rates and histories go by default.
 OVER = timedelta(hours=1)
@@ -219,3 +296,64 @@ class Tables(ABC):
         table = pa.Table.from_batches([one_batch(rows)])
         by = [column for column in _SORTED.get(name, ()) if column in table.schema.names]
         return table.sort_by([(column, "ascending") for column in by])
+
+
+#: Sort order of tables of share partitions.
+ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+
+#: Sort order of histories.
+HISTORY_ORDER = [*ORDER, ("record_offset", "ascending")]
+
+
+def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:
+    """Add the topic's name to its id, null where it is unknown."""
+    position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
+    return table.append_column("topic", flat(offsets.column("topic")).take(position))
+
+
+def rows_of(rows: schemas.Arrow, wanted: pa.Table) -> schemas.Arrow:
+    """Return the rows of some share partitions."""
+    names = ("group_id", "topic_id", "partition")
+    return rows.filter(pc.is_in(keys(rows, names), keys(wanted, names)))
+
+
+def from_time(history: schemas.Arrow, since: datetime | None) -> schemas.Arrow:
+    """Return the rows of a history from a time on; None: all."""
+    if since is None:
+        return history
+    return history.filter(pc.greater_equal(history.column("record_timestamp"), pa.scalar(since)))
+
+
+def latest(history: pa.Table, most: int | None) -> pa.Table:
+    """Return the latest rows of a history, at most so many; None: all, in their order."""
+    if most is None or len(history) <= most:
+        return history
+    order = [("record_timestamp", "descending"), ("record_offset", "descending")]
+    return history.sort_by(order).slice(0, most)
+
+
+def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
+    """Return groups without the initialized partitions that are not selected."""
+    if not choice.topics:
+        return groups
+    rows = groups.to_pylist()
+    for row in rows:
+        row["initialized_topics"] = [
+            topic | {"partitions": kept}
+            for topic in row["initialized_topics"] or []
+            if (
+                kept := [
+                    p
+                    for p in topic["partitions"]
+                    if choice.has(topic["topic_name"] or topic["topic_id"], p)
+                ]
+            )
+        ]
+    return pa.Table.from_pylist(rows, schema=groups.schema)
+
+
+def earliest(past_offsets: pa.Table) -> pa.Table:
+    """Return the first known end of each topic partition."""
+    known = past_offsets.filter(past_offsets.column("end_offset").is_valid())
+    first = known.group_by(["topic_id", "partition"]).aggregate([("end_offset", "min")])
+    return first.rename_columns(["topic_id", "partition", "end_offset"])

@@ -13,7 +13,6 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, ClusterError, NoLeaderError
 from sharelag.inputs.contract import RecordsOnly
-from sharelag.inputs.kafka import logs
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.records import record_times
@@ -66,10 +65,10 @@ class KafkaInput(RecordsOnly):
         return offsets if as_of is None else without_ends(offsets)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        return logs.past_offsets(self.config, self._names(topic_ids), moments)
+        return kafka.past_offsets(self.config, self._names(topic_ids), moments)
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
-        return logs.logs(self.config, self._names(topic_ids))
+        return kafka.logs(self.config, self._names(topic_ids))
 
     def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         from sharelag.inputs.kafka.brokers import leaders
@@ -89,7 +88,7 @@ class KafkaInput(RecordsOnly):
         return record_times(self.config, positions, read_committed)
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
-        from sharelag.inputs.kafka.settings import settings
+        from sharelag.inputs.kafka.brokers import settings
 
         return settings(self.config, groups, topics)
 

@@ -269,8 +269,7 @@ class SegmentsInput(RecordsOnly):
     unread: NoLeaderError | None = None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        from sharelag.inputs.files.control import read_control
-        from sharelag.inputs.files.segments import read_segments
+        from sharelag.inputs.files.segments import read_control, read_segments
 
         has_control = self._require_whole(topic)
         for folder in self.folders:

@@ -30,9 +30,8 @@ from sharelag.inputs import (
     TableInput,
 )
 from sharelag.inputs.files.archive import ArchiveInput, is_archive
-from sharelag.inputs.files.listing import entries
 from sharelag.inputs.files.printed import is_printed
-from sharelag.inputs.files.raw_files import is_raw
+from sharelag.inputs.files.raw_files import entries, is_raw
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.local import SPARK_TABLE
 from sharelag.inputs.recorded import DEMO, folder_of, samples

@@ -52,7 +52,7 @@ class Queue:
     @cached_property
     def refusal(self) -> str | None:
         """Why brokers write no letters to a topic of a running cluster; None: nothing is known."""
-        from sharelag.inputs.kafka.settings import settings
+        from sharelag.inputs.kafka.brokers import settings
 
         if self.config is None:
             return None

@@ -23,7 +23,7 @@ from sharelag.metrics.brokers import coordinators
 from sharelag.metrics.columns import ascending, mask, table_of
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.load_per_item import explode_partitions
-from sharelag.model.group_state import GroupState
+from sharelag.model import GroupState
 from sharelag.replay.moment import Choice
 from sharelag.schemas import GROUP_STATES, MEMBER_ROWS, SHARE, TIMESTAMP, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.model.rights import CLUSTER, Right
+from sharelag.model import CLUSTER, Right
 from sharelag.tables.words import shell_word
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 

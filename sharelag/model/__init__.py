@@ -10,9 +10,11 @@ import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from itertools import pairwise
 from typing import NamedTuple
+
+from sharelag.errors import InputError
 
 #: ``ShareSnapshotValue.StartOffset`` before the first fetch; in an update it means *unchanged*.
 UNINITIALIZED_START_OFFSET = -1
@@ -146,3 +148,43 @@ def iso(moment: datetime) -> str:
 def milliseconds(moment: datetime) -> int:
     """Convert a time to epoch milliseconds, rounded down."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+#: The only name of a resource of the type CLUSTER.
+CLUSTER = "kafka-cluster"
+
+
+class Right(NamedTuple):
+    """A right on one resource; the operation is one of Kafka's ``AclOperation``.
+
+    The type is TOPIC, GROUP or CLUSTER; without a resource it is on every one.
+    """
+
+    operation: str
+    resource_type: str
+    resource: str | None
+
+
+class GroupState(StrEnum):
+    """The states a share group can have (KIP-932, ``ShareGroupState``)."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    UNKNOWN = "Unknown"  # any other name
+
+    @classmethod
+    def parse(cls, name: str) -> GroupState:
+        """Read a name in any case, as Kafka does; any other name is `UNKNOWN`."""
+        known = {state.lower(): state for state in cls}
+        return known.get(name.strip().lower(), cls.UNKNOWN)
+
+
+def parse_states(names: Iterable[str]) -> frozenset[GroupState]:
+    """Read the states to filter by, each of which can be several with commas between."""
+    each = [name.strip() for text in names for name in text.split(",")]
+    found = {name: GroupState.parse(name) for name in each}
+    if wrong := [name for name, state in found.items() if state is GroupState.UNKNOWN]:
+        valid = ", ".join(state for state in GroupState if state is not GroupState.UNKNOWN)
+        raise InputError(f"unknown state {wrong[0]!r} of share groups: choose one of {valid}")
+    return frozenset(found.values())

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.model.group_state import GroupState
+from sharelag.model import GroupState
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
 from sharelag.schemas import Arrow

@@ -25,12 +25,11 @@ from sharelag.replay.kernels import new_heap, put_states, replay_rows
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat
-from sharelag.wire.columns import StateColumns, decode_columns
+from sharelag.wire.columns import ShareKeys, StateColumns, decode_columns
 from sharelag.wire.decode import decode_arrow, has_older, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY, control_mask
 from sharelag.wire.interpreter import all_equal, of_topic
-from sharelag.wire.keys import ShareKeys
 
 #: Leaves some rows of a batch that has the columns of a position and of a share partition.
 Choose = Callable[[Arrow], Arrow]

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.metrics.imbalance import verdict_words
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
-from sharelag.metrics.skew import verdict_words
 from sharelag.reports.inputs import Case
 from sharelag.tables.arrow import rows_by_group, sum_known
 from sharelag.tables.lines import plain_rows

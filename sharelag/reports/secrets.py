@@ -18,8 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sharelag.errors import ConfigError
-from sharelag.inputs.kafka.config import read_properties
-from sharelag.inputs.kafka.providers import resolve
+from sharelag.inputs.kafka.config import read_properties, resolve
 
 #: Client properties for the kernel, as JSON.
 PROPERTIES = "SHARELAG_COMMAND_PROPERTIES"

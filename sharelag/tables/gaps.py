@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.errors import list_names
-from sharelag.model.group_state import GroupState
+from sharelag.model import GroupState
 from sharelag.model.settings.queues import Queues
 from sharelag.tables.arrow import beside, flat
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank

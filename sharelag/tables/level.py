@@ -45,9 +45,9 @@ def rank(level: str) -> int:
     return _RANKS[level]
 
 
-def worst(levels: Iterable[str], default: str = OK) -> str:
-    """Return the worst of some levels."""
-    return max(levels, key=rank, default=default)
+def worst(levels: Iterable[str]) -> str:
+    """Return the worst of some levels; of none it is `OK`."""
+    return max(levels, key=rank, default=OK)
 
 
 def outcome(severity: str) -> str:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sharelag.tables.declared import format_of, meanings_of
-from sharelag.tables.fitting import SENTENCES
 from sharelag.tables.gaps import NOTES, REASONS
-from sharelag.tables.lines import cell, plain_rows
+from sharelag.tables.lines import SENTENCES, cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.table import AMOUNT, Format
 from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, counted, terminal

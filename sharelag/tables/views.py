@@ -28,7 +28,7 @@ TIMELINE = declared.windows.TIMELINE.view
 EVENTS = declared.answers.EVENTS.view
 CAUSES = declared.answers.CAUSES.view
 PROGRESS = declared.answers.PROGRESS.view
-FORECASTS = declared.forecasts.FORECASTS.view
+FORECASTS = declared.answers.FORECASTS.view
 #: Of share partitions, where brokers' metrics are given.
 IN_FLIGHT = ("acquired_low", "acquired_high", "never_delivered_low", "never_delivered_high")
 MEASURED = ("in_flight_offsets", "in_flight_batches", "lock_timeouts", "lock_timeout_rate")

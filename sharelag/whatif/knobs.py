@@ -20,8 +20,7 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.settings import bounds, setting_commands, settings_in_force
 from sharelag.model.settings import each_in_force
-from sharelag.model.settings.catalogue import find
-from sharelag.model.settings.consumer import CONSUMER
+from sharelag.model.settings.catalogue import CONSUMER, find
 from sharelag.model.versions import NEWEST, has_reached
 from sharelag.schemas import SETTINGS
 from sharelag.tables.words import counted

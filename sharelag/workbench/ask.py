@@ -24,9 +24,8 @@ QUESTIONS = {
     "overview": "causes",
     "explain": "causes",
     "progress": "causes",
-    **dict.fromkeys(("windows", "moments"), "windows"),
-    **dict.fromkeys(("history", "diff"), "history"),
-    **dict.fromkeys(("timeline", "events"), "timeline"),
+    **dict.fromkeys(("windows", "moments"), "lag"),
+    **dict.fromkeys(("history", "diff", "timeline", "events"), "timeline"),
     **dict.fromkeys(
         ("imbalance", "imbalance_trend", "skew", "members", "group_states", "brokers"), "balance"
     ),

@@ -25,9 +25,9 @@ from sharelag.workbench.one_group import delivery_limit, worst_first
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.pasts import gather_past
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
+from sharelag.workbench.questions.lag import MOST_MOMENTS
 from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
-from sharelag.workbench.questions.windows import MOST_MOMENTS
 from sharelag.workbench.result import Result
 from sharelag.workbench.views import Dashboard, Strip, load_view
 
@@ -156,7 +156,7 @@ class Workbench(Opened):
             Only this one.
         most : int
             Moments; of more, as many that are evenly apart. Fewer where there would be more than
-            `sharelag.workbench.questions.windows.MOST_WINDOWS` windows.
+            `sharelag.workbench.questions.lag.MOST_WINDOWS` windows.
 
         Returns
         -------
@@ -259,7 +259,7 @@ class Workbench(Opened):
         return self.ask("imbalance", group=group, by=by)
 
     def skew(self) -> pa.Table:
-        """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
+        """Return where the lag of each group concentrates, as `sharelag.metrics.imbalance.SKEW`."""
         return self.ask("skew").table
 
     def members(self, group: str | None = None) -> Result:

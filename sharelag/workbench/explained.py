@@ -26,10 +26,10 @@ from sharelag.tables.gaps import REASONS
 from sharelag.tables.level import LEVELS, SEVERITIES
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.words import counted, lag_sum, moment, number, shown_name, terminal
-from sharelag.workbench import forecasts
+from sharelag.workbench.judged import COLUMNS, forecast, unforeseen
 
 #: Columns of each share partition that the sentences need.
-_DRAINS = ["group_id", *forecasts.COLUMNS]
+_DRAINS = ["group_id", *COLUMNS]
 #: Evidence whose name alone says too little.
 _WORDS = {
     "acquired at most": "members hold at most",
@@ -132,7 +132,7 @@ def _state(
         parts.append(f"oldest {duration(oldest)}{' or more' * is_partial}")
     elif is_partial:
         parts.append("age unknown")
-    ahead = forecasts.forecast(progress)
+    ahead = forecast(progress)
     # What is empty or not known has other words, and the rates of who has left foretell nothing.
     if not nobody and group["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
         parts.append(ahead.sentence())
@@ -167,13 +167,13 @@ def _nothing_found(
         return "nothing wrong"  # a member is not missed where nothing waits
     if found := nobody or (young.words() if young else _growth(progress)):
         return found
-    why = forecasts.unforeseen(ages, forecasts.forecast(progress))
+    why = unforeseen(ages, forecast(progress))
     return f"nothing found{_NOT_ALL}: {why}" if why else "nothing wrong"
 
 
 def _growth(progress: list[dict[str, Any]]) -> str:
     """How fast lag grows or that it stands; empty where it does neither, as far as is certain."""
-    ahead = forecasts.forecast(progress)
+    ahead = forecast(progress)
     if ahead.kind == NEVER:
         return f"no cause found yet; lag {ahead.words}"
     return "no cause found yet" if ahead.kind == STALLED else ""

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading, engines
-from sharelag.engine.once import Once
-from sharelag.engine.values import Counted
+from sharelag.engine.tables import Counted, Once
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
@@ -413,7 +412,7 @@ class Opened:
     def _run(self, words: str, work: Callable[[], _T]) -> _T:
         if self._is_here():
             return work()
-        from sharelag.workbench.spark_bar import spark_bar
+        from sharelag.inputs.spark.progress import spark_bar
 
         with spark_bar(words, self.bars):
             return work()

@@ -10,7 +10,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.whatif.past import MOST_WINDOWS, Past, past_of
 from sharelag.whatif.scenario import Service
 from sharelag.workbench.opened import Opened
-from sharelag.workbench.questions.history import begin_of
+from sharelag.workbench.questions.timeline import begin_of
 
 #: Moments of the span at which lag is looked at.
 MOMENTS = 120

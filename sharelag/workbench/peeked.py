@@ -19,7 +19,97 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.records import TopicRecord, record_at
 from sharelag.model import DeliveryState, iso
 from sharelag.tables.words import counted, terminal
-from sharelag.workbench import json_text
+
+_HIDDEN = "***"
+_DEEPEST = 100
+
+
+class Fields(list[tuple[str, Any]]):
+    """An object of JSON: its names and values, in their order."""
+
+
+class Literal(str):
+    """A number, or what some writers have in place of one, as it was written."""
+
+
+def _read_json(data: bytes) -> Any:
+    """Read JSON: a ValueError for anything else, a RecursionError for what is nested too deeply."""
+    return json.loads(
+        data,
+        object_pairs_hook=Fields,
+        parse_float=Literal,
+        parse_int=Literal,
+        parse_constant=Literal,
+    )
+
+
+def _json_text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
+    """Write what `_read_json` read, one item a line, or all on one line without ``indent``."""
+    if depth > _DEEPEST:
+        raise RecursionError(f"JSON is nested more than {_DEEPEST} times")
+    if isinstance(found, Literal):
+        return str(found)
+    if not isinstance(found, list):
+        return json.dumps(found, ensure_ascii=False)
+    if isinstance(found, Fields):
+        begin, end = "{", "}"
+        items = [
+            f"{json.dumps(name, ensure_ascii=False)}: {_json_text(one, indent, depth + 1)}"
+            for name, one in found
+        ]
+    else:
+        begin, end = "[", "]"
+        items = [_json_text(one, indent, depth + 1) for one in found]
+    if indent is None or not items:
+        return f"{begin}{', '.join(items)}{end}"
+    inner, outer = "\n" + " " * indent * depth, "\n" + " " * indent * (depth - 1)
+    return f"{begin}{inner}{f',{inner}'.join(items)}{outer}{end}"
+
+
+def _leave_out(found: Any, names: Iterable[str]) -> Any:
+    """Return the same with fields hidden, in each item of a list.
+
+    ``card.number`` is the field ``number`` within ``card``, and also one whose name has a dot.
+    """
+    for name in names:
+        found = _without(found, name.split("."))
+    return found
+
+
+def _without(found: Any, path: list[str]) -> Any:
+    if isinstance(found, Fields):
+        return Fields((name, _hidden(name, one, path)) for name, one in found)
+    return [_without(one, path) for one in found] if isinstance(found, list) else found
+
+
+def _hidden(name: str, value: Any, path: list[str]) -> Any:
+    for taken in range(1, len(path) + 1):
+        if name == ".".join(path[:taken]):
+            value = _HIDDEN if taken == len(path) else _without(value, path[taken:])
+    return value
+
+
+def _contains(found: Any, name: str) -> bool:
+    """Whether there is such a field."""
+    return _has(found, name.split("."))
+
+
+def _has(found: Any, path: list[str]) -> bool:
+    if isinstance(found, Fields):
+        return any(
+            name == ".".join(path[:taken]) and (taken == len(path) or _has(one, path[taken:]))
+            for name, one in found
+            for taken in range(1, len(path) + 1)
+        )
+    return isinstance(found, list) and any(_has(one, path) for one in found)
+
+
+def _has_fields(found: Any) -> bool:
+    """Whether all of it stands under names: a bare number may be what is to be hidden."""
+    if isinstance(found, Fields):
+        return True
+    return isinstance(found, list) and bool(found) and all(map(_has_fields, found))
+
 
 #: Names of fields of JSON to hide, ``card.number`` for one within another, or a function that
 #: takes what was read from JSON and returns what may be shown.
@@ -118,10 +208,8 @@ class PeekedRecord:
             return ()
         record = self.record
         held = [record.key, record.value, *(value for _, value in record.headers)]
-        read = [json_text.parse(one) for one in held if one is not None and _can_be(one, "json")]
-        return tuple(
-            name for name in self.mask if not any(json_text.has(one, name) for one in read)
-        )
+        read = [_read_json(one) for one in held if one is not None and _can_be(one, "json")]
+        return tuple(name for name in self.mask if not any(_contains(one, name) for one in read))
 
     def __str__(self) -> str:
         return self.text()
@@ -139,16 +227,16 @@ class PeekedRecord:
                 return _NO_FIELDS
             return json.dumps(self.mask(json.loads(data)), indent=indent, ensure_ascii=False)
         if names := tuple(self.mask):
-            if not (_can_be(data, "json") and json_text.has_fields(json_text.parse(data))):
+            if not (_can_be(data, "json") and _has_fields(_read_json(data))):
                 return _NO_FIELDS
-            found = json_text.parse(data)
-            if not any(json_text.has(found, name) for name in names):
+            found = _read_json(data)
+            if not any(_contains(found, name) for name in names):
                 return _NONE_MASKED
-            return json_text.text(json_text.without(found, names), indent)
+            return _json_text(_leave_out(found, names), indent)
         if form == "json":
             if not _can_be(data, "json"):
                 raise InputError("key, header or value is not JSON: choose the form text or hex")
-            return json_text.text(json_text.parse(data), indent)
+            return _json_text(_read_json(data), indent)
         if form == "text":
             return data.decode("utf-8", "backslashreplace")
         return "\n".join(
@@ -204,7 +292,7 @@ def _can_be(data: bytes, form: str) -> bool:
         return True
     try:
         if form == "json":
-            json_text.text(json_text.parse(data))
+            _json_text(_read_json(data))
         else:
             data.decode()
     except (ValueError, RecursionError):

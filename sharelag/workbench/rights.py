@@ -25,7 +25,7 @@ from sharelag.metrics.rights import (
     repairs,
     rights,
 )
-from sharelag.model.rights import CLUSTER, Right
+from sharelag.model import CLUSTER, Right
 from sharelag.replay.moment import Choice
 from sharelag.tables import views
 from sharelag.tables.gaps import of_hidden

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from sharelag_widgets.edits import as_ranges
+from sharelag_widgets.assignment_editor import as_ranges
 from tests.support.browser.desk import OpenDesk
 from tests.support.browser.editor_page import (
     ALONE,

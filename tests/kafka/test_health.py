@@ -12,8 +12,7 @@ from sharelag import schemas
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
-from sharelag.metrics.health import gather, health_arrow
-from sharelag.metrics.placement import findings, state_partitions
+from sharelag.metrics.health import findings, gather, health_arrow, state_partitions
 from sharelag.model import SharePartition, topic_id_text
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.wire.encode import encode_record

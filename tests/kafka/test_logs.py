@@ -10,12 +10,11 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import BrokerUnreachableError, InputError
-from sharelag.inputs.kafka import logs
 from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.brokers import settings
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.kafka.records import record_times
 from sharelag.inputs.kafka.scan import scan
-from sharelag.inputs.kafka.settings import settings
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
@@ -44,7 +43,7 @@ def topic() -> str:
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_ENDS", {})
+    monkeypatch.setattr(kafka, "_ENDS", {})
 
 
 def _config(broker: KafkaBroker, timeout: float = 10) -> ClientConfig:
@@ -71,7 +70,7 @@ def _wait_until_stable(config: ClientConfig, topic: str, offsets: list[int]) -> 
 
     def stable() -> bool:
         return bool(
-            logs.logs(config, _ids(topic)).column("last_stable_offset").to_pylist() == offsets
+            kafka.logs(config, _ids(topic)).column("last_stable_offset").to_pylist() == offsets
         )
 
     wait_until(stable, f"the last stable offsets are {offsets}")
@@ -102,7 +101,7 @@ def test_an_open_transaction_holds_the_last_stable_offset(broker: KafkaBroker, t
     produce(broker.bootstrap_servers, topic, numbered(2, 2))
     config, ids = _config(broker), _ids(topic)
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    table = logs.logs(config, ids | {f"{topic}-gone": "J" * 22})
+    table = kafka.logs(config, ids | {f"{topic}-gone": "J" * 22})
     assert table.schema == schemas.LOGS
     assert table.column("last_stable_offset").to_pylist() == [4, 3]
     assert kafka.list_offsets(config, ids).column("end_offset").to_pylist() == [4, 5]
@@ -119,7 +118,7 @@ def test_retention_of_each_topic(broker: KafkaBroker, topic: str) -> None:
         broker.bootstrap_servers, {kept: 1}, {"retention.ms": "-1", "retention.bytes": "12345"}
     )
     create_topics(broker.bootstrap_servers, {compacted: 1}, {"cleanup.policy": "compact,delete"})
-    rows = logs.logs(_config(broker), {kept: "K" * 22, compacted: "C" * 22}).to_pylist()
+    rows = kafka.logs(_config(broker), {kept: "K" * 22, compacted: "C" * 22}).to_pylist()
     found = {
         r["topic_id"]: (r["cleanup_policy"], r["retention_ms"], r["retention_bytes"]) for r in rows
     }
@@ -135,7 +134,7 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
     _produce_by_the_second(broker, topic, range(10))
     _produce_by_the_second(broker, topic, range(5, 15), partition=1)
     moments = [_at(7), _at(3.5), _at(7), _at(99)]
-    table = logs.past_offsets(_config(broker), _ids(topic), moments)
+    table = kafka.past_offsets(_config(broker), _ids(topic), moments)
     assert table.schema == schemas.OFFSETS
     assert table.column("log_start_offset").null_count == table.num_rows == 9
     ends: dict[datetime, dict[int, int]] = {}
@@ -170,7 +169,7 @@ def test_what_is_known_is_not_read_again_and_outlives_the_records(
     def ends(*seconds: float) -> list[int | None]:
         requests.clear()
         moments = [_at(second) for second in seconds]
-        return logs.past_offsets(config, ids, moments).column("end_offset").to_pylist()  # type: ignore[no-any-return]
+        return kafka.past_offsets(config, ids, moments).column("end_offset").to_pylist()  # type: ignore[no-any-return]
 
     assert ends(2.5, 5.5, 9.5) == [3, 6, 10]
     assert requests == [1, 1, 1, 1, 1]  # the present ends, one a moment, the log starts
@@ -181,7 +180,7 @@ def test_what_is_known_is_not_read_again_and_outlives_the_records(
     assert sum(requests) == 4
     delete_below(broker.bootstrap_servers, topic, {0: 8})
     assert ends(2.5, 4.5, 6.5, 9.5) == [3, None, None, 10]  # what we did not ask in time is lost
-    logs._ENDS.clear()
+    kafka._ENDS.clear()
     assert ends(2.5, 5.5, 8.5) == [None, None, 9]
     delete_below(broker.bootstrap_servers, topic, {0: 11})
     assert ends(2.5, 15, 99) == [None, None, None]  # nothing is left that could tell
@@ -196,13 +195,13 @@ def test_a_log_that_is_deleted_to_its_end_does_not_say_where_it_ended(
     _produce_by_the_second(broker, topic, range(4))
     delete_below(broker.bootstrap_servers, topic, {0: 4})
     for moment, end in ((_at(1), None), (datetime.now(UTC) + timedelta(minutes=1), 4)):
-        found = logs.past_offsets(_config(broker), _ids(topic), [moment])
+        found = kafka.past_offsets(_config(broker), _ids(topic), [moment])
         assert found.column("end_offset").to_pylist() == [end]
 
 
 def test_a_moment_needs_a_time_zone(broker: KafkaBroker) -> None:
     with pytest.raises(InputError, match="time zone"):
-        logs.past_offsets(_config(broker), {}, [datetime(2026, 11, 21)])
+        kafka.past_offsets(_config(broker), {}, [datetime(2026, 11, 21)])
 
 
 # ---- when records were produced ------------------------------------------------------------------
@@ -270,8 +269,8 @@ def test_nobody_there() -> None:
     config = client_config("127.0.0.1:1", timeout=0.5)
     for ask in (
         lambda: record_times(config, _positions(("t", 0, 0))),
-        lambda: logs.logs(config, {"t": "I" * 22}),
-        lambda: logs.past_offsets(config, {"t": "I" * 22}, [_at(0)]),
+        lambda: kafka.logs(config, {"t": "I" * 22}),
+        lambda: kafka.past_offsets(config, {"t": "I" * 22}, [_at(0)]),
     ):
         with pytest.raises(BrokerUnreachableError):
             ask()
@@ -294,7 +293,7 @@ def test_what_we_may_not_see_is_unknown(
     add_rules(secure_broker, [rule(text) for text in allowed])
     user = {name: str(value) for name, value in secure_broker.client_config("alice").items()}
     config = ClientConfig(user)
-    rows = logs.logs(config, {open_: "O" * 22, hidden: "H" * 22}).to_pylist()
+    rows = kafka.logs(config, {open_: "O" * 22, hidden: "H" * 22}).to_pylist()
     found = [
         (r["topic_id"][0], r["last_stable_offset"], r["cleanup_policy"], r["retention_bytes"])
         for r in rows

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from sharelag.errors import ConfigError
-from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.kafka.providers import resolve
+from sharelag.inputs.kafka.config import client_config, resolve
 from tests.support.kafka.cloud_files import TAKEN
 from tests.support.kafka.oracles import Oracle
 

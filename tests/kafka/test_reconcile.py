@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import AcknowledgeType, Consumer, TopicPartition
 
 from sharelag.errors import BrokerUnreachableError
-from sharelag.inputs.kafka import logs
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.kafka.described import parse_offsets
@@ -72,7 +71,7 @@ def answers(
 ) -> Answers:
     windows = states(config, topics)
     ids = {name: id_ for name, id_ in kafka.topic_ids(config).items() if name in topics}
-    offsets = logs.past_offsets(config, ids, [at]) if at else kafka.list_offsets(config, ids)
+    offsets = kafka.past_offsets(config, ids, [at]) if at else kafka.list_offsets(config, ids)
     lag = lag_arrow(windows, offsets)
     scanned = scan(config, windows, offsets)
     assert scanned.schema == SCANNED
@@ -213,7 +212,7 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
     given = share_consume(servers, COMMITTED, [OPEN], accept, until=1)
     assert [delivery.offset for delivery in given] == [0]
 
-    (log,) = logs.logs(config, {OPEN: "I" * 22}).to_pylist()
+    (log,) = kafka.logs(config, {OPEN: "I" * 22}).to_pylist()
     assert log["last_stable_offset"] == 4
     found = answers(broker, config, [OPEN])
     row = found.rows[COMMITTED, OPEN, 0]

@@ -9,7 +9,7 @@ import pytest
 from sharelag.model import DeliveryState
 from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS
 from sharelag.model.settings import Setting, catalogue
-from sharelag.model.settings.consumer import CONSUMER
+from sharelag.model.settings.catalogue import CONSUMER
 from sharelag.model.versions import has_reached, release_of
 from sharelag.wire import messages
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, Field, RecordKind

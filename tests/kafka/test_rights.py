@@ -12,8 +12,8 @@ import pytest
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.rights import NO, UNKNOWN, YES, failing
+from sharelag.model import CLUSTER
 from sharelag.model.kafka_errors import ANSWERS, ERRORS
-from sharelag.model.rights import CLUSTER
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
+from sharelag.inputs.kafka.brokers import TOPIC_SETTINGS, _agree, _in_force, _values, settings
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.kafka.settings import TOPIC_SETTINGS, _agree, _in_force, _values, settings
 from sharelag.model.settings import (
     Setting,
     catalogue,
@@ -18,8 +18,7 @@ from sharelag.model.settings import (
     in_force,
     lint_consumer,
 )
-from sharelag.model.settings.catalogue import Typed
-from sharelag.model.settings.consumer import CONSUMER, Property
+from sharelag.model.settings.catalogue import CONSUMER, Property, Typed
 from sharelag.model.versions import has_reached
 from tests.support.cases import Cases
 from tests.support.command import sharelag

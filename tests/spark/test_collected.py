@@ -165,7 +165,7 @@ def test_what_is_collected_does_not_grow_with_the_records(
     asked: list[Callable[[Any, Path], None]],
 ) -> None:
     """Eight times the records of as many share partitions: the same queries, bytes and calls."""
-    monkeypatch.setattr("sharelag.workbench.questions.history.MOST_ROWS", 500)
+    monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_ROWS", 500)
     costs = map(partial(_costs, spark, monkeypatch, tmp_path, asked), (60, 480))
     for ask, few, many in zip(asked, *costs, strict=True):
         assert few.calls <= many.calls <= few.calls + 2, ask.__name__

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.engine.spark import diff, rollup
-from sharelag.engine.spark.collecting import collect
-from sharelag.engine.spark.tables import TABLES
+from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.packing import collect
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.spark.frames import FrameInput
@@ -407,14 +407,14 @@ def test_files_that_an_archive_has_replaced_are_a_sentence(
 def test_of_many_records_each_group_has_its_own_latest(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.workbench.questions.history.MOST_ROWS", 50)
+    monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_ROWS", 50)
     for of in (sharelag.open("chapters", spark=spark), sharelag.open("chapters", engine="local")):
         every = (
             readings.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
         )
         for group in ("billing", "shipping"):
             assert len(of.history(group)) == min(every.count(group), 50)
-        monkeypatch.setattr("sharelag.workbench.questions.windows.MOST_WINDOWS", 60)
+        monkeypatch.setattr("sharelag.workbench.questions.lag.MOST_WINDOWS", 60)
         moments = of.moments("shipping").table
         assert 6 <= moments.num_rows <= 60
         assert len(pc.unique(moments.column("as_of"))) == 10
@@ -448,7 +448,7 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
 def test_a_result_becomes_the_dataframe_of_all_its_rows(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.workbench.questions.history.MOST_ROWS", 100)
+    monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_ROWS", 100)
     bench = sharelag.open("chapters", spark=spark)
     history = bench.history()
     assert len(history) == 100

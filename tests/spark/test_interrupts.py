@@ -12,7 +12,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from sharelag.engine.spark.collecting import collect
+from sharelag.engine.spark.packing import collect
 from sharelag.inputs.spark import is_connect, java, session, sessions
 from tests.support.kafka.workload import wait_until
 

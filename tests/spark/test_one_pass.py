@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.spark.collecting import collect
+from sharelag.engine.spark.packing import collect
 from sharelag.errors import InputError
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.cases import Cases, few_of

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sharelag.engine.spark.collecting import collect
+from sharelag.engine.spark.packing import collect
 from sharelag.engine.spark.text_files import consumed, request_frame
 from sharelag.errors import InputError
 from sharelag.inputs.files.consumed import ConsumedLog

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
-from sharelag.engine.spark.collecting import collect
+from sharelag.engine.spark.packing import collect
 from sharelag.errors import InputError
 from sharelag.schemas import LAG
 from tests.support.chapters import CAPTURE

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.spark.collecting import collect
+from sharelag.engine.spark.packing import collect
 from sharelag.errors import SetupError
 from sharelag.inputs.spark import is_connect
 from tests.support.kafka.jars import delta_jars

@@ -15,7 +15,7 @@ import pytest
 import sharelag
 from sharelag.cli import cli
 from sharelag.engine.engines import gather
-from sharelag.engine.spark.tables import TABLES
+from sharelag.engine.spark.frames import TABLES
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES

@@ -20,6 +20,7 @@ from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.whatif import Comparison, compared, what_if
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection, bundle
+from sharelag_widgets.assignment_editor import numbers_in
 from sharelag_widgets.dashboards import (
     FleetView,
     GroupView,
@@ -42,7 +43,6 @@ from sharelag_widgets.dashboards.trials import (
     simulate_options,
     watch_comparison,
 )
-from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
 from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields

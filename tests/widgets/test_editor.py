@@ -9,7 +9,7 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag_widgets import AssignmentEditor, Difference, LagTable, Selection
-from sharelag_widgets.edits import as_ranges, fold, new_edit, numbers_in
+from sharelag_widgets.assignment_editor import as_ranges, fold, new_edit, numbers_in
 from tests.support.widgets.editors import BASE, Gate, editor, fails, partitions
 from tests.support.widgets.samples import HOSTILE
 from tests.support.widgets.unpacked import unpacked
@@ -396,7 +396,7 @@ def test_one_that_cannot_be_loaded_is_said() -> None:
 
 def test_it_knows_neither_kafka_nor_spark() -> None:
     folder = Path(__file__).parents[2] / "widgets/sharelag_widgets"
-    for name in ("assignment_editor", "edits", "run"):
+    for name in ("assignment_editor", "run"):
         text = (folder / f"{name}.py").read_text("utf-8")
         assert "import pyspark" not in text
         assert "sharelag.whatif." not in text.replace("`sharelag.whatif.assign`", "")

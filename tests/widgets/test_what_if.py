@@ -22,10 +22,10 @@ from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.simulation.clock import interruptible
 from sharelag.workbench import Workbench
 from sharelag_widgets import AssignmentEditor, Selection
+from sharelag_widgets.assignment_editor import new_edit
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
 from sharelag_widgets.dashboards.dashboard import _parts
-from sharelag_widgets.edits import new_edit
 from tests.support.columns import with_column
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command

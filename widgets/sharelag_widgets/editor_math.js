@@ -35,7 +35,7 @@ const DO = {
   },
 };
 
-/** The rows of each member once the first `at` edits are done; `edits.py` does the same. */
+/** The rows of each member once the first `at` edits are done; `assignment_editor.py` does the same. */
 export function folded(base, edits, at) {
   let held = copied(base);
   for (const edit of edits.slice(0, at)) {

@@ -5,7 +5,7 @@ import { AVAILABLE, FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "./sh
 /**
  * The pieces of one moment, ascending and without a hole from start offset to end.
  *
- * @param columns as `moment_columns` in moments.py packed them
+ * @param columns as `moment_columns` in window_strip.py packed them
  * @param {number} row
  * @returns {{first: Float64Array, end: Float64Array, kind: Uint8Array, count: Uint16Array, size: number}}
  */

@@ -1,39 +1,48 @@
-"""Lag, imbalance, progress and health, computed from states and offsets."""
+"""Lag, imbalance, progress, health and ledgers, computed from states, offsets and letters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.engine.spark import states
-from sharelag.engine.spark.meeting import meet
-from sharelag.engine.spark.origins import origin_of
-from sharelag.engine.spark.packing import FOUND, Batches, pack_table, read_tables, to_bytes
+from sharelag.engine.spark.packing import FOUND, Batches, meet, pack_table, read_tables, to_bytes
 from sharelag.engine.spark.records import column_names, records_of
-from sharelag.engine.spark.tasks import Records, TaskRecords
+from sharelag.engine.spark.tasks import Records, TaskRecords, origin_of
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import fold_ends, latest_ends
-from sharelag.inputs.spark.frames import as_frame, is_of_spark, read_here
+from sharelag.inputs.queues import Queue, read_queue
+from sharelag.inputs.spark.files import raw_frame
+from sharelag.inputs.spark.frames import as_frame, frame_of, is_of_spark, read_here
 from sharelag.inputs.spark.workers import map_in_arrow
+from sharelag.metrics.dead_letters import count_letters, ledger_arrow, letters_arrow
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.health import count_finished, gather, health_arrow
-from sharelag.metrics.imbalance import OVER, imbalance_arrow
+from sharelag.metrics.health import Partitions, count_finished, gather, health_arrow
+from sharelag.metrics.imbalance import OVER, SKEW, imbalance_arrow, skew_arrow
 from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arrow, rollup_keys
 from sharelag.metrics.load_per_item import NEEDED
-from sharelag.metrics.placement import Partitions
 from sharelag.metrics.progress import progress_of
 from sharelag.metrics.reconcile import reconcile_arrow
-from sharelag.metrics.skew import SKEW, skew_arrow
-from sharelag.schemas import DESCRIBED, RECONCILED, SCANNED
-from sharelag.tables.arrow import for_spark
+from sharelag.schemas import (
+    ARCHIVED_RUNS,
+    COUNTED_LETTERS,
+    DESCRIBED,
+    LEDGER,
+    RECONCILED,
+    SCANNED,
+    WITH_HEADERS,
+)
+from sharelag.tables.arrow import for_spark, one_batch
 
 if TYPE_CHECKING:
+    from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.inputs.spark.frames import Tabular
 
 #: An earlier end offset beside the lag.
@@ -156,7 +165,7 @@ def skew(
     observed: Tabular | None = None,
     past: Tabular | None = None,
 ) -> DataFrame:
-    """Return `sharelag.metrics.skew.SKEW`; parameters as for `imbalance`."""
+    """Return `sharelag.metrics.imbalance.SKEW`; parameters as for `imbalance`."""
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
     return _of_loads(given, past, skew_arrow, SKEW)
 
@@ -300,3 +309,72 @@ def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBa
     counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation, mine.kafka_version))]
     counts += [count_finished(part) for part in states.histories(mine)]
     return health_arrow(pa.concat_tables(counts), partitions)
+
+
+#: Offsets of a queue that one task reads.
+PIECE = 100_000
+_PIECES = pa.schema([("partition", pa.int32()), ("first", pa.int64()), ("end", pa.int64())])
+_BY = ["group_id", "topic_id", "partition"]
+
+
+def letters(
+    spark: SparkSession,
+    queue: Queue,
+    names: Mapping[str, str],
+    groups: frozenset[str] = frozenset(),
+    piece: int = PIECE,
+) -> DataFrame:
+    """Return the letters of a queue, `sharelag.schemas.COUNTED_LETTERS`, as `count_letters` does.
+
+    A task reads ``piece`` offsets of a running cluster; no payload leaves the tasks.
+    """
+    known = dict(names)
+
+    def letters_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = letters_arrow(batch.cast(WITH_HEADERS))
+            yield for_spark(one_batch(count_letters(found, known, groups)), COUNTED_LETTERS)
+
+    if queue.config is None:
+        files = queue.paths
+        given = queue.given if files is None else raw_frame(spark, files, WITH_HEADERS)
+        frame = as_frame(given, WITH_HEADERS, "the dead-letter queue", spark)
+        frame = frame.select(WITH_HEADERS.names)
+        return map_in_arrow(frame, letters_task, COUNTED_LETTERS)
+    config, topic = queue.config, queue.topic
+
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from letters_task(_read(config, topic, batches))
+
+    pieces = [
+        {"partition": partition, "first": begin, "end": end}
+        for partition, span in queue.ranges.items()
+        for begin, end in pairwise([*range(span[0], span[1], piece), span[1]])
+    ]
+    rows = frame_of(spark, pa.Table.from_pylist(pieces, schema=_PIECES))
+    return map_in_arrow(rows.repartition(max(len(pieces), 1)), read_task, COUNTED_LETTERS)
+
+
+def _read(
+    config: ClientConfig, topic: str, pieces: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in pieces:
+        for row in batch.to_pylist():
+            yield from read_queue(config, topic, {row["partition"]: (row["first"], row["end"])})
+
+
+def ledger(
+    archived: DataFrame, found: DataFrame, lag: DataFrame, limits: pa.Table, now: int
+) -> DataFrame:
+    """Compare archived offsets with letters, each share partition in one task.
+
+    The tables are `sharelag.schemas.ARCHIVED_RUNS`, `COUNTED_LETTERS` and `LAG`; the result is
+    `LEDGER`.
+    """
+    tables = {"archived": archived, "letters": found, "lag": lag}
+    columns = {"archived": ARCHIVED_RUNS, "letters": COUNTED_LETTERS, "lag": schemas.LAG}
+    return meet(tables, columns, _BY, partial(_judge, limits=limits, now=now), LEDGER)
+
+
+def _judge(tables: dict[str, pa.Table], limits: pa.Table, now: int) -> pa.Table:
+    return ledger_arrow(tables["archived"], tables["letters"], tables["lag"], limits, now)

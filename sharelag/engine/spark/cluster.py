@@ -10,12 +10,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.engine.spark.origins import set_origin
-from sharelag.engine.spark.tasks import Logs
+from sharelag.engine.spark.tasks import Logs, set_origin
 from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.kafka.logs import past_offsets
+from sharelag.inputs.kafka.topics import past_offsets
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import register_cluster, require_admission_control
 from sharelag.inputs.spark.frames import frame_of, reads_internal_topics
@@ -131,7 +130,7 @@ def offsets(
     topics : str or sequence of str
         Only these; by default all that we are authorized to describe.
     as_of : str or datetime, optional
-        As of when, with its zone; see `sharelag.inputs.kafka.logs.past_offsets`.
+        As of when, with its zone; see `sharelag.inputs.kafka.topics.past_offsets`.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
     properties : mapping, optional

@@ -21,14 +21,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.engine import Reading
 from sharelag.engine.spark.records import Decoded, decode, select_records
-from sharelag.engine.spark.tables import TABLES
 from sharelag.errors import InputError, first_line
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.metrics.lag import BRIEF
+from sharelag.tables.declared import answers, groups, lag, records, windows
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.inputs.spark.frames import FrameInput
+
+TABLES = {
+    table.name: table
+    for table in (
+        *(records.RAW, records.RECORDS, records.REJECTS),
+        *(windows.WINDOWS, windows.HISTORY, windows.OBSERVED, windows.SNAPSHOTS),
+        *(records.GROUP_RECORDS, groups.MEMBERS, groups.GROUPS),
+        *(records.OFFSETS, records.PAST_OFFSETS, records.LOGS, groups.LEADERS, groups.NODES),
+        *(groups.BROKERS, records.TIMES, groups.SETTINGS, records.GAPS, records.HEALTH),
+        *(lag.LAG, lag.BRIEF_LAG, answers.PROGRESS, answers.IMBALANCE),
+    )
+}
 
 
 class OnSpark(Reading):
@@ -54,7 +66,7 @@ class OnSpark(Reading):
 
 
 class Frames:
-    """The tables of `sharelag.engine.spark.tables.TABLES` as DataFrames, created on first use.
+    """The tables of `sharelag.engine.spark.frames.TABLES` as DataFrames, created on first use.
 
     ``raw records rejects history group_records`` are lazy: each use reads the raw records anew.
     The others have one row per share partition, topic partition or the like. They are found when

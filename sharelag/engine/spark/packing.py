@@ -1,20 +1,29 @@
-"""Tables and records as compressed Arrow bytes, which Spark moves as they are."""
+"""Move tables through Spark: as Arrow bytes, to this process, and into one task by their keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.inputs.spark import java
+from sharelag.inputs.spark.frames import as_frame
+from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.replay import members
 from sharelag.replay.columns import codes_of
-from sharelag.tables.arrow import as_table, one_batch
+from sharelag.tables.arrow import as_table, flat, for_spark, one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+if TYPE_CHECKING:
+    from sharelag.inputs.spark.frames import Tabular
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -177,3 +186,75 @@ def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
                 held, rows = [], 0
     if held:
         yield one_batch(pa.Table.from_batches(held))
+
+
+_ROWS = pa.schema([("rows", pa.binary())])
+
+
+def collect(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+    """Collect a DataFrame with one row per share partition, or a summary.
+
+    The schema is that of the result: Spark's Arrow has microseconds and other names inside lists.
+    """
+    java.cancel_jobs()
+    with explain_failures():
+        return frame.select(schema.names).toArrow().cast(schema)
+
+
+def stream_rows(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield a DataFrame of any size, one task's rows after another, in its order."""
+    java.cancel_jobs()
+    packed = map_in_arrow(frame.select(schema.names), _pack, _ROWS)
+    with explain_failures():
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
+                yield one_batch(as_table(batch).cast(schema))
+
+
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_pylist([{"rows": to_bytes(as_table(batch))}], _ROWS)
+
+
+#: A function of tables by name, each with all rows of some keys.
+Together = Callable[[dict[str, pa.Table]], schemas.Arrow]
+
+_ORDER = ("group_id", "topic", "topic_id", "partition", "member_id")
+
+
+def meet(
+    given: Mapping[str, Tabular],
+    columns: Mapping[str, pa.Schema],
+    by: Sequence[str],
+    each: Together,
+    schema: pa.Schema,
+) -> DataFrame:
+    """Apply a function to several tables, a few keys at a time and all rows of each.
+
+    ``columns`` says what is read of each table, ``by`` which columns all of them have. ``each``
+    takes the tables by name, one without rows of these keys is empty, and gives rows of a schema.
+    """
+    frames = {name: as_frame(table, columns[name], name) for name, table in given.items()}
+    kinds = {name: columns[name] for name in frames}  # no DataFrame may travel to a task
+
+    def meet_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered = list(batches)
+        if gathered:
+            tables = {name: _of_kind(gathered, name, kind) for name, kind in kinds.items()}
+            yield for_spark(one_batch(each(tables)), schema)
+
+    # One column a table, so that rows of all of them can travel together.
+    tagged = [
+        frame.select(*by, F.struct(*kinds[name].names).alias(f"of_{name}"))
+        for name, frame in frames.items()
+    ]
+    union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
+    return map_in_arrow(union.repartition(*by), meet_task, schema)
+
+
+def _of_kind(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Table:
+    column = flat(pa.Table.from_batches(batches).column(f"of_{name}"))
+    rows = pa.RecordBatch.from_struct_array(column.filter(column.is_valid()))
+    # Sums of fractions depend on the order, and Spark's is another each time.
+    order = [(name, "ascending") for name in _ORDER if name in kind.names]
+    return pa.Table.from_batches([rows]).select(kind.names).cast(kind).sort_by(order)

@@ -18,10 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.engine import OVER, rows_of
-from sharelag.engine.spark import membership, states
-from sharelag.engine.spark.collecting import collect
+from sharelag.engine.spark import states
 from sharelag.engine.spark.frames import OnSpark
-from sharelag.engine.spark.packing import FOUND
+from sharelag.engine.spark.packing import FOUND, collect
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
 from sharelag.errors import InputError, first_line
 from sharelag.inputs import Input, KafkaInput
@@ -254,7 +253,7 @@ def _find_beside(
         each = partial(observe, end=until, over=over)
         yield "observed", states.summarize(each, schemas.OBSERVED)(mine)
     if with_members:
-        yield from membership.find_membership(mine)
+        yield from states.find_membership(mine)
 
 
 def only(records: Records, topic: str) -> Records:

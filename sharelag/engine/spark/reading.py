@@ -28,13 +28,12 @@ from sharelag.engine import (
     add_topic_names,
     chosen_partitions,
 )
-from sharelag.engine.partitions import HISTORY_ORDER, from_time, latest
-from sharelag.engine.spark import answers, dead_letters, membership, states
-from sharelag.engine.spark.collecting import collect, stream_rows
+from sharelag.engine.spark import answers, states
 from sharelag.engine.spark.frames import Frames
-from sharelag.engine.spark.packing import FOUND, pack_table, unpack_table
+from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.passes import Passes, only
 from sharelag.engine.spark.tasks import TaskRecords
+from sharelag.engine.tables import HISTORY_ORDER, from_time, latest
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.scan import scan
 from sharelag.inputs.spark.frames import frame_of
@@ -98,7 +97,7 @@ class SparkReading(Passes):
     @property
     def counted_groups(self) -> CountedGroups:
         """Return counts of the groups' own records."""
-        rows = unpack_table(self._membership, "counted groups", membership.COUNTED_GROUPS)
+        rows = unpack_table(self._membership, "counted groups", states.COUNTED_GROUPS)
         records, rejected = (pc.sum(rows.column(n)).as_py() or 0 for n in ("records", "rejected"))
         deleted = pc.list_flatten(rows.column("deleted"))
         return CountedGroups(records, rejected, frozenset(deleted.to_pylist()))
@@ -222,9 +221,9 @@ class SparkReading(Passes):
         records = self._records_of(asked.lag)
         archived = records.map_share_partitions(archived_arrow, ARCHIVED_RUNS)
         names = topic_ids_of(asked.lag)
-        letters = dead_letters.letters(self.spark, asked.queue, names, asked.groups)
+        letters = answers.letters(self.spark, asked.queue, names, asked.groups)
         lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
-        return dead_letters.ledger(archived, letters, lag, asked.limits, now)
+        return answers.ledger(archived, letters, lag, asked.limits, now)
 
     def _compute_sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
@@ -273,7 +272,7 @@ class SparkReading(Passes):
             records = records.written_by(moment)
             if groups := self.choice.groups:
                 records = records.where(partial(filter_groups, groups=groups))
-            return collect(records.find(membership.find_membership), FOUND)
+            return collect(records.find(states.find_membership), FOUND)
 
         passes = {"states": self._states, "rest": self._rest}
         for done in (found() for name, found in passes.items() if name in self.once):

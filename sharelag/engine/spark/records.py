@@ -10,10 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.engine.spark.origins import origin_of, set_origin
 from sharelag.engine.spark.packing import REPLAYED
-from sharelag.engine.spark.raw_rows import is_written_by
-from sharelag.engine.spark.tasks import Records, TaskRecords
+from sharelag.engine.spark.tasks import Records, TaskRecords, is_written_by, origin_of, set_origin
 from sharelag.errors import InputError
 from sharelag.inputs.spark.frames import as_frame
 from sharelag.inputs.spark.workers import map_in_arrow

@@ -13,18 +13,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property, partial, reduce
 from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.engine.spark.origins import origin_of
 from sharelag.engine.spark.packing import (
     FOUND,
+    OTHER,
     PACKED,
     PACKED_COLUMNS,
     REPLAYED,
@@ -35,7 +36,6 @@ from sharelag.engine.spark.packing import (
     pack_table,
     unpack_records,
 )
-from sharelag.engine.spark.raw_rows import is_of, is_written_by, key_with_topic, of_topics
 from sharelag.errors import InputError
 from sharelag.inputs.files.pieces import Plan, is_other, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
@@ -47,13 +47,88 @@ from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
 from sharelag.replay import members
 from sharelag.replay.columns import cut_by_share_partition
-from sharelag.replay.moment import Moment, up_to
+from sharelag.replay.moment import Moment, as_moment, up_to
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.replay.streaming_replay import Latest, latest_windows
 from sharelag.tables.arrow import for_spark, keys, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
+
+#: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
+_GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
+
+
+def is_written_by(moment: Moment, partition: str = "partition") -> Column:
+    """Return the condition that a record was written up to a time, or to offsets."""
+    as_moment(moment)  # Spark would take it for a time of the driver's zone
+    if isinstance(moment, datetime):
+        # Kafka's times have milliseconds: what is finer in a table does not make it later.
+        last = moment.replace(microsecond=moment.microsecond // 1000 * 1000 + 999)
+        return F.col("timestamp") <= F.lit(last)
+    each = [
+        (F.col(partition) == number) & (F.col("offset") <= offset)
+        for number, offset in (moment or {}).items()
+    ]
+    return reduce(Column.__or__, each, F.lit(False))
+
+
+# Conditions of many parts are texts: a column is several messages to Java for each part.
+
+
+def is_of(topic: str, generation: int | None) -> str:
+    """Return the condition that a raw record may be of a topic that we decode."""
+    is_named = f"endswith(topic, '{topic}')"
+    if topic == GROUP_TOPIC:
+        return f"{is_named} AND substring(key, 1, 2) IN ({_literals(*_GROUP_TYPES)})"
+    sizes = ", ".join(map(str, control_key_sizes(generation)))
+    control = f"length(key) IN ({sizes}) AND substring(key, 1, 4) IN ({_literals(*CONTROL_KEYS)})"
+    # One without a topic is a reject.
+    return f"topic IS NULL OR {is_named} OR ({control} AND NOT startswith(topic, '__'))"
+
+
+def key_with_topic(usual: str) -> str:
+    """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
+    other, equals, nul, instead = map(_literals, (OTHER, b"=", b"\0", "\ufffd".encode()))
+    # A name ends where the first NUL is; Kafka's topics have none in theirs.
+    name = f"translate(topic, CAST({nul} AS STRING), CAST({instead} AS STRING))"
+    parts = f"CAST({name} AS BINARY)", "key"
+    marked = [f"coalesce(concat({equals}, {part}), X'')" for part in parts]
+    return (
+        f"CASE WHEN topic = '{usual}' AND NOT startswith(key, {other}) THEN key "
+        f"ELSE concat({other}, {marked[0]}, {nul}, {marked[1]}) END AS key"
+    )
+
+
+def _literals(*found: bytes) -> str:
+    return ", ".join(f"X'{one.hex()}'" for one in found)
+
+
+def of_topics(raw: pa.RecordBatch, topics: Sequence[str], generation: int | None) -> pa.RecordBatch:
+    """Return the rows of some topics of files and logs, as `is_of` does of a DataFrame."""
+    found = [
+        of_state(raw, generation) if topic == STATE_TOPIC else of_topic(raw, topic)
+        for topic in topics
+    ]
+    return one_batch(pa.Table.from_batches(found))
+
+
+#: Where a DataFrame keeps it.
+_ORIGIN = "_sharelag_origin"
+
+
+def set_origin(frame: DataFrame, origin: object) -> None:
+    """Note what a DataFrame was made of; those that are made of it do not have the note."""
+    vars(frame)[_ORIGIN] = origin
+
+
+def origin_of(frame: object) -> object:
+    """Return what `set_origin` noted; None where it is not, or the rows are in Spark's cache."""
+    if not hasattr(frame, "sparkSession") or getattr(frame, "is_cached", False):
+        return None
+    return vars(frame).get(_ORIGIN)
+
 
 #: Leaves some rows of a batch of decoded records.
 Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]

@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sharelag.engine.spark.collecting import collect
-from sharelag.engine.spark.meeting import meet
+from sharelag.engine.spark.packing import collect, meet
 from sharelag.errors import InputError
 from sharelag.inputs.files import consumed as consumed_lines
 from sharelag.inputs.files import request_log

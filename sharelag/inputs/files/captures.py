@@ -37,9 +37,9 @@ from sharelag import schemas
 from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError, meant
 from sharelag.inputs.files import parquet
-from sharelag.inputs.files.listing import entries, first_bytes
 from sharelag.inputs.files.parquet import check_footer, check_inside, read_table, reading_parquet
 from sharelag.inputs.files.pieces import by_partition
+from sharelag.inputs.files.raw_files import entries, first_bytes
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.recorded import samples

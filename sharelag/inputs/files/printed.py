@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.listing import first_bytes
 from sharelag.inputs.files.printed_records import (
     NotPrintedError,
     Printed,
@@ -31,6 +30,7 @@ from sharelag.inputs.files.printed_records import (
     take_lines_apart,
     text,
 )
+from sharelag.inputs.files.raw_files import first_bytes
 from sharelag.inputs.files.text_pieces import LEVEL, unwrap_lines
 from sharelag.inputs.texts import OTHERS, read_text, text_of
 from sharelag.tables.arrow import one_batch

@@ -1,7 +1,8 @@
 """Which Parquet files of a place hold raw records now, and what names of folders add to them.
 
 A folder may be a table, of which only some files are current: one of Delta is read at its current
-version, what a stream of Spark writes by the stream's own log, and others are refused.
+version, what a stream of Spark writes by the stream's own log, and others are refused. So is what
+may not be read, or it would seem to be missing.
 """
 
 from __future__ import annotations
@@ -10,15 +11,52 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError, SetupError, first_line
-from sharelag.inputs.files.listing import entries, first_bytes, refuse_unreadable
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+
+def refuse_unreadable(error: OSError) -> NoReturn:
+    """Refuse what may not be read."""
+    raise InputError(
+        f"cannot read {error.filename} ({error.strerror}): ask for the right to read it, or give a "
+        "folder without it"
+    ) from error
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return what is in a folder, sorted."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(Path(entry.path) for entry in found)
+    except OSError as error:
+        refuse_unreadable(error)
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """Return how a file begins; a folder, or a pipe, which would wait, has nothing."""
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        refuse_unreadable(error)
+
+
+def files_below(folder: Path, ending: str = "") -> list[Path]:
+    """Return the files in a folder and below it, sorted; none where there is no such folder."""
+    if not folder.is_dir():
+        return []
+    walk = os.walk(folder, onerror=refuse_unreadable)
+    paths = (Path(at, name) for at, _, names in walk for name in names if name.endswith(ending))
+    return sorted(path for path in paths if path.is_file())
+
 
 _MAGIC = b"PAR1"
 #: Name of a hive-style folder of rows without a value.

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.listing import files_below
+from sharelag.inputs.files.raw_files import files_below
 from sharelag.inputs.texts import (
     MARK,
     SAMPLE,

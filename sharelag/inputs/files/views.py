@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.listing import files_below
+from sharelag.inputs.files.raw_files import files_below
 
 DATA, VIEWS, STAGING = "data", ".views", ".staging"
 #: Seconds that a replaced view is kept: longer than reading one takes.

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.inputs.texts import OTHERS
-from sharelag.model.group_state import GroupState
+from sharelag.model import GroupState
 from sharelag.schemas import DESCRIBED, GROUP_STATES, MEMBER_ROWS, SHARE
 
 _OFFSET_COLUMNS = {

@@ -25,7 +25,7 @@ from sharelag.errors import AuthorizationError, TopicMissingError
 from sharelag.inputs.kafka.client import Connection
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.failures import translate_error
-from sharelag.model.rights import CLUSTER
+from sharelag.model import CLUSTER
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _Row: TypeAlias = dict[str, str | bool | None]

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from sharelag import schemas
 from sharelag.errors import InputError, ShareLagError, first_line
-from sharelag.inputs.files.delta import open_table
+from sharelag.inputs.files.parquet import open_table
 from sharelag.inputs.spark.files import is_table_of
 from sharelag.inputs.spark.frames import as_frame, is_of_spark
 

@@ -11,11 +11,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
-from sharelag.inputs.files.control import control_segments, read_control_segment
 from sharelag.inputs.files.parquet import COMPARED_BY_SPARK, TABLE_BYTES
 from sharelag.inputs.files.pieces import parquet_batches, plan, read_pieces
 from sharelag.inputs.files.raw_files import MARKS, RawFile, of_paths, refusal
-from sharelag.inputs.files.segments import partitions, read_partition
+from sharelag.inputs.files.segments import (
+    control_segments,
+    partitions,
+    read_control_segment,
+    read_partition,
+)
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.sessions import is_connect
 from sharelag.inputs.spark.workers import map_in_arrow

@@ -1,17 +1,20 @@
 """Progress and cancellation of Spark's jobs, on classic sessions and Spark Connect.
 
 Classic Spark has a status tracker with the tasks of jobs; Spark Connect reports the progress of
-queries to a callback. `Tasks` counts everything that a session does, `Own` the work of one thread.
+queries to a callback. `Tasks` counts all that a session does, which `spark_bar` shows in notebooks;
+`Own` counts the work of one thread.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Event, Thread, current_thread, get_ident, main_thread
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import uuid4
 
+from sharelag.inputs.spark.notice import in_notebook
 from sharelag.inputs.spark.sessions import existing, is_connect
 
 if TYPE_CHECKING:
@@ -130,3 +133,76 @@ class _Connect:
 
 def _total(seen: Mapping[Any, Count]) -> Count:
     return Count(sum(one.done for one in seen.values()), sum(one.all for one in seen.values()))
+
+
+_EVERY = 0.2  # seconds between two looks
+
+
+@contextmanager
+def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
+    """Show a bar with some words while Spark works in the ``with`` block.
+
+    By default only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
+    waits for: the views that a thread fills say what they read.
+    """
+    if shown is None:
+        by_spark = os.environ.get("SPARK_CONNECT_PROGRESS_BAR_ENABLED") == "1"
+        shown = in_notebook() and not by_spark and current_thread() is main_thread()
+    if not shown:
+        yield
+        return
+    from tqdm import tqdm
+
+    ended = Event()
+    with _Line(words) if in_notebook() else tqdm(desc=words, unit="task", leave=False) as bar:
+        watcher = Thread(
+            target=_watch, args=(bar, Tasks(), ended), name="sharelag-spark-bar", daemon=True
+        )
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+
+class _Line:
+    """A line of a notebook's output; a widget would leave a dead view in saved notebooks."""
+
+    def __init__(self, words: str) -> None:
+        self._words, self.n, self.total = words, 0, None
+
+    def __enter__(self) -> Self:
+        from IPython.display import display
+
+        self._shown = f"{self._words} ..."
+        self._handle: Any = display({"text/plain": self._shown}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        return self
+
+    def refresh(self) -> None:
+        """Show how many tasks are done."""
+        line = (
+            f"{self._words} ... {self.n} of {self.total} tasks"
+            if self.total
+            else f"{self._words} ..."
+        )
+        if line != self._shown:
+            self._shown = line
+            self._handle.update({"text/plain": line}, raw=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.update({"text/plain": ""}, raw=True)
+
+
+def _watch(bar: Any, tasks: Tasks, ended: Event) -> None:
+    """Bring the bar to where Spark is, again and again."""
+    try:
+        while True:
+            last = ended.wait(_EVERY)
+            bar.n, total = tasks.count()
+            bar.total = total or None
+            bar.refresh()
+            if last:
+                return
+    finally:
+        tasks.close()

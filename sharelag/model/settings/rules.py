@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
+    CONSUMER,
     DRAFT,
     FIRST,
     LATER,
@@ -19,7 +20,6 @@ from sharelag.model.settings.catalogue import (
     catalogue,
     find,
 )
-from sharelag.model.settings.consumer import CONSUMER
 from sharelag.model.versions import NEWEST, RELEASES, has_reached
 
 _BITS = {"int": 32, "short": 16}

@@ -30,7 +30,7 @@ from sharelag.inputs import Input
 from sharelag.metrics.causes.inputs import Bools, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
-from sharelag.metrics.placement import in_words
+from sharelag.metrics.health import in_words
 from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
 from sharelag.monitoring.checks.past import as_of_now, before, past
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sharelag.engine import Reading
 from sharelag.errors import InputError
 from sharelag.inputs.files import parquet
-from sharelag.inputs.files.delta import (
+from sharelag.inputs.files.parquet import (
     append_rows,
     name_of,
     open_table,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 # They declare when they are imported, in the order of what they refer to.
 # isort: off
 from sharelag.tables.declared import lag, windows, records, groups, answers  # noqa: F401
-from sharelag.tables.declared import requests, dead_letters, trials, forecasts  # noqa: F401
+from sharelag.tables.declared import requests, dead_letters, trials  # noqa: F401
 
 # isort: on
 from sharelag.tables.table import COLUMNS, Format

@@ -53,7 +53,7 @@ GROUP_STATES = Table(
     "a share group as Kafka's commands describe it; null where no source tells",
     "group_id",
     Column("type", F.TEXT, "type of the group: Share, Consumer, Classic or Streams"),
-    "state",  # of `sharelag.model.group_state`
+    "state",  # of `sharelag.model`
     "group_epoch assignment_epoch",
     Column("coordinator", F.TEXT, "broker that coordinates the group, and its id"),
     "members",

@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 from sharelag.durations import duration
 from sharelag.engine import Reading
 from sharelag.metrics import members_now
+from sharelag.metrics.imbalance import verdict_words
 from sharelag.metrics.members_now import drift_arrow, member_rows
-from sharelag.metrics.skew import verdict_words
-from sharelag.model import iso
-from sharelag.model.group_state import parse_states
+from sharelag.model import iso, parse_states
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import flat
 from sharelag.tables.words import counted, shown_name

@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.engine import Reading
 from sharelag.errors import InputError
-from sharelag.inputs.files.delta import (
+from sharelag.inputs.files.parquet import (
     append_rows,
     name_of,
     open_table,

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import ORDER, add_topic_names
-from sharelag.metrics.health import formats
-from sharelag.metrics.placement import findings as findings_of
-from sharelag.metrics.placement import in_words
+from sharelag.metrics.health import findings as findings_of
+from sharelag.metrics.health import formats, in_words
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import beside, keys

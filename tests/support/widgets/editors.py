@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag_widgets import AssignmentEditor, Difference
-from sharelag_widgets.edits import as_ranges, new_edit
+from sharelag_widgets.assignment_editor import as_ranges, new_edit
 from tests.support.widgets.samples import HOSTILE
 
 BASE = {

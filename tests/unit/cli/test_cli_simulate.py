@@ -474,7 +474,7 @@ def test_the_work_of_a_run_is_foreseen() -> None:
 
 
 def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sharelag.cli.progress_bar import simulation_bar
+    from sharelag.cli.output import simulation_bar
 
     with simulation_bar() as progress:
         assert progress is None

@@ -8,7 +8,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.wire.fields import GROUP_TOPIC
-from sharelag.wire.group_types import group_types
+from sharelag.wire.generations import group_types
 from tests.support.command import sharelag
 from tests.support.records import raw_file
 

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag.cli import progress_bar
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli import output
+from sharelag.cli.output import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.notice import notice
 from sharelag.metrics.reset import reset_commands
-from sharelag.tables.fitting import fit, widest
+from sharelag.tables.lines import fit, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import ask, refused, rows_of, sharelag_on_a_terminal
@@ -379,7 +379,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    monkeypatch.setattr(progress_bar, "_QUIET", 0.01)
+    monkeypatch.setattr(output, "_QUIET", 0.01)
     return Terminal()
 
 
@@ -402,7 +402,7 @@ def test_what_is_quick_or_not_looked_at_says_nothing(
     with redirect_stderr(terminal), reading_bar(SOURCE):
         pass
     terminal.looked_at = True
-    monkeypatch.setattr(progress_bar, "_QUIET", 60)
+    monkeypatch.setattr(output, "_QUIET", 60)
     with redirect_stderr(terminal), reading_bar(SOURCE):
         pass
     assert terminal.getvalue() == ""

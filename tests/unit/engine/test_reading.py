@@ -13,12 +13,11 @@ from pyspark.sql import DataFrame
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.local import QuickReading, records
-from sharelag.engine.once import Once
+from sharelag.engine.local import QuickReading
 from sharelag.engine.spark import tasks
-from sharelag.engine.spark.collecting import collect
-from sharelag.engine.spark.packing import REPLAYED
+from sharelag.engine.spark.packing import REPLAYED, collect
 from sharelag.engine.spark.tasks import TaskRecords
+from sharelag.engine.tables import Once
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.replay.columns import KEY
@@ -274,12 +273,12 @@ def test_what_is_not_earlier_or_too_much_to_hold_is_read_anew(
     other: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "kept" in other:
-        monkeypatch.setattr("sharelag.engine.local.reading.KEPT", other["kept"])
+        monkeypatch.setattr("sharelag.engine.local.KEPT", other["kept"])
     choice = Choice(frozenset(["shipping"])) if "group" in other else Choice()
     as_of = other.get("as_of", NOW - timedelta(seconds=30))
     source = WrittenInput(MOMENTS_WRITTEN)
     whole = QuickReading(source, choice=choice)
-    monkeypatch.setattr(records, "keep_records", None)
+    monkeypatch.setattr("sharelag.engine.local.keep_records", None)
     same(QuickReading(source, as_of, choice, later=whole), QuickReading(source, as_of, choice))
 
 

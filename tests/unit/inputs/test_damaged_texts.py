@@ -25,7 +25,7 @@ from sharelag.whatif import from_json, named, names, to_json
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
-from sharelag.wire.requests.nested import spread
+from sharelag.wire.requests.tables import spread
 from tests.support.damaged_texts import damaged
 from tests.support.memory import peak_of
 from tests.support.mutations import corpus

@@ -21,10 +21,10 @@ from sharelag import open as open_workbench
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import SegmentsInput
-from sharelag.inputs.files.control import read_control
 from sharelag.inputs.files.segments import (
     HIGH_WATERMARKS,
     MOST_BYTES,
+    read_control,
     read_segments,
     segment_offsets,
 )

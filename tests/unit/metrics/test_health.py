@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.inputs import CaptureInput
-from sharelag.metrics.health import gather, health_arrow, health_counts
-from sharelag.metrics.placement import findings, in_words, state_partitions
+from sharelag.metrics.health import (
+    findings,
+    gather,
+    health_arrow,
+    health_counts,
+    in_words,
+    state_partitions,
+)
 from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.encode import encode_record

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.imbalance import Spread, imbalance_arrow, spread_columns, trend
-from sharelag.metrics.skew import (
+from sharelag.metrics.imbalance import (
     ASSIGNMENT_SKEW,
     DATA_SKEW,
     EVEN,
@@ -23,7 +22,11 @@ from sharelag.metrics.skew import (
     STARVATION,
     UNEVEN,
     VERDICTS,
+    Spread,
+    imbalance_arrow,
     skew_arrow,
+    spread_columns,
+    trend,
 )
 from tests.support.fields import assert_fields
 

@@ -26,8 +26,7 @@ from sharelag.reports.execute import Executed
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench.forecasts import forecast
-from sharelag.workbench.judged import judge_groups, unknown_lags
+from sharelag.workbench.judged import forecast, judge_groups, unknown_lags
 from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.delta import append_rows
+from sharelag.inputs.files.parquet import append_rows
 from sharelag.metrics.forecasts import LEAST, calibration
 from sharelag.reports import cells
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger

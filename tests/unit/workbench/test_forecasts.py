@@ -22,7 +22,7 @@ from sharelag.monitoring.checks.judge import check, check_reading
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
-from sharelag.workbench.forecasts import COLUMNS, forecast
+from sharelag.workbench.judged import COLUMNS, forecast
 from tests.support.cases import few_of
 from tests.support.rules import EXAMPLES
 from tests.support.stories import VARIED

@@ -6,7 +6,7 @@ import pytest
 
 import sharelag
 from sharelag.errors import InputError
-from sharelag.model.group_state import GroupState
+from sharelag.model import GroupState
 from sharelag.workbench import Workbench
 from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE

@@ -8,7 +8,7 @@ import pytest
 
 from sharelag.cli.windows import _paint
 from sharelag.inputs.recorded import folder_of
-from sharelag.workbench.picture import pictures
+from sharelag.workbench.show import pictures
 from tests.support.command import refused, sharelag
 
 CHAPTERS = str(folder_of("chapters"))

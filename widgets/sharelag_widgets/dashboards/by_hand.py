@@ -14,8 +14,7 @@ from sharelag.charts import text
 from sharelag.whatif import Scenario, assignor_names, what_if
 from sharelag.whatif.fixed import with_assignment
 
-from ..assignment_editor import AssignmentEditor, OnLoad, OnRun
-from ..edits import Assignment
+from ..assignment_editor import Assignment, AssignmentEditor, OnLoad, OnRun
 from ..run import Difference
 from ..selection import Selection
 from .parts import Part, put

@@ -13,7 +13,7 @@ from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS
 from sharelag.tables.declared import meanings_of
 from sharelag.workbench import Workbench
 
-from ..edits import as_ranges
+from ..assignment_editor import as_ranges
 from ..partition_grid import PartitionGrid
 from ..selection import Selection
 from .dashboard import Dashboard

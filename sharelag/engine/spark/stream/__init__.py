@@ -8,10 +8,8 @@ changes = sharelag.stream.windows(raw)              # of any stream of raw recor
 changes.writeStream.foreachBatch(sharelag.stream.to_delta("tables", offsets)) ...
 """
 
-from sharelag.engine.spark.stream.changes import LAG, lag, updated, windows
-from sharelag.engine.spark.stream.live import Live
+from sharelag.engine.spark.stream.changes import LAG, lag, to_delta, updated, windows
+from sharelag.engine.spark.stream.live import Live, watch
 from sharelag.engine.spark.stream.state import WINDOWS
-from sharelag.engine.spark.stream.tables import to_delta
-from sharelag.engine.spark.stream.watching import watch
 
 __all__ = ["LAG", "WINDOWS", "Live", "lag", "to_delta", "updated", "watch", "windows"]
