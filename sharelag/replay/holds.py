@@ -31,7 +31,7 @@ NEVER = np.iinfo(np.int64).max
 _MOST = 1 << 20
 
 
-def holds_of(tables: Mapping[str, Arrow]) -> pa.Table:
+def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
     """Return who held which offsets from when to when.
 
     Parameters
@@ -39,6 +39,8 @@ def holds_of(tables: Mapping[str, Arrow]) -> pa.Table:
     tables : mapping of str to pyarrow.Table or pyarrow.RecordBatch
         ``requests acquisitions acknowledgements state_calls`` of
         `sharelag.schemas.REQUEST_TABLES`: all of the groups that are wanted.
+    last : int, optional
+        Where the log ends, in microseconds since 1970; else at the last of ``requests``.
 
     Returns
     -------
@@ -53,11 +55,12 @@ def holds_of(tables: Mapping[str, Arrow]) -> pa.Table:
     )
     if not acquired.num_rows:
         return HOLDS.empty_table()
-    last = _micros(requests, "timestamp").max()  # where the log ends
+    if last is None:
+        last = int(_micros(requests, "timestamp").max())
     pieces = _cut(_events_of(acquired, as_table(tables["acknowledgements"]), calls))
     ends, causes, locked = ready(ends_of_holds, work=len(pieces.time))(
         *(pieces.place, pieces.time, pieces.kind, pieces.member),
-        *(pieces.deliveries, pieces.lock, pieces.type, last),
+        *(pieces.deliveries, pieces.lock, pieces.type, np.int64(last)),
     )
     # Neighbours of one acquisition that ended in the same way are one hold.
     held = np.flatnonzero(pieces.kind == ACQUIRED)
