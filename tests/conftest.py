@@ -89,6 +89,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByRoom(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if hasattr(item.config, "workerinput"):
+        from tests.support.distribution import give_way
+
+        give_way(item.location[0])
+
+
 @pytest.fixture(scope="session")
 def cases(request: pytest.FixtureRequest) -> Cases:
     """Return a function that says how many random cases: ``cases(quick, exhaustive)``."""

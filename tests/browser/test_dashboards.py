@@ -11,9 +11,6 @@ from tests.support.browser.desk import Watched, axe_violations, faint_texts
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.cases import Cases
 
-# In each run they are in tests/widgets, and *Now* is in the lab: `test_now.py`.
-pytestmark = pytest.mark.exhaustive
-
 SETUP = """import ipywidgets, sharelag
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
@@ -94,6 +91,7 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "columns"), [(1000, 1), (1920, 2)])
 def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns: int) -> None:
     page = opened.page
@@ -201,6 +199,7 @@ def test_hostile_names_are_text(opened: Watched, hostile: int) -> None:
     opened.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> None:
     page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
     shown = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"

@@ -11,7 +11,7 @@ from tests.support.browser.desk import Watched, let_paint
 from tests.support.browser.jupyter import IDLE, Lab
 from tests.support.cases import Cases
 
-#: Views in a lab are also those of `test_now.py`, in each run.
+#: Views in a lab are also those of `test_now.py` and `test_dashboards.py`, in each run.
 pytestmark = pytest.mark.exhaustive
 CELLS = [
     """from tests.support.widgets.samples import lag, moving

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ports
-from tests.support.distribution import LONGEST, ROOMS, ByRoom, room
+from tests.support.distribution import LONGEST, ROOMS, ByRoom, give_way, room
 
 
 class Node:
@@ -48,6 +48,26 @@ def test_a_room_stays_with_its_process_until_the_other_has_nothing_else() -> Non
     assert given_out([*kafka, *notebooks, *spark], "ababba") == [
         notebooks[0], spark[0], notebooks[1], spark[1], kafka[0], notebooks[2],
     ]  # fmt: skip
+
+
+def test_a_process_gives_way_from_its_first_unit_test_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    nice = [0]
+
+    def add(more: int) -> int:
+        nice[0] += more
+        return nice[0]
+
+    monkeypatch.setattr("os.nice", add)
+    for folder in ("spark", "kafka", "browser", "notebooks"):
+        give_way(f"tests/{folder}/{next((ROOT / 'tests' / folder).glob('test_*.py')).name}")
+        assert nice == [0]
+    for file in (
+        "tests/unit/test_words.py",
+        "tests/widgets/test_rows.py",
+        "tests/unit/test_docs.py",
+    ):
+        give_way(file)
+        assert nice == [10]
 
 
 def test_of_four_processes_each_begins_with_other_servers() -> None:
