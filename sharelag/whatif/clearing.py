@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -101,7 +101,8 @@ class Clearing(Displayable):
         if words.say_blocked(usual):
             return found.verdict()
         now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
-        also = "".join(f"; {why}" for why in (say_stuck(usual), _say_too_many(usual)) if why)
+        stuck = say_stuck(usual)
+        also = f"; {stuck}" if stuck else ""
         answers = self.answers
         if not answers and found.cells[found.baseline, "drain_ms"]["n"]:
             return (
@@ -113,9 +114,10 @@ class Clearing(Displayable):
             tried = words.name_variants(
                 tuple(dict.fromkeys(row["assignor"] for row in cells)), "or"
             )
+            too_many = _say_too_many(usual)
             return (
                 f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do {tried} "
-                f"with up to {most} members{also}"
+                f"with up to {most} members{also}{f'; {too_many}' if too_many else ''}"
             )
         fewest = answers[0]["members"]
         names = words.name_variants(tuple(row["assignor"] for row in answers))
@@ -304,10 +306,28 @@ def _most_members(scenario: Scenario) -> int:
     return max(scenario.settings.max_size, len(scenario.each_member()) + 1)
 
 
+def _is_all_work(scenario: Scenario) -> bool:
+    """Whether all that waits has to be worked on, at the rates of `rates`.
+
+    Records may be gone by then, or never were there, and in some partitions the work may be less.
+    """
+    kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
+    kept_ms = min(kept, default=inf)
+    return not (
+        any(fault.kind == "delete_records" for fault in scenario.faults)
+        or any(topic.compact_ms is not None for topic in scenario.topics)
+        or any(start.missing for start in scenario.starts.values())
+        or any(
+            one.oldest_age_ms + scenario.duration_ms > kept_ms for one in scenario.starts.values()
+        )
+        or any(member.service.by_partition for member in scenario.members)
+    )
+
+
 def _say_too_many(scenario: Scenario) -> str:
     """Say that no number of members that the group may have clears the lag; empty if one may."""
     most, long_ms = _most_members(scenario), scenario.duration_ms
-    if rates(scenario).fewest(long_ms) <= most:
+    if rates(scenario).fewest(long_ms) <= most or not _is_all_work(scenario):
         return ""
     return f"{say_fewest(scenario, long_ms)}, and the group may have {most}"
 

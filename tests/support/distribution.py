@@ -65,6 +65,7 @@ def give_way(file: str) -> None:
     """Let a process that runs a unit test wait for those with servers, which last longest.
 
     Else these are left at the end, and others start the servers once more to take files of theirs.
+    It stays so until the end: only who is privileged could take it back.
     """
     if room(file) in {"unit", "widgets"} and not os.nice(0):
         os.nice(10)

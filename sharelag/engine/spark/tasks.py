@@ -62,7 +62,7 @@ _GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
 
 def is_written_by(moment: Moment, partition: str = "partition") -> Column:
     """Return the condition that a record was written up to a time, or to offsets."""
-    as_moment(moment)  # Spark would take it for a time of the driver's zone
+    moment = as_moment(moment)  # Spark would take it for a time of the driver's zone
     if isinstance(moment, datetime):
         # Kafka's times have milliseconds: what is finer in a table does not make it later.
         last = moment.replace(microsecond=moment.microsecond // 1000 * 1000 + 999)

@@ -165,9 +165,11 @@ class Loop(ABC, Generic[L]):
         members = tables.members(tally, self.lives, clock.now)
         assigned = pa.Table.from_pylist(self.coordinator.assignments, tables.ASSIGNMENTS)
         held, name = self._held(), self.assignor
+        # The furthest end counts: that of a window goes back when another leader loads it.
+        near = self.modelled // 16 + scenario.settings.limits.max_record_locks
         ends = [inf if log.modelled_until is None else log.modelled_until for log in self.logs]
-        delivered_until = self._observed()[:, 2]
-        self.needs_more = bool((delivered_until > np.array(ends) - self.modelled // 16).any())
+        window_ends = [*(rows[:, 3] for rows in self._rows), self._observed()[:, 2]]
+        self.needs_more = bool((np.max(window_ends, axis=0) > np.array(ends) - near).any())
         return SimulationTables(
             scenario,
             self.seed,

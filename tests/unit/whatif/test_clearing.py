@@ -11,6 +11,7 @@ from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.whatif import (
     Costs,
+    Fault,
     Limits,
     Member,
     PartitionStart,
@@ -23,7 +24,7 @@ from sharelag.whatif import (
     simulate,
     what_clears,
 )
-from sharelag.whatif.clearing import CELLS, Clearing
+from sharelag.whatif.clearing import CELLS, Clearing, search
 from sharelag.whatif.comparison.rows import amount
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.horizon import long_enough, rates
@@ -178,6 +179,10 @@ def test_what_no_group_can_clear_in_that_time_is_said_at_once() -> None:
         "all-to-all or lag-aware-sticky with up to 4 members; by the rates it takes at least "
         "333,384 members to clear the lag within 20m, and the group may have 200"
     )
+    # Nobody has to work on what is deleted before.
+    deleted = Fault(5_000, "delete_records", topic="t", offset=10**8 - 10)
+    gone = replace(group, faults=tuple(replace(deleted, partition=n) for n in range(4)))
+    assert len(search(gone, duration_ms=60_000).members) > 1
 
 
 def test_what_clears_sooner_than_a_group_that_clears_its_lag_says_so() -> None:

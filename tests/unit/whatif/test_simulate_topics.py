@@ -13,6 +13,7 @@ from sharelag.whatif.scenario import (
     BEGINS_MS,
     Burst,
     Fault,
+    Limits,
     Member,
     PartitionStart,
     Poison,
@@ -208,6 +209,22 @@ def test_how_far_members_get_in_a_long_backlog_makes_no_difference(
     assert only(result.summary)["completed"] > (130_000 if count == 60 else 5_000)
     as_consumers, wanted_ones = consumer_group_twin(scenario, 3), consumer_group_twin(whole, 3)
     assert _tables(as_consumers) == _tables(wanted_ones)
+
+
+def test_how_far_members_got_is_not_forgotten_when_a_window_is_loaded_again() -> None:
+    """They hold all from the deleted ones on when the leader goes: the next one has none of it."""
+    topic, settings = Topic("t", 1, backlog=300_000), Limits(10_000, lock_duration_ms=300_000)
+    deleted = Fault(1_000, "delete_records", topic="t", offset=58_000)
+    scenario = Scenario(
+        (topic,),
+        (Member(count=20, service=Service(500)),),
+        brokers=2,
+        settings=Settings(limits=settings),
+        faults=(deleted, Fault(15_000, "broker_down", broker=0)),
+        duration_ms=20_000,
+    )
+    whole = replace(scenario, topics=(replace(topic, compact_ms=10**12),))
+    assert _tables(simulate(scenario)) == _tables(simulate(whole))
 
 
 def test_a_backlog_that_nobody_gets_through_costs_no_memory() -> None:
