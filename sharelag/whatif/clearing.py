@@ -37,7 +37,7 @@ from sharelag.whatif.grid import (
     require_seeds,
     variants,
 )
-from sharelag.whatif.horizon import long_enough, rates, say_fewest
+from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.stuck_records import say_stuck
@@ -307,9 +307,9 @@ def _most_members(scenario: Scenario) -> int:
 
 
 def _is_all_work(scenario: Scenario) -> bool:
-    """Whether all that waits has to be worked on, at the rates of `rates`.
+    """Whether members have to work on all that waits, as fast as `rates` expects.
 
-    Records may be gone by then, or never were there, and in some partitions the work may be less.
+    Records may be gone by then or never have been there, and some partitions may be less work.
     """
     kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
     kept_ms = min(kept, default=inf)
@@ -326,10 +326,9 @@ def _is_all_work(scenario: Scenario) -> bool:
 
 def _say_too_many(scenario: Scenario) -> str:
     """Say that no number of members that the group may have clears the lag; empty if one may."""
-    most, long_ms = _most_members(scenario), scenario.duration_ms
-    if rates(scenario).fewest(long_ms) <= most or not _is_all_work(scenario):
-        return ""
-    return f"{say_fewest(scenario, long_ms)}, and the group may have {most}"
+    most = _most_members(scenario)
+    said = rates(scenario).say_fewest(scenario.duration_ms, most)
+    return f"{said}, and the group may have {most}" if said and _is_all_work(scenario) else ""
 
 
 def _clears(found: Comparison, variant: str) -> bool:

@@ -46,7 +46,7 @@ from sharelag.whatif.comparison.intervals import (
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
-from sharelag.whatif.horizon import rates, say_fewest
+from sharelag.whatif.horizon import rates
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
@@ -589,7 +589,7 @@ def _what_clears(found: Comparison) -> str:
     if stuck := say_stuck(usual):
         return stuck
     most = max(len(one.each_member()) for one in found.scenarios.values())
-    return say_fewest(usual, over_ms) if rates(usual).fewest(over_ms) > most else ""
+    return rates(usual).say_fewest(over_ms, most)
 
 
 def _in_order(found: Comparison, best: _ByBest) -> list[tuple[str, ...]]:

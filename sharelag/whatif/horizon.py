@@ -50,11 +50,12 @@ class Rates(NamedTuple):
         left = members * self.each - self.arriving
         return 1000 * self.waiting / left if left > 0 else inf
 
-
-def say_fewest(scenario: Scenario, long_ms: int) -> str:
-    """Say how many members it takes by the rates to clear the lag in a time."""
-    members = counted(rates(scenario).fewest(long_ms), "member")
-    return f"by the rates it takes at least {members} to clear the lag within {duration(long_ms)}"
+    def say_fewest(self, long_ms: int, most: int) -> str:
+        """Say how many members clear the lag in a time; empty where so many may be enough."""
+        if (fewest := self.fewest(long_ms)) <= most:
+            return ""
+        takes = f"by the rates it takes at least {counted(fewest, 'member')}"
+        return f"{takes} to clear the lag within {duration(long_ms)}"
 
 
 def rates(scenario: Scenario) -> Rates:
