@@ -85,6 +85,8 @@ def spell(span: timedelta) -> str:
 def duration(milliseconds: float) -> str:
     """Format a duration for people, in its two largest units: ``3m 20s``, ``10m``."""
     seconds = milliseconds / 1000
+    if 0 < milliseconds < 1:
+        return f"{milliseconds:.3g} ms"
     if seconds < 60:
         return f"{seconds:.3g} s"
     parts: list[str] = []

@@ -104,7 +104,7 @@ OVER = timedelta(hours=1)
 #: Number of intervals in that span at which end offsets are fetched.
 _PARTS = 10
 _SORTED = {
-    "windows": ("group_id", "topic_id", "partition"),
+    "windows": ("group_id", "topic_id", "partition", "record_topic", "record_partition"),
     "lag": ("group_id", "topic", "topic_id", "partition"),
     "progress": ("group_id", "topic", "topic_id", "partition"),
     "observed": ("group_id", "topic_id", "partition"),
@@ -301,8 +301,10 @@ class Tables(ABC):
 #: Sort order of tables of share partitions.
 ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
 
+#: Where a record is, which no two records share.
+_PLACE = [(f"record_{name}", "ascending") for name in ("topic", "partition", "offset")]
 #: Sort order of histories.
-HISTORY_ORDER = [*ORDER, ("record_offset", "ascending")]
+HISTORY_ORDER = [*ORDER, *_PLACE]
 
 
 def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:
@@ -329,7 +331,7 @@ def latest(history: pa.Table, most: int | None) -> pa.Table:
     if most is None or len(history) <= most:
         return history
     order = [("record_timestamp", "descending"), ("record_offset", "descending")]
-    return history.sort_by(order).slice(0, most)
+    return history.sort_by([*order, *_PLACE[:2]]).slice(0, most)
 
 
 def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:

@@ -44,6 +44,7 @@ class CaptureInput(RecordsOnly):
     """A folder that ``sharelag capture`` wrote."""
 
     holds_both = True
+    may_lack = IN_PARTS  # a file of its folder can have been lost
     folder: Path
 
     @property

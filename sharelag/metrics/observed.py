@@ -33,8 +33,8 @@ from sharelag.metrics.columns import (
     numbers,
 )
 from sharelag.model import milliseconds
-from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, flat
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, flat, keys
 
 #: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10
@@ -107,6 +107,12 @@ def parts_of(observed: Arrow, name: str) -> NDArray[np.float64]:
     parts = np.zeros((len(column), BINS))
     parts[known] = column.drop_null().flatten().to_numpy().reshape(-1, BINS)
     return parts
+
+
+def unambiguous(observed: Arrow) -> pa.Table:
+    """Leave out share partitions with several states: it is unknown which of them counts."""
+    codes = keys(observed, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
+    return as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1))
 
 
 class _Rows:

@@ -25,6 +25,7 @@ from sharelag.metrics.age import (
 from sharelag.metrics.causes.inputs import CauseInputs
 from sharelag.metrics.columns import PARTITION, ascending, batch_of, known_times, mask, numbers
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.observed import unambiguous
 from sharelag.metrics.rates import drain_columns, rate_columns, rates
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow
@@ -82,7 +83,7 @@ def progress_arrow(
     now = milliseconds(as_of)
     ends = known_ends(lag, past_offsets, now)
     old = oldest(lag, times, ends, logs if reads_committed else None)
-    seen = beside(keys(lag, SHARE_PARTITION), _unambiguous(observed), SHARE_PARTITION)
+    seen = beside(keys(lag, SHARE_PARTITION), unambiguous(observed), SHARE_PARTITION)
     found = rates(lag, seen, ends)
     columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic")}
     columns["as_of"] = known_times(np.full(lag.num_rows, now), np.ones(lag.num_rows, bool))
@@ -104,7 +105,7 @@ def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetim
     columns of `sharelag.schemas.PROGRESS`, in the order of the lag table.
     """
     ends = known_ends(lag, past_offsets, milliseconds(as_of))
-    seen = beside(keys(lag, SHARE_PARTITION), _unambiguous(observed), SHARE_PARTITION)
+    seen = beside(keys(lag, SHARE_PARTITION), unambiguous(observed), SHARE_PARTITION)
     columns = {name: flat(lag.column(name)) for name in SHARE_PARTITION}
     return pa.table(columns | rate_columns(rates(lag, seen, ends, since_change=False)))
 
@@ -115,11 +116,6 @@ def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
     schemas.require(groups, schemas.GROUPS, "groups")
     names = as_table(groups).filter(pc.equal(groups.column("members"), 0)).column("group_id")
     return mask(pc.is_in(lag.column("group_id"), flat(names)))
-
-
-def _unambiguous(observed: Arrow) -> pa.Table:
-    codes = keys(observed, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
-    return as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1))
 
 
 def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:

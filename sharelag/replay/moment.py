@@ -131,6 +131,17 @@ def as_moment(moment: str | Moment) -> Moment:
     return moment
 
 
+def as_time(moment: str | datetime | None) -> datetime | None:
+    """Return a moment that is a time; what `as_moment` refuses, and offsets, are an InputError."""
+    found = parse_time(moment) if isinstance(moment, str) else as_moment(moment)
+    if isinstance(found, Mapping):
+        raise InputError(
+            f"{moment!r} are offsets of state partitions, which have no end offsets to go with: "
+            "give a datetime with its time zone, or a text such as '2026-11-21T03:10:00Z'"
+        )
+    return found
+
+
 def _offsets(text: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
     offsets = dict(pairs)
     if len(offsets) < len(pairs):

@@ -226,7 +226,9 @@ def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> Non
 
 #: `sharelag.schemas.WINDOWS` with the moment of each row.
 WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
-_ORDER = [(name, "ascending") for name in ("as_of", "group_id", "topic_id", "partition")]
+_OF_STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
+#: Their order; the records of one share partition may stand in several state topics.
+WINDOWS_ORDER = [(name, "ascending") for name in ("as_of", *_OF_STATE)]
 
 
 def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = None) -> pa.Table:
@@ -265,7 +267,7 @@ def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = 
     parts = [_with_moment(windows, moments[at])]
     if back.any():
         parts += _one_by_one(table.take(pa.array(order[apart])), moments, kafka_version)
-    return pa.concat_tables(parts).sort_by(_ORDER)
+    return pa.concat_tables(parts).sort_by(WINDOWS_ORDER)
 
 
 def _end_to_end(

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -399,6 +400,23 @@ def test_end_offsets_are_sampled_while_no_records_come(
             follow(config, folder, topics=[f"{topic}-idle"])
     finally:
         query.stop()
+
+
+def test_a_topic_that_was_created_again_is_noticed_however_long_it_is(
+    broker: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
+    servers, folder = broker.bootstrap_servers, tmp_path / "archive"
+    produce(servers, topic, numbered(3, PARTITIONS))
+    _follow(broker, folder, topic)
+    before = _archived(folder, topic)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([topic])[topic].result(timeout=30)
+    wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, "it is gone")
+    create_topics(servers, {topic: PARTITIONS})
+    produce(servers, topic, numbered(30, PARTITIONS))
+    with pytest.raises(InputError, match=f"{topic} was deleted and created again since"):
+        _follow(broker, folder, topic)
+    assert _archived(folder, topic) == before
 
 
 def test_what_cannot_be_followed_and_no_secret_in_the_folder(

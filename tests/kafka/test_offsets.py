@@ -1,6 +1,7 @@
 """`sharelag.offsets` is what the cluster reports about its topics, now and in the past."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -84,3 +85,6 @@ def test_of_the_past(spark: SparkSession, broker: KafkaBroker, topic: str) -> No
     assert [row[4] for row in _rows(deleted)] == [2, None]
     with pytest.raises(InputError, match="has no time zone"):
         sharelag.offsets(spark, servers, topics=topic, as_of=then.replace(tzinfo=None))
+    given: Any = {0: 1200}
+    with pytest.raises(InputError, match="offsets of state partitions, which have no end offsets"):
+        sharelag.offsets(spark, servers, topics=topic, as_of=given)

@@ -156,3 +156,9 @@ def test_the_command_line_says_what_is_wrong_and_takes_a_span_for_since() -> Non
     changed = ask("windows --since 1d --capture", str(DEMO))
     assert changed
     assert all("change" in row for row in changed)
+
+
+def test_a_fraction_of_a_millisecond_is_read_as_one() -> None:
+    assert [duration(ms) for ms in (0, 0.425, 0.0312, 1, 425)] == [
+        *("0 s", "0.425 ms", "0.0312 ms", "0.001 s", "0.425 s")
+    ]

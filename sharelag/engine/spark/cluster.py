@@ -18,7 +18,7 @@ from sharelag.inputs.kafka.topics import past_offsets
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import register_cluster, require_admission_control
 from sharelag.inputs.spark.frames import frame_of, reads_internal_topics
-from sharelag.replay.moment import as_moment, parse_time
+from sharelag.replay.moment import as_time
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
@@ -147,12 +147,11 @@ def offsets(
     Raises
     ------
     InputError
-        A topic is not there, or ``as_of`` has no zone.
+        There is no such topic, or ``as_of`` has no zone, or is offsets of the state topic.
     ClusterError
         One of its children.
     """
-    as_of = parse_time(as_of) if isinstance(as_of, str) else as_of
-    as_moment(as_of)
+    as_of = as_time(as_of)
     config = config_of(bootstrap_server, command_config, properties, timeout)
     found = kafka.topic_ids(config)
     wanted = [topics] if isinstance(topics, str) else list(topics)

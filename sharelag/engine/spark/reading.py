@@ -49,7 +49,7 @@ from sharelag.metrics.dead_letters import (
 from sharelag.metrics.health import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, filter_groups
-from sharelag.replay.state import WINDOWS_AT, replay_at
+from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
 from sharelag.schemas import ARCHIVED_RUNS, LEDGER, SCANNED
 from sharelag.tables.arrow import as_table, for_spark, one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -196,9 +196,8 @@ class SparkReading(Passes):
             at = evenly_spaced(np.unique(times.to_numpy()), moments)
         version = self.source.kafka_version
         each = partial(replay_at, moments=np.array(at, np.int64), kafka_version=version)
-        order = ("as_of", "group_id", "topic_id", "partition")
         table = collect(records.map_share_partitions(each, WINDOWS_AT), WINDOWS_AT)
-        return table.sort_by([(name, "ascending") for name in order])
+        return table.sort_by(WINDOWS_ORDER)
 
     # ---- dead letters ----------------------------------------------------------------------------
 

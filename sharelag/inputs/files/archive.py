@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,7 @@ class ArchiveInfo:
     ]  # first offset of each partition at creation; empty: the topic did not exist
     options: Mapping[str, Any]
     tool_version: str = __version__
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # as far as they were known
 
 
 def is_archive(folder: Path) -> bool:
@@ -101,21 +102,28 @@ def read_info(folder: Path) -> ArchiveInfo | None:
             )
         check_fields(path, about, KIND, FORMAT)
         topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
-        return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
+        ids = {name: topic["id"] for name, topic in about["topics"].items() if "id" in topic}
+        options, version = about["options"], about["tool_version"]
+        return ArchiveInfo(about["cluster_id"], topics, options, version, ids)
 
 
 def begin(
-    folder: Path, cluster_id: str, topics: Mapping[str, Sequence[int]], config: ClientConfig
+    folder: Path,
+    cluster_id: str,
+    topics: Mapping[str, Sequence[int]],
+    config: ClientConfig,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> ArchiveInfo:
     """Create an archive, or check that the existing one can be continued.
 
-    ``topics`` maps names to the current first offset of every partition. The result is as written
-    at creation. An archive of another cluster or of other topics is an InputError, as are other
-    contents of the folder.
+    ``topics`` maps names to the current first offset of every partition, ``topic_ids`` to their
+    ids. The result is as written at creation. An archive of another cluster or of other topics is
+    an InputError, as are other contents of the folder.
     """
+    ids = topic_ids or {}
     found = read_info(folder)
     if found is None:
-        found = ArchiveInfo(cluster_id, topics, config.public())
+        found = ArchiveInfo(cluster_id, topics, config.public(), topic_ids=ids)
         folder.mkdir(parents=True, exist_ok=True)
         half = folder / f"{_ABOUT}.new"
         write_description(half, _to_json(found))
@@ -130,7 +138,19 @@ def begin(
             f"{folder} is an archive of {', '.join(found.topics)}: "
             "give the same topics or choose another folder"
         )
+    require_same_topics(folder, found, ids)
     return found
+
+
+def require_same_topics(folder: Path, info: ArchiveInfo, topic_ids: Mapping[str, str]) -> None:
+    """Refuse topics that were deleted and created again, whose offsets mean other records."""
+    for name, known in info.topic_ids.items():
+        if topic_ids.get(name, known) != known:
+            raise InputError(
+                f"{name} was deleted and created again since the archive {folder} was created "
+                f"(its id was {known}, and is {topic_ids[name]} now): choose another folder (this "
+                "one can still be read)"
+            )
 
 
 def _to_json(info: ArchiveInfo) -> dict[str, Any]:
@@ -142,6 +162,7 @@ def _to_json(info: ArchiveInfo) -> dict[str, Any]:
         "options": dict(info.options),
         "topics": {
             name: {"partitions": len(first), "first_offsets": list(first)}
+            | ({"id": info.topic_ids[name]} if name in info.topic_ids else {})
             for name, first in info.topics.items()
         },
     }

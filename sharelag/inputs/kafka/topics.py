@@ -117,12 +117,17 @@ def topic_names(config: ClientConfig) -> list[str]:
     return Connection(config).topic_names()
 
 
-def topic_ids(config: ClientConfig) -> dict[str, str]:
-    """Return topic ids by name, without internal topics and topics we may not describe."""
+def topic_ids(config: ClientConfig, names: Sequence[str] | None = None) -> dict[str, str]:
+    """Return topic ids by name: of some topics, or of all that we may describe but internal ones.
+
+    A topic that does not exist is left out.
+    """
     connection = Connection(config)
-    described = descriptions(connection, connection.topic_names())
+    described = descriptions(connection, connection.topic_names() if names is None else names)
     return {
-        name: id_text(found.topic_id) for name, found in described.items() if not found.is_internal
+        name: id_text(found.topic_id)
+        for name, found in described.items()
+        if names is not None or not found.is_internal
     }
 
 

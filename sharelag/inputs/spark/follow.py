@@ -39,6 +39,7 @@ from sharelag.inputs.files.archive import (
     ArchiveInfo,
     begin,
     compact,
+    require_same_topics,
     write_parquet,
 )
 from sharelag.inputs.files.captures import of_share_groups
@@ -98,18 +99,20 @@ def follow(
     Raises
     ------
     InputError
-        When the folder has other contents, an archive of another cluster or other topics, one that
-        has lost its checkpoint, or one that another job is writing to; or with Spark Connect.
+        When the folder has other contents, an archive of another cluster or other topics, or of
+        topics that were deleted and created again since, one that has lost its checkpoint, or one
+        that another job is writing to; or with Spark Connect.
     SetupError
         When Spark cannot run it.
     ClusterError
         One of its children.
     """
     folder = folder.absolute()
+    ids = kafka.topic_ids(config, topics)
     there = {topic: _first_offsets(config, topic, topic != topics[0]) for topic in topics}
     spark = session()
     require_streams(spark, "follow into an archive from a process with its own Spark")
-    begun = begin(folder, kafka.cluster_id(config), there, config)
+    begun = begin(folder, kafka.cluster_id(config), there, config, ids)
     with ExitStack() as stack:
         if not stack.enter_context(views.hold_lock(folder / ".following", wait=_LET_GO)):
             raise InputError(
@@ -122,7 +125,7 @@ def follow(
                 f"the checkpoint of the archive {folder} is missing or older than its records: "
                 "create a new archive (this one can still be read)"
             )
-        job = _Job(config, folder, compact_every)
+        job = _Job(config, folder, begun, compact_every)
         register(spark)
         options = {"subscribe": ",".join(name for name, first in there.items() if first)}
         options |= {
@@ -147,13 +150,17 @@ def follow(
 
 
 class _Job:
-    def __init__(self, config: ClientConfig, folder: Path, compact_every: int) -> None:
+    def __init__(
+        self, config: ClientConfig, folder: Path, begun: ArchiveInfo, compact_every: int
+    ) -> None:
         self.config = config
         self.folder = folder
+        self.begun = begun
         self.compact_every = compact_every
         self.scratch = views.staging(folder, "follow")
         self.commits = count(1)
         self.sampled = 0.0
+        self._naming = threading.Lock()  # both threads take samples
         newest = views.current(folder).files(OFFSETS)[-1:]
         self.newest = max((int(path.stem.rpartition("-to-")[2]) for path in newest), default=0)
 
@@ -177,6 +184,9 @@ class _Job:
         gaps = report.filter(pc.invert(is_file)).select(GAP.names).cast(GAP)
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
+        # Whose records these are is known once they have been read.
+        ids = kafka.topic_ids(self.config.renewed(), list(self.begun.topics))
+        require_same_topics(self.folder, self.begun, ids)
         # After the records have been read: in the other order lag could be negative.
         add |= self._sample(scratch, day)
         views.commit(self.folder, add, batch=batch, day=day)
@@ -214,12 +224,10 @@ class _Job:
         config = self.config.renewed()  # brokers that were silent cost the next sample nothing
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         self.sampled = time.monotonic()
-        self.newest = max(time.time_ns(), self.newest + 1)
-        return _aside(
-            scratch,
-            f"{OFFSETS}/day={day}/{self.newest:020d}.parquet",
-            offsets.cast(schemas.OFFSETS),
-        )
+        with self._naming:
+            self.newest = newest = max(time.time_ns(), self.newest + 1)
+        name = f"{OFFSETS}/day={day}/{newest:020d}.parquet"
+        return _aside(scratch, name, offsets.cast(schemas.OFFSETS))
 
 
 def _day(view: views.View) -> str:

@@ -19,7 +19,7 @@ from sharelag.metrics.age import Ends, known_ends, time_of
 from sharelag.metrics.columns import PARTITION, Runs, codes, floats, mask, present
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.load_per_item import explode_partitions
-from sharelag.metrics.observed import parts_of
+from sharelag.metrics.observed import parts_of, unambiguous
 from sharelag.metrics.rates import lag_began
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
@@ -366,7 +366,7 @@ class CauseInputs:
 
     @cached_property
     def _observed(self) -> pa.Table:
-        return beside(self._keys, self.evidence.observed, SHARE_PARTITION)
+        return beside(self._keys, unambiguous(self.evidence.observed), SHARE_PARTITION)
 
     @cached_property
     def _logs(self) -> pa.Table:

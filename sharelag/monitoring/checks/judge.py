@@ -238,13 +238,14 @@ def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[di
     """
     judged = judge(rule, found)
     for pattern in rule.groups:
-        is_name = not set("*?[") & set(pattern)
-        # Groups that a pattern matches may come later; a rule that judges no group is not fine.
-        is_needed = is_name or not len(found.group)
-        if is_needed and not any(fnmatchcase(group, pattern) for group in found.group):
+        if not any(fnmatchcase(group, pattern) for group in found.group):
+            is_name = not set("*?[") & set(pattern)
+            # Groups that a pattern matches may come later; a rule that judges none is not fine.
+            is_fine = not is_name and len(found.group)
             words = _say_no_group(rule, pattern, is_name, known)
             named = pattern if is_name else None
-            yield _row(rule, of_rule(rule.unknown), group_id=named, summary=words)
+            level = OK if is_fine else of_rule(rule.unknown)
+            yield _row(rule, level, group_id=named, summary=words)
     severity = np.array([rank(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
     order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))

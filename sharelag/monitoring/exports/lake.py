@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -36,6 +38,8 @@ _MOMENT = pa.timestamp("us", "UTC")
 #: How long readers may use a state that was replaced.
 KEEP = timedelta(hours=1)
 _TIDY_EVERY = 100
+#: The name of a folder in which a run is being written.
+_HALF = re.compile(r"\.\d{8}T\d{6}\.\d{3}Z-\w{8}")
 _TABLES = ("windows", "lag")
 _APPENDED = ("lag", "windows", "imbalance")
 
@@ -54,6 +58,7 @@ def write_run(begun: Reading, folder: Path) -> Path:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _remove_halves(folder)
         _write(run, _tables(begun), _about(begun))
     except OSError as error:
         raise InputError(
@@ -109,6 +114,19 @@ def _with_moment(table: pa.Table, as_of: datetime) -> pa.Table:
     if "as_of" in table.column_names:
         return table
     return table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
+
+
+def _remove_halves(folder: Path) -> None:
+    """Remove what runs that were killed have left: nothing has been written there for `KEEP`."""
+    files = {"new", "run.json", *(f"{name}.parquet" for name in _APPENDED)}
+    for half in folder.iterdir():
+        if not _HALF.fullmatch(half.name) or half.is_symlink() or not half.is_dir():
+            continue
+        inside = list(half.rglob("*"))
+        written = max(path.lstat().st_mtime for path in (half, *inside))
+        is_ours = files >= {path.name for path in inside}
+        if is_ours and time.time() - written > KEEP.total_seconds():
+            shutil.rmtree(half, ignore_errors=True)
 
 
 def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> None:

@@ -74,7 +74,7 @@ SUMMARY = Table(
     Column("moves", F.COUNT, "partitions taken from members that stayed", type=_INT),
     Column("moves_per_minute", F.RATIO, "partitions taken from members that stayed, a minute"),
     Column("pairs", F.COUNT, "partitions of all members together, at most at once", type=_INT),
-    Own("idle_members", "lives without a single record", _INT),
+    Own("idle_members", "members without a single record", _INT),
     Column("fairness", F.RATIO, "Jain's index of the members' shares of time busy: 1 is even; null "
            "where nobody was"),
     Column("busy_share", F.RATIO, "share of the members' time in which they worked", "BUSY"),

@@ -307,23 +307,57 @@ def _even_out(draft: _Loads, bounds: _Bounds, budget: int | None) -> None:
     """Make changes that help: joins as often as they do, or up to a limit moves as well."""
     # Who could not be relieved is not tried again in this call, or a large group would take long.
     hopeful, made = set(draft.load), 0
+    able = _find_able(draft, bounds, may_move=budget is not None)
     while hopeful and (budget is None or made < budget):
         heavy = max(hopeful, key=lambda member: (draft.load[member], member))
-        change = _best_change(draft, heavy, bounds, may_move=budget is not None)
+        change = _best_change(draft, heavy, bounds, able)
         if change is None:
             hopeful.remove(heavy)
         else:
             draft.apply(change)
             made += 1
+            able = _find_able(draft, bounds, may_move=budget is not None)
 
 
-def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> _Change | None:
+class _Leave(NamedTuple):
+    """A place that one of its members may leave."""
+
+    least: float  # the least load that remains to one who leaves
+    stays: float  # the load of the heaviest of those that stay, unless no lighter one may go
+    place: Place
+    members: list[str]  # the lightest first
+
+
+class _Able(NamedTuple):
+    """Who may take part in changes as the loads are now, in the order in which they are tried."""
+
+    join: list[str]  # who has room for more, the lightest first
+    leave: list[_Leave] | None  # None: nobody may leave any
+
+
+def _find_able(draft: _Loads, bounds: _Bounds, may_move: bool) -> _Able:
+    by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
+    join = [member for member in by_load if draft.pairs.load(member) < bounds.most]
+    if not may_move:
+        return _Able(join, None)
+    rank = {member: number for number, member in enumerate(by_load)}
+    leave = []
+    for place, members in draft.pairs.members_of.items():
+        if len(members) > bounds.sharing:
+            ordered, each = sorted(members, key=rank.__getitem__), draft.each(place)
+            least = draft.load[ordered[0]] - each
+            stays = draft.load[ordered[-1]] + each / (len(ordered) - 1)
+            leave.append(_Leave(least, stays, place, ordered))
+    return _Able(join, sorted(leave))
+
+
+def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, able: _Able) -> _Change | None:
     """Return the change that helps a member and leaves the smallest loads."""
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
     relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
     ranks: list[tuple[float, bool, _Change]] = []
-    for change in _changes(draft, heavy, bounds, may_move):
+    for change in _changes(draft, heavy, able):
         after = draft.after(change)
         raised = max((then for one, then in after.items() if then > draft.load[one]), default=0.0)
         # The last digits of sums must not matter.
@@ -332,55 +366,35 @@ def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> 
     return min(ranks)[2] if ranks else None
 
 
-def _changes(draft: _Loads, heavy: str, bounds: _Bounds, may_move: bool) -> Iterator[_Change]:
+def _changes(draft: _Loads, heavy: str, able: _Able) -> Iterator[_Change]:
     """Let the lightest of the others who may have more join a place of a heavy member.
 
     Or, if it may move, take the place over, or another leave one of its places for it.
     """
-    pairs = draft.pairs
-    by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
-    places = sorted(pairs.places_of[heavy])
-    joins = {place: _first(draft, by_load, place, bounds.most) for place in places}
-    yield from (_Change((one, place)) for place, one in joins.items() if one is not None)
-    if not may_move:
-        return
-    rank = {member: number for number, member in enumerate(by_load)}
-    spare = [
-        (place, sorted(members, key=rank.__getitem__))
-        for place, members in pairs.members_of.items()
-        if len(members) > bounds.sharing
-    ]
-    for place, member in joins.items():
+    for place in sorted(draft.pairs.places_of[heavy]):
+        member = next((one for one in able.join if draft.pairs.allowed(one, place)), None)
+        if member is not None:
+            yield _Change((member, place))
+        if able.leave is None:
+            continue
         if member is not None:
             yield _Change((member, place), drop=(heavy, place))
-        left = _spare(draft, place, spare)
+        left = _spare(draft, place, able.leave)
         if left is not None:
             yield _Change((left[0], place), drop=left)
 
 
-def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> str | None:
-    """Return the lightest member who may join a place and has room for it."""
-    return next(
-        (
-            one
-            for one in by_load
-            if draft.pairs.load(one) < most and draft.pairs.allowed(one, place)
-        ),
-        None,
-    )
-
-
-def _spare(
-    draft: _Loads, place: Place, spare: list[tuple[Place, list[str]]]
-) -> tuple[str, Place] | None:
+def _spare(draft: _Loads, place: Place, leave: Sequence[_Leave]) -> tuple[str, Place] | None:
     """Who could best leave which place for another: who then has the most has the least."""
     share = draft.weights[place] / (draft.pairs.count(place) + 1)
-    found: list[tuple[float, str, Place]] = []
-    for left, members in spare:
+    best: tuple[float, str, Place] = (math.inf, "", place)
+    for least, stays, left, members in leave:
+        if least + share > best[0]:
+            break
+        if stays > best[0]:
+            continue
         member = next((member for member in members if draft.pairs.allowed(member, place)), None)
         if member is not None:
-            each = draft.each(left)
-            # The last is the heaviest of those that stay, unless no lighter one may go.
-            stays = draft.load[members[-1]] + each / (len(members) - 1)
-            found.append((max(draft.load[member] - each + share, stays), member, left))
-    return min(found)[1:] if found else None
+            load = draft.load[member] - draft.each(left) + share
+            best = min(best, (max(load, stays), member, left))
+    return None if math.isinf(best[0]) else best[1:]

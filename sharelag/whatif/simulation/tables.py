@@ -234,7 +234,7 @@ def summary(
         "moves": moves,
         "moves_per_minute": moves / (scenario.duration_ms / 60_000),
         "pairs": int(np.max(assigned.column("pairs").to_numpy(), initial=0)),
-        "idle_members": int(np.sum(members.column("deliveries").to_numpy() == 0)),
+        "idle_members": _idle_members(members),
         "fairness": _fairness(members),
         "busy_share": busy / alive if alive else None,
         "member_hours": alive / 3_600_000,
@@ -247,6 +247,12 @@ def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
         return 0.0
     peak = int(lag.argmax()) * step_ms * MS
     return next((time / MS for time in drained if time > peak), None)
+
+
+def _idle_members(members: pa.Table) -> int:
+    """Count the members that no life of theirs brought a record."""
+    each = members.group_by("member").aggregate([("deliveries", "sum")])
+    return int(np.sum(each.column("deliveries_sum").to_numpy() == 0))
 
 
 def _fairness(members: pa.Table) -> float | None:

@@ -61,11 +61,12 @@ def _batches() -> Iterator[pa.RecordBatch]:
     other = (b"\0\2" + b"\0\1g", b"\0\0")
     again = [hostile] * 90  # without these one record in fourteen could not be decoded
     topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2 + [STATE_TOPIC] * len(again)
+    offsets = [*range(14), 0, 1, *range(14, 14 + len(again))]
     place = {"partition": 0, "timestamp": NOW, "timestampType": 0}
     rows = [
-        place | {"key": key, "value": value, "topic": topic, "offset": n}
-        for n, ((key, value), topic) in enumerate(
-            zip([*snapshots, hostile, update, bad, member, other, *again], topics, strict=True)
+        place | {"key": key, "value": value, "topic": topic, "offset": offset}
+        for (key, value), topic, offset in zip(
+            [*snapshots, hostile, update, bad, member, other, *again], topics, offsets, strict=True
         )
     ]
     yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)

@@ -467,7 +467,7 @@ def _follow_idle(folder: Path, monkeypatch: pytest.MonkeyPatch, *clock: datetime
     monkeypatch.setattr(kafka, "topic_ids", lambda _: {"t": "i"})
     with ExitStack() as held:
         held.enter_context(views.hold_lock(folder / ".following"))
-        job = _Job(CONFIG, folder, 100)
+        job = _Job(CONFIG, folder, ArchiveInput(folder).info(), 100)
         query = Idle(job, len(clock))
         job.attend(query, 10, held.pop_all())  # type: ignore[arg-type]
     return query.is_held

@@ -21,6 +21,8 @@ from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.captures import describe
+from tests.support.chapters import CAPTURE
+from tests.support.command import rows_of, sharelag
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo(
@@ -414,3 +416,22 @@ def test_a_capture_says_what_counts_as_stuck_in_it(tmp_path: Path) -> None:
     describe(tmp_path / "told", patience="soon")
     with pytest.raises(InputError, match=r"capture\.json: patience: invalid duration 'soon'"):
         read_capture(tmp_path / "told")
+
+
+def test_a_capture_that_lost_a_file_of_records_says_what_is_missing(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
+    (file,) = (folder / "records").iterdir()
+    records = pq.read_table(file)
+    lost = pc.and_(
+        pc.equal(records.column("topic"), STATE_TOPIC), pc.equal(records.column("partition"), 1)
+    )
+    for name, rows in {"0": records.filter(pc.invert(lost)), "1": records.filter(lost)}.items():
+        pq.write_table(rows, folder / "records" / f"state-{name}.parquet")
+    file.unlink()
+    assert sharelag("lag", "--capture", str(folder), "--engine", "local").returncode == 0
+    (folder / "records" / "state-1.parquet").unlink()
+    done = sharelag("lag", "--capture", str(folder), "--engine", "local", code=3)
+    assert "INCOMPLETE: not known: " in done.stdout
+    assert "that their groups have initialized: its records are missing" in done.stdout
+    done = sharelag("lag", "--capture", str(folder), "--engine", "local", "-o", "json", code=3)
+    assert {row["complete"] for row in rows_of(done)} == {False}

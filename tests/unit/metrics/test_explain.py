@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import sharelag
@@ -16,6 +17,7 @@ from sharelag import schemas
 from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
+from sharelag.inputs.local import TableInput
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
@@ -242,3 +244,19 @@ def test_a_command_in_an_advice_names_the_group() -> None:
     (both,) = merge_findings([found, quoted])
     assert "--describe --group GROUP --members" in both["advice"]
     assert len(both["places"]) == 2
+
+
+@pytest.mark.parametrize("story", ["lock_expiry", "poison", "redelivery_storm"])
+def test_states_of_one_share_partition_in_several_topics_have_one_explanation(story: str) -> None:
+    """Nothing tells which of them counts, and each engine finds them in an order of its own."""
+    folder = CAPTURE.parent / "scenarios" / story
+    records = pq.read_table(folder / "records")
+    state = records.filter(pc.ends_with(records.column("topic"), "__share_group_state"))
+    named = pa.array(["eu.__share_group_state"] * len(state))
+    mirrored = state.set_column(state.schema.names.index("topic"), "topic", named)
+    both = pa.concat_tables([records, mirrored.slice(0, len(state) // 3)])
+    found = engines.gather(TableInput(both, pq.read_table(folder / "offsets.parquet")), "local")
+    assert len(found.windows) > len(pc.unique(found.windows.column("partition")))
+    turned = found.observed.take(pa.array(range(len(found.observed))[::-1]))
+    assert explain(found).num_rows
+    assert explain(replace(found, observed=turned)).equals(explain(found))

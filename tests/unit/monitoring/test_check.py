@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 import sharelag
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput
+from sharelag.monitoring.checks import check
 from sharelag.monitoring.checks.judge import judge
 from sharelag.monitoring.checks.measures import Series
 from sharelag.monitoring.checks.rules import Rule, parse_rules, read_rules
 from sharelag.tables.level import worst
+from tests.support.chapters import CAPTURE
 from tests.support.rules import EXAMPLES, STOPPED, outcome
 from tests.support.written_input import NOW, Write, WrittenInput
 
@@ -289,3 +292,11 @@ def test_a_cause_has_the_start_that_explain_shows() -> None:
         since = bench.explain(group).table.column("since")[0].as_py()
         assert found["since"] == since
         assert found["summary"].endswith(f", since {since:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def test_a_pattern_that_no_group_matches_is_said_beside_one_that_matches() -> None:
+    rules = "version: 1\nrules: [{name: lag, measure: lag, groups: ['b*', 'zzz*'], warn: 1000000}]"
+    rows = check(CaptureInput(CAPTURE), parse_rules(rules), "local").table.to_pylist()
+    assert {row["group_id"] for row in rows} == {"billing", None}
+    (said,) = (row for row in rows if row["group_id"] is None)
+    assert (said["level"], said["summary"]) == ("ok", "no share group matches zzz*")

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -448,3 +449,22 @@ def test_the_dashboard_shows_metrics_that_are_there() -> None:
     others = {"delivery_complete_count", "max_lag", "collect_attempts_total"}
     assert result.keys() - names == {f"kafka_share_group_{name}" for name in others}
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    names = {
+        "old": ".20261121T031000.000Z-abcd1234",
+        "young": ".20261121T031000.000Z-abcd1235",
+        "of others": ".20261121T031000.000Z-abcd1236",
+    }
+    for name in names.values():
+        (tmp_path / name / "new").mkdir(parents=True)
+        (tmp_path / name / "new" / "lag.parquet").write_bytes(b"half")
+    (tmp_path / names["of others"] / "notes.txt").write_text("mine")
+    for old in (names["old"], names["of others"]):
+        for path in (*(tmp_path / old).rglob("*"), tmp_path / old):
+            os.utime(path, (0, 0))
+    done = sharelag("export", "--to", "parquet", "--out", str(tmp_path), "--capture", str(CAPTURE))
+    assert done.returncode == 0
+    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
+    assert left == {names["young"], names["of others"]}

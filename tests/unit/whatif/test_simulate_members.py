@@ -118,6 +118,15 @@ def test_a_crash_gives_records_back_at_once() -> None:
     assert only(hung.summary)["drain_ms"] == pytest.approx(30_015, abs=10)
 
 
+def test_a_member_that_worked_in_one_of_its_lives_is_not_idle() -> None:
+    member = Member("a", service=Service(10), behaviour=Behaviour(restart_ms=2000))
+    crash = (Fault(5000, "crash", "a"),)
+    scenario = Scenario((Topic("t", 1, backlog=20),), (member,), faults=crash, duration_ms=60_000)
+    result = simulate(scenario)
+    assert [life["deliveries"] for life in result.members.to_pylist()] == [20, 0]
+    assert only(result.summary)["idle_members"] == 0
+
+
 def test_a_restarted_member_is_a_new_one() -> None:
     scenario = Scenario(
         (Topic("t", 1, backlog=100),),

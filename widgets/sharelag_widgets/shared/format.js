@@ -50,6 +50,7 @@ function csvCell(value) {
 /** A span of time in its two largest units, as Python says it (`sharelag.durations.duration`): 1m 37s; a dash when not known. */
 export function duration(milliseconds) {
   if (isNone(milliseconds)) return "-";
+  if (milliseconds > 0 && milliseconds < 1) return `${number(+milliseconds.toPrecision(3))} ms`;
   const seconds = Math.abs(milliseconds) / 1000;
   return (milliseconds < 0 ? "-" : "") + (seconds < 60 ? `${number(+seconds.toPrecision(3))} s` : unitsOf(seconds).join(" "));
 }
