@@ -8,7 +8,15 @@ import pytest
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.settings import ACCEPTED, check_given, settings_in_force
-from sharelag.model.settings import CATALOGUE, catalogue, check, check_all, differing, in_force
+from sharelag.model.settings import (
+    CATALOGUE,
+    catalogue,
+    check,
+    check_all,
+    differing,
+    effective,
+    in_force,
+)
 from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import Queues
 from sharelag.model.versions import basis
@@ -23,6 +31,24 @@ def test_a_duration_beyond_its_maximum_is_refused() -> None:
     assert str(problem) == f"{GROUP} = 50000: greater than {MAX} = 40000"
     # The brokers' value is bounded by 60 s whatever the maximum; only a group's may be longer.
     assert check(GROUP, 60_001, "draft", {MAX: 3_600_000})
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ("14000", (15_000, "broker")),
+        ("15000", (15_000, "group")),
+        ("20000", (20_000, "group")),
+        ("20001", (20_000, "broker")),
+        (None, (30_000, "default")),
+    ],
+)
+def test_brokers_bound_what_is_stored_for_a_group(
+    stored: str | None, expected: tuple[int, str]
+) -> None:
+    name, bound = "share.record.lock.duration.ms", "group.share.{}.record.lock.duration.ms"
+    brokers = {bound.format("min"): "15000", bound.format("max"): "20000"}
+    assert effective({name: stored} if stored else {}, brokers)[name] == expected
 
 
 def test_older_brokers_lack_settings() -> None:
