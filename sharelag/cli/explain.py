@@ -58,7 +58,7 @@ def imbalance(
 ) -> int | None:
     """Show how evenly lag, arrivals, work and partitions are spread.
 
-    GINI and CV are 0 for an even spread; MAX/MEAN and JAIN are 1.
+    GINI and STD-DEV/MEAN are 0 for an even spread; MAX/MEAN and JAIN are 1.
     """
     if every is not None:
         if by in ("member", "broker"):

@@ -158,6 +158,12 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     said = board.locator(".sl-verdict")
     expect(said).not_to_contain_text("7 of 8")
     settle(page)
+    # Until they do, charts of the moment before are dim, too; but not the one of all moments.
+    board.evaluate("board => board.classList.add('sharelag-moves')")
+    mine = board.locator(".sharelag-columns .sharelag-mine")
+    looks = mine.evaluate_all("all => all.map(one => getComputedStyle(one).opacity)")
+    board.evaluate("board => board.classList.remove('sharelag-moves')")
+    assert looks == ["0.35", "0.35", "1", "1"]
     said.get_by_role("button", name="Back to the last moment").click()
     expect(earlier).to_have_text("Recorded")
     expect(said).to_contain_text("7 of 8 share groups need attention")
@@ -167,7 +173,7 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
 
 @pytest.mark.exhaustive
 def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) -> None:
-    """Of lag and of age, with one line through both; however far from them one points."""
+    """Lag and age in one label, with one line through both; however far from them one points."""
     page = opened.page
     board = board_of(page)
     pick(page, "fulfilment")
@@ -178,7 +184,8 @@ def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) ->
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 4, steps=3)
     said = chart.locator(".hoverlayer .hovertext")
-    expect(said.filter(has_text="lag ").first).to_be_visible()
+    expect(said).to_have_count(1)
+    expect(said).to_have_text(re.compile("UTC.*lag .*oldest "))
     expect(chart.locator(".hoverlayer .spikeline").first).to_be_attached()
     page.mouse.move(0, 0)
     opened.assert_quiet()

@@ -2,6 +2,7 @@
 
 import base64
 import html
+import io
 import re
 from copy import deepcopy
 from pathlib import Path
@@ -13,6 +14,7 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pytest
 from nbformat import NotebookNode
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 import sharelag
@@ -83,7 +85,8 @@ def assert_shown(page: Page, board: Now) -> None:
         assert box["width"] > 400, words
         assert box["height"] > (200 if "lag 915" in words else 60), words
     assert page.locator(".sl:visible").count() == 0
-    assert page.get_by_text(re.compile("model not found|Loading widget")).count() == 0
+    waiting = page.get_by_text(re.compile("model not found|Loading widget"))
+    expect(waiting.locator("visible=true")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +114,21 @@ def test_a_page_of_a_saved_notebook_shows_verdict_table_and_charts(
     page.close()
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("state", ["with state", "without state"])
+@pytest.mark.parametrize(
+    "state",
+    [
+        "trusted",
+        pytest.param("with state", marks=pytest.mark.exhaustive),
+        pytest.param("without state", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_saved_notebook_that_is_opened_without_a_kernel_shows_the_same(
     board: Now, saved: NotebookNode, lab: Lab, browser: Browser, state: str
 ) -> None:
     name = f"saved-{state.replace(' ', '-')}.ipynb"
     nbformat.write(with_state(saved, state), lab.folder / name)
+    if state == "trusted":
+        lab.trust(name)
     watched = lab.page(browser)
     page = lab.open_without_kernel(watched, name)
     for theme in ("Light", "Dark"):
@@ -125,6 +136,10 @@ def test_a_saved_notebook_that_is_opened_without_a_kernel_shows_the_same(
         change_theme(page, f"JupyterLab {theme}", shown, theme == "Dark")
         assert_shown(page, board)
         assert axe_violations(page, ".sharelag-result") == []
+        if state == "trusted":  # pictures have the paper of the page
+            picture = page.get_by_role("img", name=re.compile("returns-desk: lag 915")).screenshot()
+            corner = Image.open(io.BytesIO(picture)).convert("L").getpixel((2, 2))
+            assert corner == pytest.approx(18 if theme == "Dark" else 255, abs=3)
     assert watched.outside == []
     page.close()
 

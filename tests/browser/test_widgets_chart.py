@@ -52,6 +52,29 @@ def test_what_our_charts_say_wraps_on_a_narrow_page(open_desk: OpenDesk) -> None
     assert first["y"] + first["height"] <= chart["y"]
 
 
+def test_lines_over_the_same_time_are_told_by_one_label_and_keep_their_height(
+    open_desk: OpenDesk,
+) -> None:
+    """However many lines there are, and however many lines of a legend on a narrow page."""
+    legend = {"orientation": "h", "yanchor": "bottom", "y": 1}  # as that of our own charts
+    figure = go.Figure(layout={"margin": {"t": 60, "b": 60}, "height": 320, "legend": legend})
+    times = [BEGIN + timedelta(minutes=minute) for minute in range(30)]
+    for number in range(6):
+        figure.add_scatter(x=times, y=np.arange(30) * number, name=f"line {number} " * 3)
+    desk = open_desk(PlotView(figure, times=True))
+    drawn(desk)
+    plot = desk.page.locator(".nsewdrag")
+    for width in (1000, 480):
+        desk.page.set_viewport_size({"width": width, "height": 900})
+        expect(plot).to_have_js_property("height.baseVal.value", 200)
+        names, lines = desk.page.locator(".legend").bounding_box(), plot.bounding_box()
+        assert names
+        assert lines
+        assert names["y"] + names["height"] <= lines["y"] + 1
+        desk.page.mouse.move(lines["x"] + lines["width"] / 2, lines["y"] + 5, steps=3)
+        expect(desk.page.locator(".hoverlayer .hovertext")).to_have_count(1)
+
+
 def test_names_are_text_in_a_chart(open_desk: OpenDesk) -> None:
     figure = over_time()
     figure.add_scatter(

@@ -114,6 +114,7 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(
     for part in widgets_in(board.body):
         if isinstance(part, ChartPart | TablePart):
             assert part.header.help, part.header.title
+            assert not {*part.header.notes} & {*board.header.notes}  # which are said once
         if isinstance(part, ChartPart) and part.view.data:
             assert part.header.finding == part.view.figure.layout.meta["title"]
             said = " ".join(part.header.facts)
@@ -207,6 +208,7 @@ def test_a_point_picks_its_share_partition_everywhere(demo: Workbench) -> None:
     fleet.parts.view.picked_keys = []
     assert bars(fleet) == 30
     balance = ImbalanceView(sharelag.open("slow", engine="local"))
+    assert view_of(balance.table).headings["cv"] == "Std dev/mean"
     heat = balance.who.view.figure.data[0]
     key = next(one for row in heat.customdata for one in row if one)
     balance.who.view.picked_keys = [key_text(tuple(key))]

@@ -21,7 +21,7 @@ const [ABOVE_TITLE, TITLE_LINE, FACT_LINE] = [24, 20, 16];
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
 function build({ model, root, link, say, later, failed }) {
-  let [figures, figure, library, points, active, drawn, width, gone, endWait, plain] = [{}, null, null, [], -1, "", null, false, null, String];
+  let [figures, figure, library, points, active, drawn, width, legendRoom, gone, endWait, plain] = [{}, null, null, [], -1, "", null, 0, false, null, String];
   const get = (name) => model.get(name);
   const box = make("div", { class: "sl-plot" });
   const words = make("div", { class: "sl-words" });
@@ -124,13 +124,13 @@ function build({ model, root, link, say, later, failed }) {
     const layout = hasWords(figure.layout) ? withoutWords(figure.layout) : { ...figure.layout };
     delete layout.template;
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))])) layout[name] = titled({ ...axis, ...layout[name] });
-    // One line through all that goes over the same time, and what is nearest to it, however high or low one points.
+    // One line through all that goes over the same time, and what is nearest says it all: a label for each trace would cover the chart.
     if (isOverTime()) Object.assign(layout.xaxis, { showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: ink });
     return {
       colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
-      ...(get("times") ? { dragmode: false } : {}), ...(isOverTime() ? { hovermode: "x", hoversubplots: "axis", hoverdistance: 40, spikedistance: -1 } : {}),
+      ...(get("times") ? { dragmode: false } : {}), ...(isOverTime() ? { hovermode: "closest", hoverdistance: -1, spikedistance: -1 } : {}),
       hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
     };
   }
@@ -185,10 +185,17 @@ function build({ model, root, link, say, later, failed }) {
     const traces = (figure.data ?? []).map((one) => (isOurs(figure) ? withPicked(one, wanted) : textTrace(withPicked(one, wanted))));
     // When the window changes, plotly takes the height of the box for the chart's: without one of its own that
     // is whatever stands in it at that moment.
-    box.style.height = `${layout.height}px`;
-    await library.react(box, traces, { ...layout, shapes }, { displaylogo: false, responsive: true, displayModeBar: false });
-    // A legend with fewer lines than before stays where it was, over the plot, until it is placed once more.
-    if (width !== null && width !== stage.clientWidth && !gone) await library.relayout(box, { "legend.y": box.layout?.legend?.y ?? 1 });
+    box.style.height = `${layout.height + legendRoom}px`;
+    await library.react(box, traces, { ...layout, shapes, height: layout.height + legendRoom }, { displaylogo: false, responsive: true, displayModeBar: false });
+    // The lines that a legend needs on a narrow page are the chart's beyond its height: plotly takes them from the plot. A
+    // legend with fewer lines than before stays where it was, over the plot, until it is placed once more.
+    const { _size, margin } = box._fullLayout;
+    const needed = Math.max(0, _size.t - margin.t);
+    if (!gone && (needed !== legendRoom || (width !== null && width !== stage.clientWidth))) {
+      legendRoom = needed;
+      box.style.height = `${layout.height + needed}px`;
+      await library.relayout(box, { "legend.y": box.layout?.legend?.y ?? 1, height: layout.height + needed });
+    }
     width = stage.clientWidth;
     if (gone) return library.purge(box);
     box.removeAllListeners?.("plotly_click");

@@ -39,10 +39,14 @@ _COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
 #: IPython has no types for it.
 _publish: Any = publish_display_data
 _VIEW = "application/vnd.jupyter.widget-view+json"
-#: A view that is loading is waited for, so that nobody sees one after the other.
+#: A view that is loading is waited for, so that nobody sees one after the other; where no kernel
+#: is, JupyterLab would say for ever that it loads. On its dark paper pictures are dark, too.
 _STYLE = """<style>
 :root:has(.{live}) .{still} {{ display: none; }}
 @media screen {{ .{still} {{ animation: sharelag-late 3s step-end; }} }}
+:root:not(:has(.{live}))
+  .jp-OutputArea-child:has(> .lm-Panel:not(.jupyter-widgets)):has(+ * .{still}) {{ display: none; }}
+[data-jp-theme-light="false"] .{still} img {{ filter: invert(.93) hue-rotate(180deg); }}
 @keyframes sharelag-late {{ from {{ visibility: hidden; height: 0; overflow: hidden; }} }}
 </style>"""
 

@@ -24,6 +24,7 @@ test("numbers, times and durations as people read them", () => {
   assert.equal(words("window_available"), "Window available");
   assert.equal(words("age_ms"), "Age");
   assert.equal(words("group_id"), "Group");
+  assert.equal(words("cv"), "Std dev/mean");
 });
 
 test("spans of time have one form, in their two largest units", () => {

@@ -115,7 +115,7 @@ IMBALANCE = Table(
     Column("max", F.RATIO, "largest of the measure"),
     Column("max_mean", F.RATIO, "largest / mean: 1 is even", "MAX/MEAN"),
     Column("gini", F.RATIO, "Gini coefficient: 0 is even, 1 - 1/items is all on one"),
-    Column("cv", F.RATIO, "standard deviation / mean: 0 is even"),
+    Column("cv", F.RATIO, "standard deviation / mean: 0 is even", "STD-DEV/MEAN"),
     Column("top_share", F.RATIO, "share of the total that the largest has"),
     Column("top3_share", F.RATIO, "share of the total that the three largest have together"),
     Column("jain", F.RATIO, "Jain's index: 1 is even, 1/items is all on one"),

@@ -68,6 +68,12 @@ class Lab(NamedTuple):
         page.locator(".jp-Notebook .jp-Cell").first.wait_for()
         return page
 
+    def trust(self, notebook: str) -> None:
+        """Let the lab show all outputs of a notebook, as it does for who has run it there."""
+        data = _settings_of(self.folder).parent / "data"
+        command = [str(BIN / "jupyter-trust"), str(self.folder / notebook)]
+        subprocess.run(command, check=True, env=os.environ | {"JUPYTER_DATA_DIR": str(data)})
+
     def _start(self, watched: Watched, notebook: str, place: str = "") -> Page:
         # The lab keeps the theme that the last test of another notebook chose.
         (_settings_of(self.folder) / _THEMES).unlink(missing_ok=True)

@@ -166,10 +166,11 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 self.body.layout.display = None
 
     def _say_once(self) -> None:
-        """The header says for all parts as of when they are, and what is not known in any."""
+        """The header says for all parts as of when they are, what is not known, and its notes."""
         parts = list(_parts(self.body))
         for part in parts:
             part.header.above = self.header.as_of
+            part.header.notes = [one for one in part.header.notes if one not in self.header.notes]
         unknown = [*self.header.own_unknown, *(one for part in parts for one in part.unknown)]
         self.header.unknown = list(dict.fromkeys(unknown))
 

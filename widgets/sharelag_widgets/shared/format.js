@@ -86,7 +86,7 @@ export function isolated(name) {
 }
 
 // Names that say it worse, word for word.
-const HEADINGS = { cv: "CV", group_id: "Group", max_mean: "Max/mean" };
+const HEADINGS = { cv: "Std dev/mean", group_id: "Group", max_mean: "Max/mean" };
 
 /** A column's name as words. */
 export function words(name) {
