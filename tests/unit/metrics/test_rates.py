@@ -233,7 +233,7 @@ def test_the_interval_follows_from_the_parts_of_the_span(
 
 
 def test_the_quantile_is_students() -> None:
-    assert pytest.approx(scipy.stats.t.ppf(0.975, BINS - 1), abs=1e-12) == STUDENT_T
+    assert pytest.approx(scipy.stats.t.ppf(0.975, BINS - 1), abs=1e-9) == STUDENT_T
 
 
 def test_the_forecast_is_made_from_the_rates_since_they_last_changed() -> None:
