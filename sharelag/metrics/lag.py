@@ -9,6 +9,7 @@ The window breaks the distance down; for every row with known terms
 
 (if the end offset is older than the window, ``unread`` is 0 and the sum exceeds the distance). So
 lag is the sum of unread, available and unknown, unless the broker's count differs from its batches.
+Where it counts the whole window, all of that is complete (`sharelag.model.counts_all`).
 
 `timeline_arrow` gives the lag at several moments, `diff_arrow` compares the states of two.
 """
@@ -39,7 +40,7 @@ from sharelag.metrics.columns import (
     present,
     table_of,
 )
-from sharelag.model import DeliveryState, milliseconds
+from sharelag.model import DeliveryState, counts_all, milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.tables.gaps import (
@@ -111,10 +112,13 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     is_known = n.has_start & n.has_count & n.has_end
     runs = Runs(joined.column("runs"))
     low = np.maximum(n.start, n.log_start)
-    finished = runs.sum(TERMINAL, low) + np.maximum(n.effective - low, 0)
-    complete = runs.sum(TERMINAL) + n.effective - n.start
-    available = runs.sum((int(DeliveryState.AVAILABLE),))
     window = np.maximum(n.window_end - n.start, 0)
+    available = runs.sum((int(DeliveryState.AVAILABLE),))
+    is_done = n.has_start & n.has_count & counts_all(n.count, window, available)
+    effective = np.where(is_done, n.window_end, n.effective)
+    beyond = np.where(is_done, 0, runs.sum(TERMINAL, low))
+    finished = beyond + np.maximum(effective - low, 0)
+    complete = np.where(is_done, window, runs.sum(TERMINAL) + n.effective - n.start)
     sized = n.has_start & n.has_end
     columns = {
         "lag": (lag, is_known & (lag >= 0)),
@@ -127,10 +131,10 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         "window_available": (available, n.has_start),
         "window_unknown": (window - available - complete, n.has_start),
         "window_complete": (complete, n.has_start),
-        "effective_start_offset": (np.maximum(n.effective, n.log_start), n.has_start),
+        "effective_start_offset": (np.maximum(effective, n.log_start), n.has_start),
     }
     notes = {
-        START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
+        START_BELOW_LOG_START: n.has_start & n.has_log_start & (effective < n.log_start),
         COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
         PARTIAL_STATE: ~n.is_whole,
         ARCHIVING: runs.sum((int(DeliveryState.ARCHIVING),)) > 0,

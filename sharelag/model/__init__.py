@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sharelag.errors import InputError
 
@@ -103,6 +103,22 @@ class Window:
         """Batches from the effective start offset on, sorted, with equal neighbours merged."""
         start = self.effective_start_offset
         return tuple(_coalesce(self.batches, self.start_offset if start is None else start))
+
+
+def counts_all(count: Any, size: Any, available: Any) -> Any:
+    """Whether brokers count all offsets of a window as finished, for numbers or whole columns.
+
+    Of records of aborted transactions, which a read_committed group passes over, brokers count the
+    end and write no batch: by the batches alone they would wait until the start offset moves on.
+
+    Parameters
+    ----------
+    count
+        The delivery complete count.
+    size, available
+        Offsets in the window, and those of them that wait for another delivery.
+    """
+    return (size > 0) & (count == size) & (available == 0)
 
 
 def _coalesce(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:

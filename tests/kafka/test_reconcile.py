@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, TopicPartition
 
+import sharelag
 from sharelag.errors import BrokerUnreachableError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
@@ -39,6 +40,7 @@ from tests.support.kafka.workload import (
 RESET = "reconcile-reset"
 COMMITTED, UNCOMMITTED = "reconcile-committed", "reconcile-uncommitted"
 PLAIN, MIXED, OPEN = "reconcile-plain", "reconcile-mixed", "reconcile-open"
+PASSED = "reconcile-passed"
 KINDS = ("records", "undecided", "aborted", "no_record", "deleted")
 
 
@@ -229,6 +231,37 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
     open_.commit_transaction(30)
     given = share_consume(servers, COMMITTED, [OPEN], accept, until=2)
     assert [delivery.offset for delivery in given] == [4, 5]
+
+
+def test_aborted_records_in_the_middle_do_not_wait_for_a_committed_reader(
+    broker: KafkaBroker, config: ClientConfig
+) -> None:
+    """Brokers write no batch of them, but count them as finished: nothing is left, and nothing old."""
+    servers = broker.bootstrap_servers
+    create_topics(servers, {PASSED: 1})
+    set_group_config(
+        servers, PASSED, share_auto_offset_reset="earliest", share_isolation_level="read_committed"
+    )
+    produce(servers, PASSED, numbered(5, 1))
+    aborted = start_transaction(servers, "reconcile-f", PASSED, numbered(10, 1))
+    aborted.abort_transaction(30)
+    produce(servers, PASSED, numbered(5, 1))
+    share_consume(servers, PASSED, [PASSED], accept, until=10)
+    found = answers(broker, config, [PASSED])
+    (window,) = states(config, [PASSED]).to_pylist()
+    assert not any(run["first_offset"] <= 9 <= run["last_offset"] for run in window["runs"])
+    row = found.rows[PASSED, PASSED, 0]
+    assert (row["described_lag"], row["effective_lag"], row["true_lag"]) == (0, 0, 0)
+    assert found.kinds(PASSED, PASSED) == {}
+    with sharelag.open(servers, groups=[PASSED], engine="local") as bench:
+        (line,) = bench.progress().table.to_pylist()
+        assert (line["age_ms"], line["drain"]) == (0, "drained")
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    produce(servers, PASSED, numbered(3, 1))
+    with sharelag.open(servers, groups=[PASSED], engine="local") as bench:
+        (line,) = bench.progress().table.to_pylist()
+    assert line["oldest_offset"] == 21
+    assert line["oldest_timestamp"] >= before
 
 
 # ---- the classic lag -----------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection, consumer
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.records import Place, place_messages, until_done
-from sharelag.model import TERMINAL_STATES
+from sharelag.model import TERMINAL_STATES, DeliveryState, counts_all
 from sharelag.schemas import SCANNED
 from sharelag.tables.arrow import flat
 
@@ -173,10 +173,15 @@ def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
         pc.struct_field(pc.list_flatten(runs), i).to_numpy(zero_copy_only=False) for i in range(3)
     )
     done = np.isin(state, _TERMINAL)
+    waits = state == int(DeliveryState.AVAILABLE)
     names = ["group_id", "topic_id", "partition", "effective_start_offset", "window_end_offset"]
+    names += ["start_offset", "delivery_complete_count"]
     shares = []
     for i, row in enumerate(windows.select(names).to_pylist()):
         own = slice(at[i], at[i + 1])
+        size = (row["window_end_offset"] or 0) - (row["start_offset"] or 0)
+        if counts_all(row["delivery_complete_count"], size, waits[own].sum()):
+            row["effective_start_offset"] = row["window_end_offset"]
         finished = first[own][done[own]], last[own][done[own]] + 1
         shares.append(_share(row, logs.get((row["topic_id"], row["partition"]), {}), *finished))
     return shares

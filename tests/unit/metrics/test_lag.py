@@ -80,6 +80,20 @@ def test_the_trap_is_noticed() -> None:
     assert_fields(line, lag=4, effective_lag=3, notes=[gaps.COUNT_DIFFERS])
 
 
+def test_aborted_records_that_the_broker_counts_do_not_wait() -> None:
+    """A read_committed group read 0 to 26; brokers wrote no batch of what was aborted."""
+    batches = [(1, 10, ACKNOWLEDGED, 1), (21, 26, ACKNOWLEDGED, 1)]
+    line = lag_of(row(0, batches, delivery_complete_count=27), 30, log_start=5)
+    assert_fields(line, lag=3, effective_lag=3, effective_start_offset=27, notes=[])
+    assert_fields(line, unread=3, window_available=0, window_unknown=0, window_complete=27)
+    line = lag_of(row(0, batches, delivery_complete_count=26), 30)  # one may be with a member
+    assert_fields(line, lag=4, effective_lag=14, effective_start_offset=0, window_unknown=11)
+    assert line["notes"] == [gaps.COUNT_DIFFERS]
+    batches[0] = (1, 10, AVAILABLE, 1)  # which contradicts the count
+    line = lag_of(row(0, batches, delivery_complete_count=27), 30)
+    assert_fields(line, effective_lag=24, effective_start_offset=0, window_available=10)
+
+
 @pytest.mark.row("LAG-13")
 def test_what_is_not_known_is_null_with_a_reason() -> None:
     unknown = {"delivery_complete_count": -1}
