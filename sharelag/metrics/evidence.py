@@ -69,7 +69,7 @@ class Evidence(Displayable):
         """What `explain` found in it: a dashboard asks a dozen times for one picture."""
         return {}
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """How many rows each table has."""
         sizes = {name: len(one) for name, one in vars(self).items() if isinstance(one, pa.Table)}
         rows = {"by": pa.array(list(sizes)), "value": pa.array(list(sizes.values()))}

@@ -292,7 +292,7 @@ def compared(made: Proposal) -> Block:
     """Show the variants side by side, with all measures folded away below."""
     comparison = made.clearing.comparison
     # The headline is about what clears the lag.
-    found = replace(comparison.presented(), notes=tuple(comparison.sentences()))
+    found = replace(comparison.presentation(), notes=tuple(comparison.sentences()))
     return Block(render.as_html(found, len(found.table)), render.as_text(found))
 
 

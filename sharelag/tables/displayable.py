@@ -12,12 +12,12 @@ class Displayable(ABC):
     """Shows itself as a table with what is assumed and what is not known; as HTML and as text."""
 
     @abstractmethod
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table that people are shown of it."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         # What makes HTML takes a while to import, and is needed only where somebody looks.
         from sharelag.tables import render
 
-        shown = self.presented()
+        shown = self.presentation()
         return {"text/plain": render.as_text(shown), "text/html": render.as_html(shown)}

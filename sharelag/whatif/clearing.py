@@ -38,7 +38,7 @@ from sharelag.whatif.grid import (
     variants,
 )
 from sharelag.whatif.horizon import long_enough, rates
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.stuck_records import say_stuck
 
@@ -151,11 +151,11 @@ class Clearing(Displayable):
         view = views.View(("assignor", *across), across, dict.fromkeys(across, means))
         return list(down.values()), view
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the grid, with the verdict and what else to know."""
         found, view = self.grid()
         notes = (self.verdict(), *self.sentences())
-        shown = presented("What clears the lag", found, view, notes)
+        shown = present("What clears the lag", found, view, notes)
         answers = {(row["assignor"], f"with_{row['members']}") for row in self.answers}
         columns = shown.columns.items()
         return replace(

@@ -47,7 +47,7 @@ from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.horizon import rates
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 from sharelag.whatif.stuck_records import say_stuck
@@ -245,7 +245,7 @@ class Comparison(Displayable):
         cells = contrast(self.runs, MEASURED, self.baseline, self.confidence)
         return {(cell["variant"], cell["measure"]): cell for cell in cells}
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table that decides, with the verdict before what else to know.
 
         It is the same on every page: the baseline first, what is best in bold.
@@ -254,10 +254,10 @@ class Comparison(Displayable):
         notes = (self.verdict(), *self.sentences())
         every = [words.for_people(row) for row in self.rows()]
         return replace(
-            presented(f"Compared to {self.baseline}", rows, report_views.DECISION, notes),
+            present(f"Compared to {self.baseline}", rows, report_views.DECISION, notes),
             best=self.best_cells(),
             spans={"age_p95_difference": [row["age_p95_span"] for row in rows]},
-            more=presented("All measures", every, report_views.COMPARED),
+            more=present("All measures", every, report_views.COMPARED),
         )
 
     def decision(self) -> list[dict[str, Any]]:

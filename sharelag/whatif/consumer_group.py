@@ -38,7 +38,7 @@ from sharelag.whatif.comparison.tables import MEASURED, Measure
 from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
 from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.grid import Progress
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.loop import SimulationTables, run_to_end
@@ -89,11 +89,11 @@ class Moving(Displayable):
     runs: pa.Table
     answers: pa.Table
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table that people are shown of it."""
         moved = [words.moving_for_people(row) for row in self.rows()]
         title = "Consumer group or share group?"
-        return presented(title, moved, views.MOVING.without("variant"), (words.MOVING,))
+        return present(title, moved, views.MOVING.without("variant"), (words.MOVING,))
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
         """One row per measure, as a consumer group and as a share group."""

@@ -594,7 +594,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
             one.log.end(self.clock.now)
             if one.lag > 0:
                 return
-        self.tally.drained(self.clock.now)
+        self.tally.note_drained(self.clock.now)
 
     def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
         """By committed offsets; ``lag_excluding_stuck`` leaves out partitions that are stuck.

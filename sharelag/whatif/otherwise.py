@@ -27,7 +27,7 @@ from sharelag.tables.words import counted, moment, percent, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
 from sharelag.whatif.comparison.intervals import Interval, half_width
 from sharelag.whatif.past import HAPPENED, Past
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
 #: What happened, and the span simulated without a change, by name.
@@ -320,12 +320,12 @@ class Otherwise(Displayable):
             yield "one run cannot show chance, so there are no bounds"
         yield from (f"assumed: {one}" for one in self.past.scenario.assumed)
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table that people are shown of it."""
         found = [self.for_people(row) for row in self.rows]
         notes = (self.verdict(), *self.conditions())
         when = f"from {moment(self.past.begin)} to {moment(self.past.end)}"
-        return presented(f"{self.past.scenario.group_id} {when}", found, views.OTHERWISE, notes)
+        return present(f"{self.past.scenario.group_id} {when}", found, views.OTHERWISE, notes)
 
     def for_people(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row in words."""

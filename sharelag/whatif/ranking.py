@@ -28,7 +28,7 @@ from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor
 from sharelag.whatif.comparison.intervals import Floats, Interval
 from sharelag.whatif.grid import Progress, Runs, grid, run_all
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.suite import FAMILIES, family_of, suite
 
@@ -91,11 +91,11 @@ class Ranking(Displayable):
             f"with {percent(_CONFIDENCE)} intervals by bootstrap over the scenarios"
         )
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table with what is best before what else to know."""
         notes = (self.verdict(), self.conditions())
         title = f"Assignors, compared to {self.baseline}"
-        return presented(title, self.for_people(), views.RANKED, notes)
+        return present(title, self.for_people(), views.RANKED, notes)
 
 
 def rank_assignors(

@@ -35,7 +35,7 @@ from sharelag.whatif.consumers import (
     require_members,
     settings_named,
 )
-from sharelag.whatif.presented import pairs, presented
+from sharelag.whatif.presenting import pairs, present
 
 #: 2026-01-01T00:00:00Z, when simulations begin unless stated otherwise.
 BEGINS_MS = 1_767_225_600_000
@@ -400,7 +400,7 @@ class Scenario(Displayable):
     about: str = ""
     assumed: tuple[str, ...] = field(default=())
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table that people are shown of it."""
         members = self.each_member()
         given = [
@@ -426,7 +426,7 @@ class Scenario(Displayable):
         assumed = (f"assumed: {one}" for one in self.assumed)
         notes = tuple(filter(None, (self.about, *assumed)))
         title = f"Scenario {self.name}" if self.name else f"Scenario of {self.group_id}"
-        return presented(title, pairs(values), views.SCENARIO, notes)
+        return present(title, pairs(values), views.SCENARIO, notes)
 
     def __post_init__(self) -> None:
         _require_values(self)

@@ -44,7 +44,7 @@ from sharelag.whatif.grid import (
     require_seeds,
     run_all,
 )
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
 _KNOWN = tuple(name for name in MEASURED if name in RUNS.names)
@@ -175,12 +175,12 @@ class Found(Displayable):
     runs: pa.Table
     monotone: bool
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the table that people are shown of it."""
         probes = [words.probe_for_people(row) for row in self.rows()]
         measure = self.goal.measure
         said = str(self).replace(measure.removesuffix("_ms"), words.measure_words(measure))
-        return presented(f"Fewest members: {said}", probes, views.PROBES.without("variant"))
+        return present(f"Fewest members: {said}", probes, views.PROBES.without("variant"))
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
         """One row per number of members that was tried."""

@@ -54,7 +54,7 @@ from sharelag.whatif.knobs import (
     to_set,
     turn,
 )
-from sharelag.whatif.presented import presented
+from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Goal, judge, require_seen
 from sharelag.whatif.simulate import require_seed
@@ -153,10 +153,10 @@ class Tuned(Displayable):
         to_set = self.to_set if self.kept else ()
         return [*self.gains(), *(f"set {one}" for one in to_set), self.conditions()]
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the settings, with the verdict before what else to know."""
         notes = (self.verdict(), *self.sentences())
-        return presented("Settings that fit", self.settings.to_pylist(), views.TUNED, notes)
+        return present("Settings that fit", self.settings.to_pylist(), views.TUNED, notes)
 
     def traded_for_people(self) -> list[dict[str, Any]]:
         """Return the rows of the front in words."""

@@ -1,7 +1,4 @@
-"""Encode many records as Kafka writes them: whole columns at once.
-
-The same bytes as `sharelag.wire.encode` makes of each record, from the same field tables.
-"""
+"""Encode records as Kafka writes them, from its field tables: whole columns at once, or one."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ class Result:
             raise InputError(f"there is no chart {name!r} of {self.title!r}: {known}")
         return self.charts[name](theme)
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return what people are shown of it."""
         simulated = self.engine == SIMULATED
         return Presentation(
@@ -271,11 +271,11 @@ class Result:
 
     def to_html(self, most: int = render.MOST) -> str:
         """Return the result as a fragment of HTML, with at most so many rows."""
-        return render.as_html(self.presented(), most)
+        return render.as_html(self.presentation(), most)
 
     def to_text(self, most: int = render.MOST) -> str:
         """Return the same as plain text."""
-        return render.as_text(self.presented(), most)
+        return render.as_text(self.presentation(), most)
 
     def __len__(self) -> int:
         return len(self.table)

@@ -26,7 +26,7 @@ def summarize(found: Displayable) -> Result:
             f"{type(found).__name__} cannot be shown as a result: give what compare, "
             "fewest_members, should_move or simulate of sharelag.whatif return"
         )
-    result = Result.of(found.presented())
+    result = Result.of(found.presentation())
     if isinstance(found, Evidence):
         return replace(result, as_of=found.as_of, source=found.SOURCE, engine=found.engine)
     if isinstance(found, Comparison):

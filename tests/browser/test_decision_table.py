@@ -26,7 +26,7 @@ def decision() -> str:
         }
         for number, variant in enumerate(VARIANTS)
     }
-    return render.as_html(compared(runs(**variants)).presented())
+    return render.as_html(compared(runs(**variants)).presentation())
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

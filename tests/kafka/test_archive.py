@@ -32,7 +32,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark import follow as job
 from sharelag.inputs.spark.follow import follow
 from sharelag.replay.moment import Choice
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support import readings
 from tests.support.captures import describe
 from tests.support.cases import Cases

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sharelag.model import topic_id_text
-from sharelag.whatif import assign
+from sharelag.whatif import Group, assign, jar_assignor
 from sharelag.whatif.assignors.contract import STARVED
-from sharelag.whatif.assignors.group import AssignorError, Group
-from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
+from sharelag.whatif.assignors.group import AssignorError
+from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
 from tests.support.groups_to_assign import check, figures, named_in_order
 from tests.support.kafka.jars import COMPARED, kafka_jars

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sharelag.model import SharePartition
-from sharelag.wire import state_partition
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, state_partition
 from tests.support.command import rows_of, sharelag, sharelag_process
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import SCRAPE, Exporter

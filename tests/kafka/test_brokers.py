@@ -14,8 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 import sharelag
 from sharelag.model import SharePartition
-from sharelag.wire import state_partition
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, state_partition
 from tests.support.command import ask
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.cluster import RACKS, KafkaCluster

@@ -15,7 +15,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.files.captures import read_capture
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench.capture import capture_kafka
 from tests.support import java_names
 from tests.support.kafka.broker import KafkaBroker

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of, sharelag
 from tests.support.kafka.access import java_settings, settings_file

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from sharelag.whatif.consumer_group import consumer_group_twin
-from sharelag.whatif.scenario import Member, Producer, Scenario, Service, Topic
+from sharelag.whatif import Member, Producer, Scenario, Service, Topic, consumer_group_twin
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import create_topics, numbered, produce, wait_until
 

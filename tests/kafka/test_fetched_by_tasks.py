@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag.engine.spark import tasks
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.connect import QUICK, connect_server
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe

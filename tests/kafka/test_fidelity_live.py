@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sharelag.whatif.scenario import Poison, Scenario
+from sharelag.whatif import Poison, Scenario
 from tests.support.kafka.broker import KafkaBroker
 from tools.record.fidelity.experiments import TOPIC, experiments
 from tools.record.fidelity.live import prepare, run_live

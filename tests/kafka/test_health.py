@@ -15,8 +15,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.health import findings, gather, health_arrow, state_partitions
 from sharelag.model import SharePartition, topic_id_text
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, encode_record
 from sharelag.wire.placement import missing_partitions
 from tests.support import readings
 from tests.support.cases import Cases

@@ -17,9 +17,7 @@ from sharelag.inputs.kafka.records import record_times
 from sharelag.inputs.kafka.scan import scan
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.kafka.access import add_rules, rule
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (

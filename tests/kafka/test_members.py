@@ -14,8 +14,7 @@ from sharelag import schemas
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC, decode_arrow
 from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError

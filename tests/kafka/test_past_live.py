@@ -17,7 +17,7 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.replay.moment import Choice
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.questions.timeline import lags_at
 from tests.support import readings
 from tests.support.command import ask

@@ -21,8 +21,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.replay import replay_arrow
 from sharelag.schemas import SCANNED
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,

@@ -11,8 +11,8 @@ from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS
 from sharelag.model.settings import Setting, catalogue
 from sharelag.model.settings.catalogue import CONSUMER
 from sharelag.model.versions import has_reached, release_of
-from sharelag.wire import messages
-from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, Field, RecordKind
+from sharelag.wire import GROUP_KINDS, STATE_KINDS, messages
+from sharelag.wire.fields import Field, RecordKind
 from sharelag.wire.generations import layout_of
 from sharelag.wire.messages import SHARE_APIS
 from tests.support.kafka.since import since

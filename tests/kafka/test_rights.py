@@ -14,7 +14,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.rights import NO, UNKNOWN, YES, failing
 from sharelag.model import CLUSTER
 from sharelag.model.kafka_errors import ANSWERS, ERRORS
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.command import refused, rows_of, sharelag

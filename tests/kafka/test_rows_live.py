@@ -24,8 +24,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow
 from sharelag.whatif.compiled.clients import Client
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC, decode_arrow
 from tests.support import readings
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker

@@ -12,7 +12,7 @@ import pytest
 from sharelag.inputs.kafka.brokers import broker_features, leaders
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.model.versions import has_reached
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import ask, rows_of, sharelag
 from tests.support.kafka.access import java_settings, rule, set_rules
 from tests.support.kafka.broker import SHARE_GROUPS, USERS, KafkaBroker

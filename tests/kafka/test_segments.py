@@ -15,8 +15,7 @@ from sharelag.inputs import KafkaInput, SegmentsInput
 from sharelag.inputs.files.segments import read_segments
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import readings
 from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker

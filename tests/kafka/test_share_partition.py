@@ -12,11 +12,9 @@ import pytest
 from sharelag.model import SharePartition, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
+from sharelag.whatif import PartitionStart, Scenario, SimulationResult, simulate
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
-from sharelag.whatif.scenario import PartitionStart, Scenario
-from sharelag.whatif.simulate import SimulationResult, simulate
-from sharelag.wire.decode import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.states import as_kafka

@@ -24,7 +24,7 @@ from sharelag.errors import (
 from sharelag.inputs.kafka import fetch, native
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.kafka.access import add_rules, java_settings, rule
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (

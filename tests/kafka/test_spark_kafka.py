@@ -26,7 +26,7 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.replay.moment import Choice
 from sharelag.tables.gaps import KAFKA_SETTING
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.connect import connect_server, no_session
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.connector import add_connector

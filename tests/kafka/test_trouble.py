@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import parse_describe
 from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher

@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 import sharelag
 from sharelag import schemas
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, encode_record
 from tests.support import generators
 from tests.support.captures import describe
 from tests.support.chapters import CAPTURE

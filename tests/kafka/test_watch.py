@@ -35,8 +35,7 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark.data_source import register
 from sharelag.tables.lines import plain_rows
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support.command import ask
 from tests.support.kafka.broker import KafkaBroker, parse_describe
 from tests.support.kafka.cluster import frozen

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag.tables.gaps import KAFKA_SETTING
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.connector import add_connector
 from tests.support.kafka.workload import read_in_part

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sharelag.wire import decode_arrow, encode
+from sharelag.wire import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow, encode
 from sharelag.wire.encode import unsigned_varint
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
 from tests.support import generators

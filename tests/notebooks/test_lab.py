@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.support.columns import with_column
 from tests.support.notebooks.running import SAVE, Ran, Running, assert_whole

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from sharelag import schemas
+from sharelag import explain, schemas
 from sharelag.engine import engines
 from sharelag.engine import spark as pipeline
 from sharelag.engine.local import QuickReading
@@ -20,14 +20,12 @@ from sharelag.engine.spark.reading import SparkReading
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.files import pieces
-from sharelag.metrics.explain import explain
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.replay.columns import KEY, cut_by_share_partition
 from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Choice
 from sharelag.whatif.designs import DESIGN_COSTS, design_costs
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import generators
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE

@@ -9,10 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
-from sharelag import schemas
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
-from sharelag.workbench.bench import Workbench
+from sharelag import Workbench, schemas
+from sharelag.wire import SHARE_SNAPSHOT, encode_record
 from tests.support.columns import with_column
 from tests.support.generations import TODAY, raw_of
 from tests.support.log_directory import beside, user_log, write

@@ -14,8 +14,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC, decode_arrow
 from tests.support import readings
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

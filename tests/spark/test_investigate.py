@@ -7,13 +7,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import sharelag as api
-from sharelag import schemas
+from sharelag import explain, schemas
 from sharelag.engine import engines
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.recorded_moments import all_ids
 

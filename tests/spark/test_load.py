@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 import sharelag
 from sharelag import schemas
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.reliability import Inject
 from tests.support.synthetic import BEGIN, LASTS, STEP, UNREAD, archive_of, capture_of
 

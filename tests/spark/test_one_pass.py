@@ -19,7 +19,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.engine.spark.packing import collect
 from sharelag.errors import InputError
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

@@ -28,9 +28,7 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.moment import Choice
 from sharelag.replay.state import window_items
 from sharelag.tables.lines import plain_rows
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
+from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of

@@ -8,7 +8,7 @@ import sharelag
 from sharelag.inputs import RawInput
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay.state import window_items
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif import simulate
 from tests.support import readings
 from tests.support.records import raw_file
 from tests.support.simulation_scenarios import EVERYTHING

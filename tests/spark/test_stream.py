@@ -31,9 +31,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import filter_groups
 from sharelag.tables.arrow import one_batch
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, decode_arrow, encode_record
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, encode_record
 from tests.support.records import offsets, raw, row
 from tests.support.spark.own_sessions import run_python
 

@@ -24,6 +24,7 @@ from sharelag.inputs.spark import is_connect
 from sharelag.whatif import (
     ASSIGNORS,
     Member,
+    Producer,
     Scenario,
     Service,
     compare,
@@ -35,7 +36,6 @@ from sharelag.whatif import (
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.compiled import support
-from sharelag.whatif.scenario import Producer
 from tests.support.connect import no_session
 from tests.support.spark.gated import gated
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from sharelag.whatif.autoscale import Pods
-from sharelag.whatif.scenario import Burst, Member, Producer, Scenario, Service, Topic
+from sharelag.whatif import Burst, Member, Pods, Producer, Scenario, Service, Topic
 
 SECOND = 1_000_000
 

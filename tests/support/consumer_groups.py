@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sharelag.whatif.scenario import Costs, Member, Producer, Scenario, Service, Topic
+from sharelag.whatif import Costs, Member, Producer, Scenario, Service, Topic
 
 FREE = Costs(0, 0, 0)
 

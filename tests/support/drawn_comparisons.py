@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sharelag.whatif import compared
-from sharelag.whatif.compare import Comparison
+from sharelag.whatif import Comparison, compared
 from sharelag.whatif.comparison.tables import RUNS
 
 #: How long the drawn runs last, in ms.

@@ -5,8 +5,20 @@ from random import Random
 from typing import Any
 
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Metric, Pods, TargetAge
-from sharelag.whatif.scenario import Fault, PartitionStart, Producer, Scenario, Service, Topic
+from sharelag.whatif import (
+    Fault,
+    Fixed,
+    Hpa,
+    Keda,
+    PartitionStart,
+    Pods,
+    Producer,
+    Scenario,
+    Service,
+    TargetAge,
+    Topic,
+)
+from sharelag.whatif.autoscale import Autoscaler, Metric
 from tests.support.simulation_scenarios import DURATION_MS, random_scenario
 
 

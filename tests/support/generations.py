@@ -7,10 +7,8 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.model import StateBatch
-from sharelag.replay import replay_arrow
-from sharelag.replay.combine import combine
-from sharelag.wire import decode_arrow, encode
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.replay import combine, replay_arrow
+from sharelag.wire import STATE_TOPIC, decode_arrow, encode
 from tests.support.records import KEY
 
 #: A start offset, -1: unchanged, and batches.

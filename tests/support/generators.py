@@ -5,16 +5,8 @@ from random import Random
 from typing import Any
 
 from sharelag.model import StateBatch
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import (
-    GROUP_KINDS,
-    INT_SIZES,
-    SHARE_SNAPSHOT,
-    SHARE_UPDATE,
-    STATE_KINDS,
-    Field,
-    RecordKind,
-)
+from sharelag.wire import GROUP_KINDS, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_KINDS, encode_record
+from sharelag.wire.fields import INT_SIZES, Field, RecordKind
 
 Record = tuple[bytes, bytes | None]
 

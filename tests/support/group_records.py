@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC
 
 MEMBER, GROUP, ASSIGNMENT_EPOCH, TARGET, CURRENT, TOPICS = range(10, 16)
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -6,10 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sharelag.whatif import ASSIGNORS
+from sharelag.whatif import ASSIGNORS, Group
 from sharelag.whatif.assignors import contract
 from sharelag.whatif.assignors.contract import Figures, Finding
-from sharelag.whatif.assignors.group import Group
 
 Members = list[dict[str, Any]]
 Topics = dict[str, dict[str, Any]]

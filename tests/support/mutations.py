@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.generations import TODAY, Written, raw_of
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"

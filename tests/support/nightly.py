@@ -19,8 +19,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.reports import Report, cells, report
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.execute import Executed
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support.records import row
 
 NIGHTS = 10

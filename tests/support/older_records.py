@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.wire import encode
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, encode
 from tests.support.records import KEY
 
 #: The deltas of the control-record run at offsets 131 to 137.

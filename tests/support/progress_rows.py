@@ -9,9 +9,7 @@ from sharelag import schemas
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.progress import progress_arrow
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.records import raw
 
 ID = "A" * 22

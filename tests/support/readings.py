@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
+from sharelag import Result
 from sharelag.engine import Rows
 from sharelag.engine.engines import read
 from sharelag.inputs import Input
@@ -11,7 +12,6 @@ from sharelag.replay.moment import Choice, Moment
 from sharelag.workbench import Workbench
 from sharelag.workbench.questions.state_topic import judge_state_topic
 from sharelag.workbench.questions.timeline import regular_moments, timeline_of
-from sharelag.workbench.result import Result
 
 
 def history(source: Input, engine: str, since: datetime | None = None) -> Rows:

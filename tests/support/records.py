@@ -10,9 +10,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.model import SharePartition, StateBatch
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, decode_arrow, encode_record
 from tests.support import generators
 
 KEY = SharePartition("G1", "A" * 22, 0)

@@ -7,16 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag import schemas
+from sharelag import explain, schemas
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import observe
 from sharelag.metrics.progress import progress_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from tests.support.columns import with_column
 from tests.support.records import KEY, decode, row
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from sharelag.model import DeliveryState, Window
 from sharelag.model import SharePartition as SharePartitionKey
+from sharelag.whatif import Limits, Member, Scenario, Service, Settings, Topic
 from sharelag.whatif.compiled import acquiring, calls, requests, run, serving, states, window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.run import Batch, InFlight, Simulation
-from sharelag.whatif.consumers import AcquireMode, Limits
+from sharelag.whatif.consumers import AcquireMode
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
-from sharelag.whatif.scenario import Member, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulation.logs import Log
 
 

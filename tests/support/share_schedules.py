@@ -12,9 +12,9 @@ from typing import Any
 
 from sharelag.model import SharePartition as Key
 from sharelag.model import StateBatch, Window
+from sharelag.whatif import Limits
 from sharelag.whatif.compiled.run import InFlight
 from sharelag.whatif.records import StateTopic, Write
-from sharelag.whatif.scenario import Limits
 from tests.support.share_partition import (
     AcknowledgeError,
     Acknowledgement,

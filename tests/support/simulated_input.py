@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.inputs import RecordsOnly
-from sharelag.whatif.simulate import SimulationResult
+from sharelag.whatif import SimulationResult
 from sharelag.whatif.simulation.logs import Log
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 
 
 @dataclass

@@ -12,13 +12,12 @@ from typing import Any
 from unittest.mock import patch
 
 from sharelag.model import DeliveryState
+from sharelag.whatif import Limits, Scenario, SimulationResult, simulate
 from sharelag.whatif.compiled import acquiring, requests, serving, states
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.requests import acknowledge, check_rows
-from sharelag.whatif.scenario import Limits, Scenario
-from sharelag.whatif.simulate import SimulationResult, simulate
 from tests.support.share_partition import Acknowledgement, AcknowledgeType, Acquired, Seen
 
 TERMINAL = (2, 4)

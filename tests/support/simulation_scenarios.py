@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Burst,
     Costs,

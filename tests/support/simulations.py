@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Burst,
     Fault,
@@ -14,9 +14,9 @@ from sharelag.whatif.scenario import (
     Producer,
     Scenario,
     Service,
+    SimulationResult,
     Topic,
 )
-from sharelag.whatif.simulate import SimulationResult
 
 #: Everything that can happen, at once.
 MIXED = Scenario(

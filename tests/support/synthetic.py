@@ -19,8 +19,7 @@ from sharelag.inputs.files.archive import ArchiveInput, begin, write_parquet
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.inputs.kafka.config import client_config
 from sharelag.model import SharePartition, topic_id_bytes, topic_id_text
-from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.placement import state_partition
+from sharelag.wire import STATE_TOPIC, state_partition
 
 BEGIN = datetime(2026, 11, 21, 11, tzinfo=UTC)
 LASTS = timedelta(seconds=200)

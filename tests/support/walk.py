@@ -1,8 +1,7 @@
 """The walk of KIP-932 from 100 to 120: what is written, what is recovered, what is live."""
 
 from sharelag.model import StateBatch
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from tests.support.records import row
 
 #: After which step of the walk, the start offset and the batches that are written.

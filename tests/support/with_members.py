@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
+from sharelag.wire import GROUP_KINDS, GROUP_TOPIC, encode_record
 from tests.support.written_input import NOW, TOPIC_ID, WrittenInput
 
 MEMBER, GROUP, TARGET_EPOCH, TARGET, CURRENT, TOPICS = GROUP_KINDS

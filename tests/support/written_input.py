@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.inputs import RecordsOnly
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support.records import row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import sharelag
-from sharelag import charts
+from sharelag import charts, samples
 from sharelag.cli import cli
-from sharelag.inputs.recorded import folder_of, samples
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.causes import CAUSES
 from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import parse_rules

@@ -10,8 +10,8 @@ import pytest
 
 from sharelag import compiled
 from sharelag.inputs.recorded import folder_of
+from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.replay.state import replay_arrow
 from sharelag.wire.interpreter import interpret
 from tests.support import kernels
 from tests.support.own_process import run_code

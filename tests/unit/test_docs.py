@@ -13,8 +13,8 @@ import click
 import pytest
 
 import sharelag
+from sharelag import gather
 from sharelag.cli import cli
-from sharelag.engine.engines import gather
 from sharelag.engine.spark.frames import TABLES
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import parquet, printed, segments, text_pieces

@@ -15,10 +15,8 @@ from sharelag.durations import UNITS, duration, parse_duration, parse_span, spel
 from sharelag.errors import InputError
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import parse_moment, parse_since
+from sharelag.whatif import Goal, from_json, named, to_json
 from sharelag.whatif.autoscale import autoscaler_of
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario_json import from_json, to_json
-from sharelag.whatif.search import Goal
 from tests.support.command import ask, refused, sharelag
 
 DEMO = Path(__file__).parents[2] / "data" / "captures" / "chapters"

@@ -9,8 +9,7 @@ import pytest
 
 import sharelag
 from sharelag import schemas
-from sharelag.whatif.scenario import Member, Poison, Scenario, Service, Topic
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif import Member, Poison, Scenario, Service, Topic, simulate
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import PoisonHunt, WindowExplorer

@@ -400,7 +400,7 @@ def test_one_button_finds_what_clears_the_lag(uneven: Workbench) -> None:
     assert title == charts.clearing_figure(found.cells).layout.meta["title"]
     assert lab.comparison is found.comparison
     # The table of notebooks and reports, with the baseline first.
-    shown = replace(found.comparison.presented(), notes=(), more=None)
+    shown = replace(found.comparison.presentation(), notes=(), more=None)
     assert lab.decided.value == render.as_html(shown, len(shown.table))
     assert lab.decided.value in lab.still()
     variants = shown.table.column("variant").to_pylist()

@@ -48,7 +48,7 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.spark import session
 from sharelag.inputs.spark.data_source import register
 from sharelag.inputs.spark.data_source_options import FORMAT
-from sharelag.inputs.spark.queries import brief, ended, require_streams, start_query
+from sharelag.inputs.spark.queries import brief, has_ended, require_streams, start_query
 from sharelag.tables.arrow import for_spark
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -198,7 +198,7 @@ class _Job:
         scratch = self.scratch / "idle"
         scratch.mkdir()
         with held:
-            while not ended(query):
+            while not has_ended(query):
                 if time.monotonic() - self.sampled < max(every, 1.0):
                     continue
                 day = _day(views.current(self.folder))

@@ -106,7 +106,7 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
     return run
 
 
-def ended(query: StreamingQuery, within: float = 1.0) -> bool:
+def has_ended(query: StreamingQuery, within: float = 1.0) -> bool:
     """Whether a query has ended or ends within some seconds, with or without an error."""
     try:
         return bool(query.awaitTermination(within))  # type: ignore[arg-type]  # parts of seconds, too
@@ -123,7 +123,7 @@ def _start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     # The status of a query until its sources are initialized; if another Spark has another text, do
     # not wait.
     while query.isActive and query.status["message"].startswith("Initializing"):
-        ended(query, 0.1)
+        has_ended(query, 0.1)
     failure = None if query.isActive else query.exception()
     if failure is not None and _without_worker(failure):
         raise failure

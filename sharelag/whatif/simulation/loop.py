@@ -20,7 +20,7 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif.autoscale import Metric
-from sharelag.whatif.presented import pairs, presented
+from sharelag.whatif.presenting import pairs, present
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.clock import MS, Clock
@@ -89,11 +89,11 @@ class SimulationTables(Displayable):
     scaling: pa.Table
     _tally: Tally
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """The table that people are shown of it."""
         (row,) = self.summary.to_pylist()
         values = {name: None if value is None else str(value) for name, value in row.items()}
-        return presented(f"One run, with seed {self.seed}", pairs(values), views.RUN)
+        return present(f"One run, with seed {self.seed}", pairs(values), views.RUN)
 
     def finished(self) -> pa.Table:
         """What was finished and when, in the order of time (`tables.FINISHED`)."""

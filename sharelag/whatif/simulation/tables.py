@@ -50,7 +50,7 @@ class Tally:
         redelivered = sum(counts["redeliveries"] for counts in self.counts.values())
         return max(redelivered - self.given_back, 0)
 
-    def drained(self, now: int) -> None:
+    def note_drained(self, now: int) -> None:
         """Nothing is left at this time."""
         if not self.drained_at or self.drained_at[-1] // self._step < now // self._step:
             self.drained_at.append(now)

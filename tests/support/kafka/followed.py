@@ -9,7 +9,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from sharelag.inputs.files.archive import ArchiveInput
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.command import sharelag_process
 from tests.support.kafka.workload import end_offsets
 

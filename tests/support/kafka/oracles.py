@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self
 
-from sharelag.whatif.assignors.jar import JarAssignor, jar_assignor
+from sharelag.whatif import jar_assignor
+from sharelag.whatif.assignors.jar import JarAssignor
 from tests.support.kafka import class_data
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, digest, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, find_java, java_command

@@ -20,8 +20,14 @@ from sharelag.cli.output import exit_code
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.tables.gaps import KAFKA_SETTING
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import (
+    GROUP_KINDS,
+    GROUP_TOPIC,
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    STATE_TOPIC,
+    encode_record,
+)
 from tests.support.command import refused, rows_of, sharelag, sharelag_process
 from tests.support.fields import assert_fields
 from tests.support.own_process import run_code

@@ -15,8 +15,7 @@ from sharelag.inputs.kafka import topics
 from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.health import formats, gather, health_arrow
 from sharelag.reports.inputs import read
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support import records
 from tests.support.columns import with_column
 from tests.support.command import ask, refused, rows_of, sharelag

@@ -13,10 +13,18 @@ import yaml
 
 from sharelag.errors import InputError
 from sharelag.model import Window
-from sharelag.whatif.clearing import what_clears
-from sharelag.whatif.gallery import named, names
+from sharelag.whatif import (
+    Burst,
+    Member,
+    PartitionStart,
+    Producer,
+    Scenario,
+    Topic,
+    named,
+    names,
+    what_clears,
+)
 from sharelag.whatif.horizon import size
-from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, sharelag
 from tests.support.fields import assert_fields

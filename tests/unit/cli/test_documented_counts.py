@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from sharelag.tables.gaps import COUNT_DIFFERS
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, encode_record
 from tests.support.command import ask
 from tests.support.records import raw, raw_file, row
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC
 from sharelag.wire.generations import group_types
 from tests.support.command import sharelag
 from tests.support.records import raw_file

@@ -18,9 +18,7 @@ from sharelag import schemas
 from sharelag.errors import InputError, NoLeaderError
 from sharelag.inputs.recorded import folder_of
 from sharelag.model import SharePartition, topic_id_text
-from sharelag.wire import state_partition
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_record, state_partition
 from tests.support.captures import with_newer_groups
 from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.log_directory import batch

@@ -23,8 +23,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.notice import notice
 from sharelag.metrics.reset import reset_commands
 from sharelag.tables.lines import fit, widest
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, encode_record
 from tests.support.command import ask, refused, rows_of, sharelag_on_a_terminal
 from tests.support.command import sharelag as command
 from tests.support.records import raw, raw_file, row

@@ -22,8 +22,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.replay.columns import KEY
 from sharelag.replay.moment import Choice
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from sharelag.workbench import Workbench
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE

@@ -15,9 +15,7 @@ from sharelag.engine.spark.stream import state
 from sharelag.engine.spark.stream.state import REPLAYED, State
 from sharelag.errors import InputError
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, decode_arrow, encode_record
 from tests.support import generators, older_records
 from tests.support.cases import Cases
 from tests.support.records import raw, row, state_records

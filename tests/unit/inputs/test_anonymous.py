@@ -14,8 +14,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.anonymous import anonymise
 from sharelag.inputs.files.captures import read_capture
-from sharelag.wire.decode import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
 from tests.support.captures import describe
 from tests.support.cases import few_of
 from tests.support.columns import with_column

@@ -34,7 +34,7 @@ from sharelag.inputs.files.archive import (
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark.follow import _Job
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.parquet import flip_in_a_page
 
 BEGUN = datetime(2026, 11, 21, tzinfo=UTC)

@@ -28,7 +28,7 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.queues import queue_of
 from sharelag.inputs.spark import files
 from sharelag.schemas import WITH_HEADERS
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.captures import describe
 from tests.support.cases import few_of
 from tests.support.columns import with_column

@@ -19,7 +19,7 @@ from sharelag.inputs.files import pieces
 from sharelag.inputs.files.captures import CaptureInfo, read_capture, write_capture
 from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.captures import describe
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of, sharelag

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, libversion
 
 import sharelag
 from sharelag.errors import BrokerUnreachableError, ConfigError, NoLeaderError, TopicMissingError
-from sharelag.inputs.cluster import KafkaInput
+from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import fetch, native
 from sharelag.inputs.kafka.client import Connection, until_answered
 from sharelag.inputs.kafka.config import GRACE, LEAST, ClientConfig, Patience, client_config

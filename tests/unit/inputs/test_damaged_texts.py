@@ -22,8 +22,7 @@ from sharelag.inputs.kafka.described import parse_groups, parse_offsets
 from sharelag.inputs.measured import read_metrics
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
 from sharelag.whatif import from_json, named, names, to_json
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
 from sharelag.wire.formatter import kafka_json
 from sharelag.wire.requests.tables import spread
 from tests.support.damaged_texts import damaged

@@ -13,7 +13,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.files import pieces
 from sharelag.inputs.files.pieces import parquet_batches, plan, read_pieces
 from sharelag.inputs.files.raw_files import Condition, RawFile
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 
 
 def write(path: Path, groups: list[list[int]], topic: str = STATE_TOPIC) -> str:

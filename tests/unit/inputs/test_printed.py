@@ -17,8 +17,7 @@ from sharelag.inputs.files import printed
 from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import is_printed, read_printed
 from sharelag.inputs.files.printed_records import regular_lines, regular_records
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
+from sharelag.wire import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators
 from tests.support.cases import Cases

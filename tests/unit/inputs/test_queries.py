@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from sharelag.errors import InputError, SetupError
 from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.spark.queries import ended, require_streams, start_query
+from sharelag.inputs.spark.queries import has_ended, require_streams, start_query
 
 SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
 SLOW += "Python worker failed to connect back."
@@ -73,7 +73,7 @@ def test_what_failed_otherwise_is_heard_by_who_waits_for_it() -> None:
     with pytest.raises(StreamingQueryException, match="were pruned"):
         start_query(start).awaitTermination(1)
     assert len(made) == 1
-    assert ended(cast(Any, made[0]))
+    assert has_ended(cast(Any, made[0]))
 
 
 def test_a_query_whose_spark_is_gone_has_ended() -> None:
@@ -81,13 +81,13 @@ def test_a_query_whose_spark_is_gone_has_ended() -> None:
         def awaitTermination(self, seconds: float) -> bool:
             raise ConnectionRefusedError(111, "Connection refused")
 
-    assert ended(cast(Any, Gone()))
+    assert has_ended(cast(Any, Gone()))
 
 
 def test_spark_connect_is_refused_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from sharelag.engine.spark import stream
+    from sharelag import stream
     from sharelag.inputs.spark import follow
 
     class Session:

@@ -17,7 +17,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import RawInput
 from sharelag.inputs.recorded import folder_of
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.captures import deny_listing
 from tests.support.columns import with_column
 

@@ -28,9 +28,7 @@ from sharelag.inputs.files.segments import (
     read_segments,
     segment_offsets,
 )
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, decode_arrow, encode_record
 from tests.support.captures import deny_listing
 from tests.support.command import ask, sharelag
 from tests.support.damaged_texts import BINARY, damaged

@@ -12,16 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag import schemas
+from sharelag import explain, schemas
 from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.brokers import Lead, brokers, coordinators, leads
-from sharelag.metrics.explain import explain
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import diff_arrow
 from sharelag.replay import replay_arrow
 from sharelag.tables.gaps import of_leaderless
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.explained import summarize_groups
 from tests.support.fields import assert_fields

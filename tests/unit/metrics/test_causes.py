@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import sharelag
-from sharelag import schemas
+from sharelag import explain, schemas
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain, suspect
+from sharelag.metrics.explain import suspect
 from sharelag.model.settings.queues import Queues
 from sharelag.workbench import Workbench
 from sharelag.workbench.explained import summarize_groups

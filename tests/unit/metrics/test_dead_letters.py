@@ -28,7 +28,7 @@ from sharelag.metrics.dead_letters import (
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.cases import Cases
 from tests.support.columns import with_column
 from tests.support.command import rows_of

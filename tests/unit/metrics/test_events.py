@@ -11,8 +11,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.metrics import events
 from sharelag.replay.history import history_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from sharelag.workbench import Workbench
 from tests.support.command import ask
 from tests.support.fields import assert_fields

@@ -13,18 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag import schemas
+from sharelag import explain, schemas
 from sharelag.engine import engines
 from sharelag.errors import InputError
-from sharelag.inputs import CaptureInput
-from sharelag.inputs.local import TableInput
+from sharelag.inputs import CaptureInput, TableInput
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
 from sharelag.reports.blocks import merge_findings
 from sharelag.tables.words import moment, shell_word
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC
 from sharelag.workbench.explained import summarize_groups, summary_lines
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

@@ -21,9 +21,15 @@ from sharelag.metrics.health import (
     state_partitions,
 )
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow, state_partition
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import (
+    GROUP_TOPIC,
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    STATE_TOPIC,
+    decode_arrow,
+    encode_record,
+    state_partition,
+)
 from sharelag.wire.placement import abs_hash
 from tests.support.chapters import CAPTURE
 from tests.support.fields import assert_fields

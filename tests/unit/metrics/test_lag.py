@@ -21,9 +21,7 @@ from sharelag.model import DeliveryState
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.tables import gaps
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_KINDS
+from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, decode_arrow, encode_record
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

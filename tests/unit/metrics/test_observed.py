@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from tests.support.fields import assert_fields
 
 MS = timedelta(milliseconds=1)

@@ -19,9 +19,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support import generators
 from tests.support.fields import assert_fields
 from tests.support.progress_rows import ID, MINUTE, MS, NOON, PLACE, ago, end, time

@@ -17,9 +17,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.replay import replay_arrow
 from sharelag.schemas import RECONCILED, SCANNED
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support import generators
 from tests.support.fields import assert_fields
 from tests.support.records import KEY, NOW, offsets, raw, row

@@ -28,7 +28,7 @@ from sharelag.metrics.rights import (
     rights,
 )
 from sharelag.model import CLUSTER, Right
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench.rights import rights_of
 from tests.support.fields import assert_fields
 

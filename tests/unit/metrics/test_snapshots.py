@@ -12,8 +12,7 @@ from sharelag import schemas
 from sharelag.metrics.health import snapshots_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.repeats import LogOrder
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from tests.support.command import ask, refused
 from tests.support.fields import assert_fields
 from tests.support.older_records import control, raw, row

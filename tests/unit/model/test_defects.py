@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sharelag import explain
 from sharelag.cli import doctor
 from sharelag.cli.doctor import checks
 from sharelag.errors import InputError
@@ -13,7 +14,6 @@ from sharelag.inputs.kafka.brokers import Features
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.causes import CAUSES
-from sharelag.metrics.explain import explain
 from sharelag.model.defects import BY_CAUSE, DEFECTS, known_defects
 from sharelag.model.versions import release_of, version_of
 from tests.support.captures import describe

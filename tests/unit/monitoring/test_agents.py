@@ -12,8 +12,9 @@ import anyio
 import pytest
 
 import sharelag
+from sharelag import Workbench, samples
 from sharelag.errors import InputError, SetupError
-from sharelag.inputs.recorded import folder_of, samples
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.settings import NO_CONFLICT
 from sharelag.monitoring.agents import tools
 from sharelag.monitoring.agents.answers import MOST_ROWS, answer_of
@@ -21,7 +22,6 @@ from sharelag.monitoring.agents.server import server_of
 from sharelag.monitoring.agents.tools import Ago, Shift
 from sharelag.tables.level import rank
 from sharelag.tables.words import lag_sum
-from sharelag.workbench.bench import Workbench
 from tests.support.cases import few_of
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command

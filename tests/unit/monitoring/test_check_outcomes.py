@@ -15,8 +15,7 @@ from sharelag.inputs import CaptureInput
 from sharelag.monitoring.checks.judge import CHECKED, check
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import Choice
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_UPDATE, STATE_TOPIC, encode_record
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.rules import EXAMPLES, STOPPED, judged, outcome, rules

@@ -24,9 +24,7 @@ from sharelag.monitoring.exports.lake import CurrentTables, append_run, write_ru
 from sharelag.monitoring.exports.metrics import Gathered, scaling, write_textfile
 from sharelag.monitoring.exports.server import application
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.records import offsets, raw, row

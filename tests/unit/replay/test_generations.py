@@ -12,8 +12,7 @@ from sharelag.metrics.health import gather, health_arrow
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.wire import decode_arrow, encode
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow, encode
 from tests.support import generators
 from tests.support.columns import with_column
 from tests.support.generations import (

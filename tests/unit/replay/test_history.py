@@ -16,8 +16,7 @@ from sharelag.model import TERMINAL_STATES, Window
 from sharelag.replay import replay, replay_arrow
 from sharelag.replay.history import history_arrow, next_history
 from sharelag.replay.repeats import LogOrder
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.command import ask

@@ -19,9 +19,7 @@ from sharelag.replay.members import (
     members_arrow,
     read_group_log,
 )
-from sharelag.wire import decode_arrow
-from sharelag.wire.decode import Decoded
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC, Decoded, decode_arrow
 from tests.support.chapters import CAPTURE
 from tests.support.fields import assert_fields
 from tests.support.group_records import (

@@ -14,8 +14,7 @@ from sharelag.model import StateBatch
 from sharelag.replay import combine, replay
 from sharelag.replay.history import history_arrow
 from sharelag.replay.repeats import LogOrder, drop_repeats
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.columns import with_column

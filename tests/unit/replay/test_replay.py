@@ -24,9 +24,15 @@ from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
 from sharelag.replay.state import WINDOWS_AT, replay_at, window_items
 from sharelag.tables.arrow import as_table
-from sharelag.wire import decode_arrow, encode
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import (
+    GROUP_TOPIC,
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    STATE_TOPIC,
+    decode_arrow,
+    encode,
+    encode_record,
+)
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE

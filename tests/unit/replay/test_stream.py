@@ -14,9 +14,7 @@ from sharelag.replay import replay_arrow, streaming_replay
 from sharelag.replay.moment import filter_groups, up_to
 from sharelag.replay.state import replay_at
 from sharelag.replay.streaming_replay import RunningStates, latest_windows
-from sharelag.wire import decode_arrow
-from sharelag.wire.columns import decode_columns
-from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow, decode_columns
 from tests.support import generators
 from tests.support.cases import Cases
 from tests.support.records import raw, state_records

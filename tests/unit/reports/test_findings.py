@@ -15,9 +15,8 @@ import pytest
 from nbformat.v4 import new_output
 
 import sharelag
-from sharelag import schemas
+from sharelag import gather, schemas
 from sharelag.durations import duration
-from sharelag.engine.engines import gather
 from sharelag.inputs.recorded import folder_of
 from sharelag.reports import cells, report
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
@@ -25,7 +24,7 @@ from sharelag.reports.capacity import propose
 from sharelag.reports.execute import Executed
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.judged import forecast, judge_groups, unknown_lags
 from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag import schemas
+from sharelag import samples, schemas
 from sharelag.errors import InputError
-from sharelag.inputs.recorded import folder_of, samples
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.events import first_trouble
 from sharelag.reports import cells, incident
 from sharelag.reports.blocks import VERDICT_MIME

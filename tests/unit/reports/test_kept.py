@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sharelag import schemas
-from sharelag.engine.engines import gather
+from sharelag import gather, schemas
 from sharelag.errors import InputError
 from sharelag.replay.moment import Choice
 from sharelag.reports import capacity, cells, notebooks

@@ -17,7 +17,8 @@ import yaml
 from croniter import croniter
 
 from sharelag.errors import InputError
-from sharelag.reports.schedules import KINDS, NOTEBOOK_ONLY, from_word, schedule
+from sharelag.reports import schedule
+from sharelag.reports.schedules import KINDS, NOTEBOOK_ONLY, from_word
 from tests.support.command import sharelag
 
 HOSTILE = """a$b%c"d'e\\f {{ g }} {% h %} $(i) #j; k: - l 🦜"""

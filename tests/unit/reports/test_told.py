@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sharelag
-from sharelag import schemas
+from sharelag import gather, schemas
 from sharelag.charts import lag_over_time_figure, lag_over_time_records
-from sharelag.engine.engines import gather
 from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME, group_findings

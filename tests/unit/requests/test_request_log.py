@@ -18,8 +18,7 @@ from sharelag.inputs.files.request_log import RequestLog, read_piece
 from sharelag.inputs.files.text_pieces import Piece
 from sharelag.metrics.columns import series
 from sharelag.schemas import REQUEST_TABLES
-from sharelag.wire import messages
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, messages
 from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
 from sharelag.workbench.requests import Requests

@@ -24,8 +24,7 @@ from sharelag.tables.lines import lines, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.render import as_html, as_text
 from sharelag.tables.table import COLUMNS, Column, Format, Own, Table, View, declare, view
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, encode_record
 from sharelag_widgets import LagTable
 from tests.support.command import sharelag as command
 from tests.support.records import row

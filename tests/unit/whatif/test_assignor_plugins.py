@@ -6,8 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import assign, assignor_names, compare, named, simulate, variants
-from sharelag.whatif.simulate import SimulationResult
+from sharelag.whatif import (
+    SimulationResult,
+    assign,
+    assignor_names,
+    compare,
+    named,
+    simulate,
+    variants,
+)
 from tests.support.command import ask
 from tests.support.packages import Packages
 

@@ -5,10 +5,10 @@ import math
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, Member, Scenario, Topic, assign, simulate
+from sharelag.whatif import ASSIGNORS, Group, Member, Scenario, Topic, assign, simulate
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.contract import predict_drain
-from sharelag.whatif.assignors.group import AssignorError, Group
+from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.java_maps import JavaMap
 from tests.support.groups_to_assign import check, counts, figures, going_on, members, pairs, slowest
 from tests.support.own_process import run_by_any_hashes

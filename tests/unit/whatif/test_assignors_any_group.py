@@ -12,10 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sharelag.errors import InputError
-from sharelag.whatif import assign
+from sharelag.whatif import Group, assign
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.contract import predict_drain
-from sharelag.whatif.assignors.group import AssignorError, Group
+from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.optimal import optimum
 from tests.support.groups_to_assign import (
     OURS,

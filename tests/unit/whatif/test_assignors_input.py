@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import assign, check_assignor, named, register, simulate
+from sharelag.whatif import Group, assign, check_assignor, named, register, simulate
 from sharelag.whatif.assignors import contract as rules
-from sharelag.whatif.assignors.group import AssignorError, Group
+from sharelag.whatif.assignors.group import AssignorError
 from tests.support.groups_to_assign import check, counts, members
 
 # ---- what users bring ----------------------------------------------------------------------------

@@ -7,20 +7,26 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.monitoring.exports.metrics import consumers, scaling
-from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Metric, Pods, Policy, Rules
-from sharelag.whatif.consumer_group import consumer_group_twin
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
+    Fixed,
+    Hpa,
+    Keda,
     Limits,
     Member,
     PartitionStart,
+    Pods,
+    Policy,
     Producer,
+    Rules,
     Scenario,
     Service,
     Settings,
     Topic,
+    consumer_group_twin,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.simulation.scaling import Stabilizer, average_value
 from tests.support.autoscaling import LOAD, QUICK, SECOND, rows
 from tests.support.simulated_input import SimulatedInput

@@ -10,13 +10,29 @@ import pytest
 from sharelag import charts
 from sharelag.charts import scaling_cost_figure, scaling_cost_records, text
 from sharelag.errors import InputError
-from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Rules, TargetAge, autoscaler_of
-from sharelag.whatif.compare import compare
-from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE, cost_against_age
-from sharelag.whatif.grid import variants
-from sharelag.whatif.scenario import Behaviour, Fault, Member, Producer, Scenario, Service, Topic
-from sharelag.whatif.scenario_json import from_json, to_json
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif import (
+    Behaviour,
+    Fault,
+    Fixed,
+    Hpa,
+    Keda,
+    Member,
+    Pods,
+    Producer,
+    Rules,
+    Scenario,
+    Service,
+    TargetAge,
+    Topic,
+    compare,
+    cost_against_age,
+    from_json,
+    simulate,
+    to_json,
+    variants,
+)
+from sharelag.whatif.autoscale import autoscaler_of
+from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE
 from tests.support.autoscaling import LOAD, QUICK, rows
 from tests.support.simulations import only
 

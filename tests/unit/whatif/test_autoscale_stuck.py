@@ -9,23 +9,25 @@ import pytest
 from sharelag.engine import engines
 from sharelag.model import StateBatch, Window
 from sharelag.monitoring.exports.metrics import scaling
-from sharelag.whatif.autoscale import Hpa, Keda, Rules
-from sharelag.whatif.compiled.watch import stuck
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
-    BEGINS_MS,
+from sharelag.whatif import (
     Behaviour,
+    Hpa,
+    Keda,
     Limits,
     Member,
     PartitionStart,
     Poison,
     Producer,
+    Rules,
     Scenario,
     Service,
     Settings,
     Topic,
+    named,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.compiled.watch import stuck
+from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.logs import Log
 from tests.support.autoscaling import SECOND, rows
 from tests.support.cases import few_of

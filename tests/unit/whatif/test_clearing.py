@@ -10,6 +10,7 @@ import sharelag
 from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.whatif import (
+    Clearing,
     Costs,
     Fault,
     Limits,
@@ -24,7 +25,7 @@ from sharelag.whatif import (
     simulate,
     what_clears,
 )
-from sharelag.whatif.clearing import CELLS, Clearing, search
+from sharelag.whatif.clearing import CELLS, search
 from sharelag.whatif.comparison.rows import amount
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.horizon import long_enough, rates
@@ -96,7 +97,7 @@ def test_one_row_per_assignor_and_one_column_per_number_of_members(found: Cleari
     assert usual.endswith(" h")
     marked = [cell for row in rows for cell in row.values() if "*" in cell]
     assert len(marked) == len(found.answers)
-    shown = found.presented()
+    shown = found.presentation()
     assert shown.table.column("with_2")[0].as_py() == usual
     assert list(shown.columns)[:2] == ["Assignor", "2 members"]
     bold = [shown.table.column(name)[number].as_py() for number, name in sorted(shown.best)]
@@ -202,7 +203,7 @@ def test_what_clears_as_often_by_chance_is_no_answer() -> None:
     assert clears
     assert "as it is" not in clears
     assert found.answers == []
-    assert "*" not in found.presented().table.to_string()
+    assert "*" not in found.presentation().table.to_string()
     assert re.search(
         r"^as it is \(simple, 8 members\): drained within 2m in \d of \d+ runs, p95 age .*; "
         "nothing that was tried is shown to clear the lag sooner or more often; offset 4142 of orders:0 ",

@@ -17,6 +17,7 @@ from sharelag import whatif
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.whatif import (
+    Comparison,
     Limits,
     Member,
     PartitionStart,
@@ -32,7 +33,6 @@ from sharelag.whatif import (
     simulate,
     variants,
 )
-from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, OVER_OPTIMAL, RUNS
 from sharelag.whatif.grid import as_runs, grid, run
@@ -648,7 +648,7 @@ def test_headline_decision_table_and_table_of_all_measures_never_contradict_each
     """As people see them: the sentence, and the cells of both tables."""
     seen = Counter[str]()
     for found in drawn_comparisons(cases(200, 5_000)):
-        shown, by_words = found.presented(), {"p95 age": "age_p95_ms", "drain time": "drain_ms"}
+        shown, by_words = found.presentation(), {"p95 age": "age_p95_ms", "drain time": "drain_ms"}
         verdict, decision = shown.notes[0], shown.table.to_pylist()
         assert shown.more is not None
         every = {(one["by"], one["variant"]): one for one in shown.more.table.to_pylist()}

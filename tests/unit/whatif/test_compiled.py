@@ -11,9 +11,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from sharelag.whatif.compiled import support
-from sharelag.whatif.gallery import named, names
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Fault,
     Limits,
@@ -23,9 +21,13 @@ from sharelag.whatif.scenario import (
     Scenario,
     Service,
     Settings,
+    SimulationResult,
     Topic,
+    named,
+    names,
+    simulate,
 )
-from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.whatif.compiled import support
 from tests.support.drawn_scenarios import drawn_scenario
 from tests.support.own_process import run_code
 from tests.support.simulation_scenarios import EVERYTHING

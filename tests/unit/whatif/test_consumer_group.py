@@ -10,13 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharelag.errors import InputError
-from sharelag.whatif.compare import compared
-from sharelag.whatif.consumer_group import _out_of_order, consumer_group_twin, should_move
-from sharelag.whatif.consumer_simulation import uniform
-from sharelag.whatif.consumers import ConsumerSettings
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
+    ConsumerSettings,
     Costs,
     Fault,
     Member,
@@ -24,8 +20,14 @@ from sharelag.whatif.scenario import (
     Scenario,
     Service,
     Topic,
+    compared,
+    consumer_group_twin,
+    named,
+    should_move,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.consumer_group import _out_of_order
+from sharelag.whatif.consumer_simulation import uniform
 from sharelag.whatif.simulation.tables import FINISHED
 from tests.support.command import ask, sharelag
 from tests.support.consumer_groups import FREE, appended, lives

@@ -5,13 +5,9 @@ from dataclasses import replace
 import pytest
 
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.consumer_group import consumer_group_twin
-from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
-from sharelag.whatif.consumers import ConsumerSettings
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
-    BEGINS_MS,
+from sharelag.whatif import (
     Behaviour,
+    ConsumerSettings,
     Fault,
     Limits,
     Member,
@@ -22,8 +18,12 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    consumer_group_twin,
+    named,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
+from sharelag.whatif.scenario import BEGINS_MS
 from tests.support.consumer_groups import appended, lives
 from tests.support.simulations import only
 

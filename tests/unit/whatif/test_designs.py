@@ -12,8 +12,7 @@ import pytest
 
 import sharelag
 from sharelag.whatif.designs import CHECKPOINTS_PREFERRED, DESIGNS, SNAPSHOTS_ALONE, design_costs
-from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import generators
 from tests.support.generations import TODAY, Written, raw_of, records
 from tests.support.walk import WALK

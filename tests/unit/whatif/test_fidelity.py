@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sharelag.whatif.scenario import Costs, Member, Poison, Scenario, Service, Topic
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif import Costs, Member, Poison, Scenario, Service, Topic, simulate
 from tools.fidelity_page import PAGE, part
 from tools.record.fidelity import recorded
 from tools.record.fidelity.__main__ import compare_all

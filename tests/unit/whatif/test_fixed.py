@@ -3,9 +3,7 @@
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import from_json, to_json
-from sharelag.whatif.fixed import what_if, with_assignment
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Fault,
     Member,
@@ -14,8 +12,12 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    from_json,
+    simulate,
+    to_json,
+    what_if,
+    with_assignment,
 )
-from sharelag.whatif.simulate import simulate
 
 MADE = {"a": {"orders": [0, 2]}, "b": {"orders": [1, 2]}, "c": {}}
 

@@ -6,8 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sharelag
-from sharelag.whatif import compare, simulate
-from sharelag.whatif.scenario import Service
+from sharelag.whatif import Service, compare, simulate
 from sharelag.whatif.stuck_records import without_stuck_heads
 
 

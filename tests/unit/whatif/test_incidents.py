@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import sharelag
-from sharelag.whatif.otherwise import AS_IT_WAS, Otherwise
+from sharelag.whatif import Otherwise
+from sharelag.whatif.otherwise import AS_IT_WAS
 from tests.support.cases import few_of
 from tools.incidents_page import BEGIN, END, PAGE, table
 from tools.record.incidents.judge import FOLDER, WITHIN, foretold, gather, judged

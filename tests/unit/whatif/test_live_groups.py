@@ -2,8 +2,7 @@
 
 import pytest
 
-from sharelag.whatif import Scenario
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif import Scenario, simulate
 from tools.groups_page import BEGIN, END, PAGE, table
 from tools.record.incidents.groups import ASSIGNORS, BACKLOG, GROUPS, RUNS, kept, measured
 

@@ -10,7 +10,16 @@ import pytest
 
 from sharelag import charts
 from sharelag.errors import InputError
-from sharelag.whatif import compare, compared, grid, named, projected, simulate
+from sharelag.whatif import (
+    Scenario,
+    SimulationResult,
+    compare,
+    compared,
+    grid,
+    named,
+    projected,
+    simulate,
+)
 from sharelag.whatif.compare import PROJECTED
 from sharelag.whatif.comparison.intervals import (
     MOST_TIMES,
@@ -19,8 +28,6 @@ from sharelag.whatif.comparison.intervals import (
     mean_interval,
     mean_intervals,
 )
-from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulate import SimulationResult
 from tests.support.columns import with_column
 
 SCENARIO = replace(named("uneven"), duration_ms=20_000)

@@ -11,8 +11,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Member,
     PartitionStart,
@@ -22,11 +21,10 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    named,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, decode_arrow, encode_record
 from tests.support.records import offsets, raw, row
 from tests.support.share_evidence import Wrote
 from tests.support.share_evidence import only as only_cause

@@ -12,12 +12,20 @@ from sharelag.model.settings import check_all, lint_consumer
 from sharelag.model.settings.catalogue import find
 from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.whatif.assignors.group import Group
-from sharelag.whatif.assignors.registry import register
+from sharelag.whatif import (
+    Fault,
+    Group,
+    Member,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+    register,
+    simulate,
+)
 from sharelag.whatif.compiled.run import Simulation
 from sharelag.whatif.records import StateTopic
-from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
-from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
 from sharelag.wire import decode_arrow
 from tests.support.group_records import at as second

@@ -16,12 +16,18 @@ from sharelag.whatif import (
     Behaviour,
     Burst,
     Fault,
+    Fixed,
+    Hpa,
+    Keda,
     Member,
     PartitionStart,
     Poison,
+    Policy,
     Producer,
+    Rules,
     Scenario,
     Service,
+    TargetAge,
     Topic,
     from_json,
     named,
@@ -29,7 +35,6 @@ from sharelag.whatif import (
     simulate,
     to_json,
 )
-from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Policy, Rules, TargetAge
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
 from tests.support.drawn_scenarios import drawn_scenario

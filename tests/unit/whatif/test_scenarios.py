@@ -20,27 +20,32 @@ from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
 from sharelag.model.settings.catalogue import find
 from sharelag.replay.moment import Choice
-from sharelag.whatif.autoscale import Hpa, Keda, Rules
-from sharelag.whatif.compare import compare, variants
-from sharelag.whatif.consumers import MOST_MEMBERS
-from sharelag.whatif.estimates import Assumption
-from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Burst,
     Costs,
     Fault,
+    Hpa,
+    Keda,
     Member,
     Poison,
     Producer,
+    Rules,
     Scenario,
     Service,
     Settings,
+    SimulationResult,
     Topic,
+    compare,
+    from_json,
+    named,
+    simulate,
+    to_json,
+    variants,
 )
-from sharelag.whatif.scenario_json import from_json, to_json
-from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.whatif.consumers import MOST_MEMBERS
+from sharelag.whatif.estimates import Assumption
+from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.simulation.logs import logs
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sharelag.errors import InputError
 from sharelag.whatif import (
+    Found,
     Goal,
     Keda,
     Member,
@@ -26,7 +27,7 @@ from sharelag.whatif import (
 )
 from sharelag.whatif import search as fewest
 from sharelag.whatif.comparison.tables import RUNS
-from sharelag.whatif.search import PROBES, Found
+from sharelag.whatif.search import PROBES
 
 WORK = Scenario(
     (Topic("orders", 4),),

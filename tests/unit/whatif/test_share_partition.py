@@ -11,7 +11,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.whatif.scenario import Limits
+from sharelag.whatif import Limits
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_partition import SharePartition

@@ -8,8 +8,8 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
+from sharelag.whatif import Limits
 from sharelag.whatif.records import StateTopic, Write
-from sharelag.whatif.scenario import Limits
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_partition import InvalidRecordStateError, LogBatch, SharePartition, persist

@@ -12,9 +12,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import Window
 from sharelag.replay import replay_arrow
-from sharelag.whatif.compiled import support
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Costs,
     Fault,
@@ -27,11 +25,12 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    named,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.compiled import support
 from sharelag.whatif.simulation.clock import interruptible
-from sharelag.wire.decode import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support.simulations import MIXED, at, only
 
 # ---- the same again ----

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Costs,
     Fault,
@@ -19,8 +19,8 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
 from tests.support.simulations import at, only
 
 # ---- members and what happens to them ----

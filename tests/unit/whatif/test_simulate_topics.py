@@ -8,9 +8,7 @@ import pytest
 import sharelag
 from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.consumer_group import consumer_group_twin
-from sharelag.whatif.scenario import (
-    BEGINS_MS,
+from sharelag.whatif import (
     Burst,
     Fault,
     Limits,
@@ -22,8 +20,10 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    consumer_group_twin,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.loop import SimulationTables
 from tests.support.simulations import at, only
 

@@ -9,7 +9,7 @@ from sharelag.errors import InputError
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import window_items
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Costs,
     Fault,
@@ -21,10 +21,9 @@ from sharelag.whatif.scenario import (
     Service,
     Settings,
     Topic,
+    simulate,
 )
-from sharelag.whatif.simulate import simulate
-from sharelag.wire.decode import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support.simulations import at, only
 
 EAGER = Settings(heartbeat_interval_ms=100, assignment_interval_ms=0)

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharelag.metrics.lag import lag_arrow
-from sharelag.replay import replay_arrow
+from sharelag.replay import drop_superseded, replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.replay.state import drop_superseded, window_items
-from sharelag.whatif.gallery import named
-from sharelag.whatif.scenario import (
+from sharelag.replay.state import window_items
+from sharelag.whatif import (
     Behaviour,
     Fault,
     Limits,
@@ -24,11 +23,12 @@ from sharelag.whatif.scenario import (
     Scenario,
     Service,
     Settings,
+    SimulationResult,
     Topic,
+    named,
+    simulate,
 )
-from sharelag.whatif.simulate import SimulationResult, simulate
-from sharelag.wire.decode import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support.own_process import run_by_any_hashes
 from tests.support.share_partition import Acquired
 from tests.support.simulation_ledger import TERMINAL, Ledger, audited

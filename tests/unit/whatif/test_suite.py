@@ -11,10 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, Scenario, rank_assignors, register, simulate, suite
-from sharelag.whatif.assignors.group import AssignorError, Group
+from sharelag.whatif import (
+    ASSIGNORS,
+    Group,
+    Scenario,
+    from_json,
+    rank_assignors,
+    register,
+    simulate,
+    suite,
+    to_json,
+)
+from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.ranking import ALL, rank_runs
-from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.suite import FAMILIES, family_of
 from tests.support.command import rows_of, sharelag
 from tests.support.own_process import run_by_any_hashes
@@ -160,7 +169,7 @@ def test_a_ranking_says_what_its_runs_say() -> None:
         if row["family"] == family_of(scenarios[2]) and row["assignor"] == "mine"
     ]
     assert (one["drain_ratio"], one["drain_ratio_low"], one["scenarios"]) == (2.0, None, 1)
-    told = found.presented()
+    told = found.presentation()
     # Its interval goes beyond 1: 0.84 may be chance.
     assert told.notes[0] == "none is shown to drain sooner than simple"
     clear = [

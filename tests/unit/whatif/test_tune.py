@@ -15,19 +15,20 @@ from sharelag.schemas import SETTINGS
 from sharelag.whatif import (
     Behaviour,
     Goal,
+    Limits,
     Member,
     Poison,
     Scenario,
     Service,
+    Settings,
     Topic,
     Tuned,
     fewest_members,
+    to_json,
     tune,
 )
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag.whatif.knobs import as_it_is, knobs, to_set, turn
-from sharelag.whatif.scenario import Limits, Settings
-from sharelag.whatif.scenario_json import to_json
 from tests.support.command import ask, sharelag
 
 GROUP = Scenario(

@@ -11,8 +11,8 @@ from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.monitoring.exports.metrics import Gathered
 from sharelag.monitoring.exports.server import application
-from sharelag.whatif import members_wanted
-from sharelag.whatif.autoscale import TargetAge, autoscaler_of, fewest
+from sharelag.whatif import TargetAge, members_wanted
+from sharelag.whatif.autoscale import autoscaler_of, fewest
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.command import sharelag as sharelag_command

@@ -15,17 +15,19 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import compile_kernel
 from sharelag.tables.lines import json_text
-from sharelag.wire import ShareKeys, decode_arrow, decode_columns, formatter
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import (
+from sharelag.wire import (
     GROUP_KINDS,
     GROUP_TOPIC,
     SHARE_SNAPSHOT,
     STATE_KINDS,
     STATE_TOPIC,
-    RecordKind,
-    record_numbers,
+    ShareKeys,
+    decode_arrow,
+    decode_columns,
+    encode_record,
+    formatter,
 )
+from sharelag.wire.fields import RecordKind, record_numbers
 from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
 from sharelag.wire.interpreter import interpret
 from sharelag.wire.key_codes import key_hash, key_words

@@ -10,8 +10,7 @@ import pytest
 
 from sharelag.compiled import is_worth_it
 from sharelag.replay import replay_arrow
-from sharelag.wire import Decoded, decode_arrow
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, Decoded, decode_arrow
 from sharelag.wire.generations import TODAY
 from sharelag.wire.interpreter import interpret
 from tests.support.memory import peak_of

@@ -14,9 +14,7 @@ import pytest
 from sharelag import open as open_workbench
 from sharelag import schemas
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, decode_arrow, encode_record
 from sharelag.wire.generations import TODAY
 from tests.support import generators, older_records
 from tests.support.cases import few_of

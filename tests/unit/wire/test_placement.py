@@ -8,7 +8,7 @@ import pytest
 
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys as texts
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from sharelag.wire.placement import abs_hashes, missing_partitions
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.tables.arrow import without_timestamps
-from sharelag.wire import decode_arrow, encode
-from sharelag.wire.encode import encode_record, unsigned_varint
-from sharelag.wire.fields import (
+from sharelag.wire import (
     GROUP_KINDS,
     GROUP_TOPIC,
-    INT_SIZES,
     SHARE_UPDATE,
     STATE_KINDS,
     STATE_TOPIC,
-    Field,
-    RecordKind,
+    decode_arrow,
+    encode,
+    encode_record,
 )
+from sharelag.wire.encode import unsigned_varint
+from sharelag.wire.fields import INT_SIZES, Field, RecordKind
 from tests.support import generators
 from tests.support.columns import with_column
 from tests.support.fields import assert_fields

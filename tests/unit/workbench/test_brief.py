@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag import Result
 from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, Input, KafkaInput, PrintedInput, RawInput, SegmentsInput
@@ -21,9 +22,8 @@ from sharelag.metrics.lag import BRIEF
 from sharelag.monitoring.checks.judge import check
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import Choice
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from sharelag.workbench import Workbench
-from sharelag.workbench.result import Result
 from tests.support import readings
 from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE

@@ -22,9 +22,7 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError, SetupError
 from sharelag.tables.words import percent
 from sharelag.whatif.compare import PROJECTED
-from sharelag.wire import state_partition
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire import SHARE_SNAPSHOT, encode_record, state_partition
 from sharelag.workbench import Workbench
 from tests.support.charts import (
     ARABIC,

@@ -8,10 +8,9 @@ import pyarrow.compute as pc
 import pytest
 
 import sharelag
-from sharelag import charts, schemas
+from sharelag import charts, explain, schemas
 from sharelag.charts import text
 from sharelag.errors import InputError
-from sharelag.metrics.explain import explain
 from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
 from tests.support.charts import CAUSES, NOW, evidence, history, row_of, timeline
 from tests.support.columns import with_column

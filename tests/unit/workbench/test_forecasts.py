@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 import sharelag
+from sharelag import samples
 from sharelag.inputs import CaptureInput
-from sharelag.inputs.recorded import folder_of, samples
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.rates import (
     DRAINED,
     DRAINS,

@@ -12,7 +12,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import terminal
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import Workbench
 from sharelag.workbench.ask import QUESTIONS, find_question
 from tests.support.command import rows_of

@@ -12,6 +12,7 @@ from sharelag import charts
 from sharelag.charts.simulations import COMPARED
 from sharelag.errors import InputError
 from sharelag.whatif import (
+    Comparison,
     Goal,
     Limits,
     Member,
@@ -28,7 +29,6 @@ from sharelag.whatif import (
     should_move,
     simulate,
 )
-from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.rows import for_people, measure_words
 from sharelag.whatif.comparison.tables import MEASURED
 from tests.support.drawn_comparisons import runs

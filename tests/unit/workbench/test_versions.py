@@ -11,9 +11,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay import replay_arrow
-from sharelag.wire import decode_arrow
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
+from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, decode_arrow, encode_record
 from tests.support.records import decode, raw, row
 from tests.support.written_input import WrittenInput
 

@@ -30,7 +30,7 @@ from sharelag.schemas import SHARE_PARTITION, WINDOWS
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire import STATE_TOPIC
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.one_group import worst_first
 from sharelag.workbench.views import load_view

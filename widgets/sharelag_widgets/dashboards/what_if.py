@@ -328,7 +328,7 @@ class WhatIfLab(GroupDashboard):
             across = len(pc.unique(cells.column("members")))
             self.grid.view.layout.min_width = f"{10 + 8 * across}em"
             self.grid.draw(clearing_figure(cells, self.theme))
-        shown = replace(found.presented(), notes=(), more=None)  # which stand elsewhere here
+        shown = replace(found.presentation(), notes=(), more=None)  # which stand elsewhere here
         self.decided.value = render.as_html(shown, len(shown.table))
         self.projection.draw(projection_figure(found.projected, self.theme))
         self.projection.header.notes = [self._begins()]

@@ -46,7 +46,7 @@ from sharelag.inputs.spark.data_source import register
 from sharelag.inputs.spark.data_source_options import FORMAT
 from sharelag.inputs.spark.ends import read_ends
 from sharelag.inputs.spark.frames import FrameInput
-from sharelag.inputs.spark.queries import brief, ended, start_query
+from sharelag.inputs.spark.queries import brief, has_ended, start_query
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import Told
 from sharelag.wire.fields import STATE_TOPIC
@@ -188,7 +188,7 @@ class Kept:
                         )
                 if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
                     self._compute()
-            if ended(query):
+            if has_ended(query):
                 break
         if self._stopped.is_set():
             return

@@ -102,9 +102,9 @@ class Live(Kept, Displayable):
         self.stop()
 
     def __repr__(self) -> str:
-        return render.as_text(self.presented())
+        return render.as_text(self.presentation())
 
-    def presented(self) -> Presentation:
+    def presentation(self) -> Presentation:
         """Return the lag as it is, and whether it is still current."""
         lag, stale = self._lag, self.stale
         return Presentation(

@@ -26,7 +26,7 @@ def pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
     return [{"by": name, "value": value} for name, value in values.items()]
 
 
-def presented(
+def present(
     title: str, found: Sequence[Mapping[str, Any]], view: View, notes: tuple[str, ...] = ()
 ) -> Presentation:
     """Cells are words already, but for numbers that were counted."""
