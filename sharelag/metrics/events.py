@@ -90,7 +90,7 @@ def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
     counts = pc.and_not(history.column("start_offset").is_valid(), history.column("replaced"))
     changes = pc.and_(history.column("released").is_valid(), history.column("archived").is_valid())
     found = pc.or_(missing, pc.and_not(counts, changes))
-    return pc.and_(pc.and_(later, exists), found).fill_null(False)
+    return pc.and_(pc.and_(later, exists), found)
 
 
 ARCHIVED, NEW_LEADER, RESET = "records archived", "new leader", "reset"

@@ -69,6 +69,7 @@ def test_the_lab_opens_below_and_stays_with_the_group_in_sight(demo: Workbench) 
 
 def test_the_verdict_is_that_of_the_report_and_the_overview(demo: Workbench) -> None:
     board = demo.dashboard()
+    assert board.header.title == "Now: chapters"
     said = verdict(Case(demo, demo.evidence()))
     assert board.verdict.sentence == demo.overview().title == said["headline"]
     assert board.verdict.level == said["level"] == "critical"

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+from base64 import b64decode
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,14 @@ def test_a_summary_is_plain_text_and_says_each_name_once() -> None:
     assert PlotView(made).summary() == "Lag of a & b, now: lag, age"
     ours = sharelag.open(engine="local").lag()
     assert PlotView.of(ours).alt == ours.figure(None, "light").layout.meta["title"]
+
+
+def test_a_saved_line_has_the_gaps_of_the_figure() -> None:
+    made = go.Figure()
+    made.add_scatter(x=[0, 1, 2, 3, 4], y=[1, 2, None, 3, 4])
+    drawing = b64decode(PlotView(made).drawing.partition("base64,")[2]).decode()
+    (path,) = re.findall(r'<path d="([^"]+)"', drawing)
+    assert re.sub(r"[\d ]", "", path) == "MLML"  # two points, and two behind the gap
 
 
 def test_plotly_is_sent_when_it_is_needed() -> None:

@@ -23,7 +23,7 @@ from sharelag.whatif.simulation.clock import interruptible
 from sharelag.workbench import Workbench
 from sharelag_widgets import AssignmentEditor, Selection
 from sharelag_widgets.assignment_editor import new_edit
-from sharelag_widgets.dashboards import WhatIfLab
+from sharelag_widgets.dashboards import WhatIfLab, trials
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
 from sharelag_widgets.dashboards.dashboard import _parts
 from tests.support.columns import with_column
@@ -373,6 +373,10 @@ def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: W
     assert lab.advanced.content.layout.display == "none"
     for shown in (lab.table, lab.chart):
         assert not any(shown is part for part in _parts(lab.body))
+    assert [trials.differs(lab.comparison, name) for name in ("lag_end", "archived")] == [
+        True,
+        False,
+    ]
     lab.advanced.is_open = True
     assert lab.advanced.content.layout.display == ""
     assert any(lab.table is part for part in _parts(lab.body))

@@ -1,5 +1,7 @@
 """A strip has what the windows say, at every moment, for any form of table."""
 
+import re
+from base64 import b64decode
 from datetime import timedelta
 from typing import Any
 
@@ -229,8 +231,10 @@ def test_who_looks_at_the_last_moment_goes_on_with_the_new_one() -> None:
 
 def test_a_strip_of_nothing_can_be_filled_and_emptied() -> None:
     strip = WindowStrip.of(windows())
+    assert strip.shown_key is None
     strip.rows = moving(3, 1)
     assert (strip.note, strip.moment, bool(strip.data)) == ("", 2, True)
+    assert strip.shown_key == ("payments", TOPIC_ID, 0)
     strip.cursor = 5.0
     strip.rows = windows()
     assert (strip.data, strip.moment, strip.cursor, strip.time) == (b"", 0, None, None)
@@ -286,6 +290,15 @@ def test_text_stands_in_where_no_view_can_be() -> None:
     assert "<img src=x" not in shown["text/html"]
     assert "&lt;img" in shown["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in shown
+
+
+def test_a_saved_window_has_its_offsets_and_the_kinds_that_are_in_it() -> None:
+    strip = WindowStrip.of(moving(3, 1))
+    image = strip.still().partition("base64,")[2].partition('"')[0]
+    said = re.findall(r"<text [^>]+>([^<]+)</text>", b64decode(image).decode())
+    kinds = ["Available", "Acknowledged", "Archived", "Unknown", "Unread"]
+    assert [kind.lower() for kind in kinds] == [*strip.counts()]
+    assert said == ["offsets", "1000009", "1000264", *kinds]  # numbers as Kafka's tools have them
 
 
 def test_what_stays_the_same_crosses_once() -> None:

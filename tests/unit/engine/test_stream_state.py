@@ -142,6 +142,17 @@ def test_what_comes_too_late_is_an_error_unless_a_snapshot_replaces_it(
     assert np.array_equal(kept.seen, [[100, 141]])
 
 
+def test_as_many_records_wait_for_earlier_ones_as_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "WAITING", 8)
+    updates = [encode_record(SHARE_UPDATE, row(n, [])) for n in range(12)]
+    log = raw([encode_record(SHARE_SNAPSHOT, row(0, [])), *updates])
+    kept, _ = _apply(State.begin(), log.slice(0, 3))
+    kept, _ = _apply(kept, log.slice(5))  # 3 and 4 are missing
+    assert kept.records.num_rows == 1 + 8
+    kept, changed = _apply(kept, log.slice(3, 2))
+    assert (kept.records.num_rows, _rows(changed.drop_columns("deleted"))) == (1, _replayed(log))
+
+
 def test_what_comes_too_late_does_not_bring_back_what_was_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -167,6 +167,14 @@ def test_a_burst_that_nobody_saw() -> None:
     assert "burst" not in causes(*steps, end=700, age=40, past={600: 0, 30: 650})
 
 
+@pytest.mark.parametrize(("end", "named"), [(650, ["burst"]), (690, [])])
+def test_a_burst_is_four_times_what_comes_otherwise(end: int, named: list[str]) -> None:
+    """270 offsets came in one part of the span, and in the six others 63 or 70 on average."""
+    steps = [Wrote(600, 0, 0), *(finished(590 - 10 * n, 0, 10 * n, 10 * n + 9) for n in range(57))]
+    past = {600: 0, 330: 270, 300: 300, 30: 570, 25: end, 10: end, 5: end}
+    assert causes(*steps, end=end, age=25, past=past, members=2) == named
+
+
 def test_a_burst_with_nobody_left_to_work_through_it() -> None:
     """The members left half a minute ago, which is not long enough to be a cause itself."""
     steps = [Wrote(600, 0, 0), *(finished(590 - 10 * n, 0, 10 * n, 10 * n + 9) for n in range(57))]

@@ -175,6 +175,15 @@ def state_partition(records: pa.Table, partition: int) -> pa.ChunkedArray:
     return pc.equal(records.column("partition"), partition)
 
 
+def test_windows_are_those_of_moments_over_the_whole_span() -> None:
+    case = read(capture=str(CAPTURE), engine="local")
+    keys = case.evidence.lag.select(schemas.SHARE_PARTITION).to_pylist()
+    found = incident.windows_at(case, [tuple(key.values()) for key in keys], 4)
+    moments = sorted(found.column("as_of").unique().to_pylist())
+    step = case.known_span / 3
+    assert moments == [case.evidence.as_of - n * step for n in (3, 2, 1, 0)]
+
+
 def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
     whole = read(capture=str(HEALTHY), engine="local")
     assert f" N{NOTHING}" in describe_events(whole, verdict(whole))

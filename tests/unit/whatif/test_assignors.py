@@ -10,6 +10,7 @@ from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.contract import predict_drain
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.java_maps import JavaMap
+from sharelag.wire.placement import abs_hash
 from tests.support.groups_to_assign import check, counts, figures, going_on, members, pairs, slowest
 from tests.support.own_process import run_by_any_hashes
 
@@ -32,7 +33,9 @@ def test_every_partition_to_every_subscriber() -> None:
     scenario = Scenario(
         (Topic("t", 4),), tuple(Member(name) for name in "abc"), assignor="all-to-all"
     )
-    assert simulate(scenario).assignments.column("pairs").to_pylist()[-1] == 12
+    found = simulate(scenario)  # of a topic without a record
+    assert found.assignments.column("pairs").to_pylist()[-1] == 12
+    assert found.summary.column("idle_members").to_pylist() == [3]
 
 
 @pytest.mark.row("FND-02")
@@ -134,6 +137,13 @@ def test_drain_divides_a_member_among_what_has_lag_left() -> None:
 
 
 # ---- simple --------------------------------------------------------------------------------------
+
+
+def test_simple_4_1_gives_members_the_partition_of_their_ids_hash() -> None:
+    names = [f"{of}-{number}" for of in ("member", "consumer") for number in range(20)]
+    group = [{"id": name, "subscribed": ["t"]} for name in names]  # of both signs
+    answer = assign("simple-4.1", group, {"t": {"partitions": 7}})
+    assert answer == {name: {"t": [abs_hash(name) % 7]} for name in names}
 
 
 def test_simple_fails_where_kafka_fails() -> None:

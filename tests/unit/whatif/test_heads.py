@@ -1,13 +1,16 @@
 """Groups whose stuck records are given up."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 import pytest
 
 import sharelag
-from sharelag.whatif import Service, compare, simulate
-from sharelag.whatif.stuck_records import without_stuck_heads
+from sharelag.model import StateBatch, Window
+from sharelag.whatif import compare, simulate
+from sharelag.whatif.scenario import PartitionStart, Service, Topic
+from sharelag.whatif.stuck_records import poison_of, without_stuck_heads
 
 
 def test_the_record_that_pins_a_start_offset_is_archived() -> None:
@@ -35,6 +38,28 @@ def test_the_record_that_pins_a_start_offset_is_archived() -> None:
 def test_nothing_is_given_up_where_no_record_pins_anything() -> None:
     bench = sharelag.open("no_members", engine="local")
     assert without_stuck_heads(bench.scenario(bench.groups[0])) is None
+
+
+@pytest.mark.parametrize(("part", "is_stuck"), [(0, True), (4, True), (6, False), (9, False)])
+def test_only_what_was_given_back_since_a_record_is_the_first_speaks_against_it(
+    part: int, is_stuck: bool
+) -> None:
+    """Of ten parts of the span it was the first in five; others were given back in one part."""
+    window = Window(0, 0, 0, 7, 0, 1, 1, (StateBatch(8, 9, 2, 1),))
+    begin = datetime(2026, 11, 29, tzinfo=UTC)
+    row = {
+        "head_offset": 7,
+        "head_delivery_count": 6,
+        "release_every_ms": 5000,
+        "head_since": begin + timedelta(seconds=50),
+        "begin": begin,
+        "end": begin + timedelta(seconds=100),
+        "released": 100,
+        "released_bins": [100 * (number == part) for number in range(10)],
+    }
+    topic = Topic("orders", 1, starts=(PartitionStart(20, window=window),), id="A" * 22)
+    found = poison_of([topic], {(topic.id, 0): row}, 30_000, 9, [])
+    assert [(one.offset, one.work_ms) for one in found] == [(7, 5000)] * is_stuck
 
 
 @pytest.mark.parametrize(

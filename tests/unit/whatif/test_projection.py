@@ -120,6 +120,19 @@ def curves_of(**ends: tuple[float, float, float | None]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=PROJECTED)
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ("abc", "1,100 for a; 1,090 for b; 1,080 for c"),
+        ("abcd", "1,100 for a; 1,070 for d"),  # of many the first, and the one with the least
+    ],
+)
+def test_the_title_says_where_curves_end(names: str, told: str) -> None:
+    ends = {name: (1_100.0 - 10 * n, 50.0, None) for n, name in enumerate(names)}
+    title = charts.projection_figure(curves_of(**ends)).layout.meta["title"]
+    assert title == f"Lag after 1m: {told}"
+
+
 def test_axes_are_fitted_to_what_differs() -> None:
     far = charts.projection_figure(curves_of(a=(1_040, 50, None), b=(1_100, 60, None)))
     low, high = far.layout.yaxis.range

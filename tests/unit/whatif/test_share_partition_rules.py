@@ -236,6 +236,13 @@ def test_a_load_takes_only_what_kafka_could_load() -> None:
         Limits(delivery_count_limit=0)
 
 
+def test_what_was_in_flight_before_a_load_is_acquired_from_the_first_hole_on() -> None:
+    finished = tuple(StateBatch(first, first + 9, 2, 1) for first in (10, 30))
+    share = SharePartition.load(Window(0, 0, 0, 0, 20, 1, 1, finished))
+    assert share.next_fetch_offset() == 0
+    assert share.acquire("c", 0, log(0, 49, 10), 100) == [(0, 9, 1), (20, 29, 1), (40, 49, 1)]
+
+
 def test_kafka_stands_still_when_the_last_of_a_full_window_is_acquired_twice_after_a_load() -> None:
     """All is finished, but the start does not move, and so there is no room for new records."""
     window = Window(0, 0, 0, 0, 10, 1, 1, (StateBatch(10, 19, 2, 1),))
@@ -265,6 +272,9 @@ def test_every_501st_write_is_a_snapshot() -> None:
 
 
 def test_a_simulation_may_begin_from_a_captured_window() -> None:
+    first = StateTopic(partitions=1)
+    first.initialize(KEY, 500, 2, 100)
+    assert replay_topic(first) == Window(0, 2, 0, 100, 0, 500, 500)
     captured = Window(7, 2, 5, 100, 3, 11, 12, (StateBatch(101, 103, 2, 1),))
     topic = StateTopic(partitions=1)
     topic.adopt(KEY, captured, 500)

@@ -216,9 +216,10 @@ def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
     gone = [row | {"end_offset": None} if 40 <= n <= 43 else row for n, row in enumerate(known)]
     for rows, gaps in ((known, 0), (gone, 1)):
         made = charts.rates_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
-        arrivals, completions = (
-            list(trace.y) for trace in charts.rates_over_time_figure(made).data
-        )
+        figure = charts.rates_over_time_figure(made)
+        arrivals, completions = (list(trace.y) for trace in figure.data)
+        middle = NOW + timedelta(seconds=2)  # of the first four spans
+        assert {trace.x[0] for trace in figure.data} == {f"{middle:%F %T}.000"}
         assert (len(arrivals), arrivals.count(None)) == (40, gaps)
         assert {rate for rate in arrivals if rate is not None} == {1.0} | (
             {2 / 3} if gaps else set()
