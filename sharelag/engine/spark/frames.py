@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.engine import Reading
 from sharelag.engine.spark.records import Decoded, decode, select_records
+from sharelag.engine.tables import Once
 from sharelag.errors import InputError, first_line
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.metrics.lag import BRIEF
@@ -50,6 +51,11 @@ class OnSpark(Reading):
     @abstractmethod
     def spark(self) -> SparkSession:
         """The session that everything runs on."""
+
+    @property
+    @abstractmethod
+    def of_session(self) -> Once:
+        """What rests on that session, each made once; nothing after it was stopped."""
 
     @property
     @abstractmethod
@@ -295,7 +301,7 @@ class Frames:
 
     def _once(self, name: str, table: Callable[[], pa.Table]) -> DataFrame:
         reading = self._reading
-        return reading.once(("frame", name), lambda: frame_of(reading.spark, table()))
+        return reading.of_session(("frame", name), lambda: frame_of(reading.spark, table()))
 
     def _decode(self, topic: str) -> Decoded:
         reading = self._reading

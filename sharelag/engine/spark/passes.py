@@ -22,12 +22,14 @@ from sharelag.engine.spark import states
 from sharelag.engine.spark.frames import OnSpark
 from sharelag.engine.spark.packing import FOUND, collect
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
-from sharelag.errors import InputError, first_line
+from sharelag.engine.tables import Once
+from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
 from sharelag.inputs.files.pieces import plan
 from sharelag.inputs.spark import java, session
 from sharelag.inputs.spark.files import files_in_reach
 from sharelag.inputs.spark.frames import FrameInput
+from sharelag.inputs.spark.sessions import has_stopped
 from sharelag.inputs.spark.workers import explain_failures
 from sharelag.metrics.observed import observe
 from sharelag.replay.moment import Choice, Moment, filter_groups
@@ -65,6 +67,7 @@ class Passes(OnSpark):
     ) -> None:
         super().__init__(source, as_of, choice, over)
         self._spark, self._cache = spark, cache
+        self._of_session = Once()
         self._kept_by: Passes | None = None
         self._kept: list[DataFrame] = []
         weakref.finalize(self, _ABANDONED.append, self._kept)
@@ -75,7 +78,15 @@ class Passes(OnSpark):
     def spark(self) -> SparkSession:
         """The session that everything runs on."""
         java.cancel_jobs()
-        return self.once("session", self._session)
+        return self.of_session("session", self._session)
+
+    @property
+    def of_session(self) -> Once:
+        """What rests on that session, each made once; nothing after it was stopped."""
+        made = self._of_session
+        if "session" in made and has_stopped(made("session", self._session)):
+            self._of_session = Once()
+        return self._of_session
 
     @property
     def is_stream(self) -> bool:
@@ -87,16 +98,22 @@ class Passes(OnSpark):
         _unpersist(self._kept)
 
     def _session(self) -> SparkSession:
-        if self._spark is None and isinstance(self.source, FrameInput):
-            return self.source.raw.sparkSession
-        return self._spark or session()
+        given = self._spark
+        if given is None and isinstance(self.source, FrameInput):
+            given = self.source.raw.sparkSession
+        if given is not None and has_stopped(given):
+            raise SetupError(
+                "the Spark session of this workbench was stopped: open it again, with DataFrames "
+                "or spark= of a session that runs"
+            )
+        return given or session()
 
     # ---- records ---------------------------------------------------------------------------------
 
     def raw_of(self, topic: str) -> DataFrame:
         """Raw records of a topic; others may be among them."""
         topic = STATE_TOPIC if self.source.holds_both else topic
-        return self.once(("raw", topic), lambda: self.source.frame(self.spark, topic))
+        return self.of_session(("raw", topic), lambda: self.source.frame(self.spark, topic))
 
     def _records_of(self, keys: pa.Table | None = None, group: str | None = None) -> Records:
         """Return the chosen records of some share partitions or of one group, or all of them."""
@@ -125,7 +142,7 @@ class Passes(OnSpark):
     @property
     def _whole_records(self) -> Records:
         """The records of the state topic, and if they come together those of the groups'."""
-        return self.once("whole", self._keep_records if self._caches else self._read_records)
+        return self.of_session("whole", self._keep_records if self._caches else self._read_records)
 
     def _read_records(self, topic: str = STATE_TOPIC) -> Records:
         """Return records where tasks can read them best."""
@@ -139,7 +156,7 @@ class Passes(OnSpark):
             both = (STATE_TOPIC, GROUP_TOPIC) if self.source.holds_both else (topic,)
             return self._as_read(Records(self.raw_of(topic), both))
 
-        return self.once(("records", topic), found)
+        return self.of_session(("records", topic), found)
 
     def _as_read(self, records: Records) -> Records:
         """Return records with what says how this input's are read."""
@@ -199,7 +216,7 @@ class Passes(OnSpark):
     def _first_records(self) -> Records:
         """The records for windows alone: of a cluster, unless they are in Spark's cache already."""
         source = self.source
-        if not isinstance(source, KafkaInput) or "whole" in self.once:
+        if not isinstance(source, KafkaInput) or "whole" in self.of_session:
             return self._whole_records
         logs = Logs(self.spark, source.config, {STATE_TOPIC: source.state_ranges})
         return self._as_read(Records(logs))
@@ -270,6 +287,9 @@ def _of_topics(records: pa.RecordBatch, choice: Choice, names: dict[str, str]) -
 
 def _unpersist(kept: list[DataFrame]) -> None:
     while kept:
+        frame = kept.pop()
+        if has_stopped(frame.sparkSession):
+            continue  # its cache is gone with it
         # Connect analyzes a DataFrame again to release it, which fails where its files are gone.
         with suppress(AnalysisException):
-            kept.pop().unpersist()
+            frame.unpersist()

@@ -112,7 +112,7 @@ class SparkReading(Passes):
         """Return the same records as of another moment."""
         other = SparkReading(self.source, as_of, self.choice, self.over, self.spark, self._cache)
         if self._caches:
-            other.once("whole", lambda: self._whole_records)
+            other.of_session("whole", lambda: self._whole_records)
             other._kept_by = self  # else they would leave the cache with this reading
         return other
 

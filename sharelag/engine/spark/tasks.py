@@ -42,7 +42,7 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
 from sharelag.inputs.spark.frames import find_files, holds_whole_partitions
-from sharelag.inputs.spark.sessions import tasks_at_once
+from sharelag.inputs.spark.sessions import has_stopped, tasks_at_once
 from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
 from sharelag.replay import members
@@ -124,8 +124,12 @@ def set_origin(frame: DataFrame, origin: object) -> None:
 
 
 def origin_of(frame: object) -> object:
-    """Return what `set_origin` noted; None where it is not, or the rows are in Spark's cache."""
-    if not hasattr(frame, "sparkSession") or getattr(frame, "is_cached", False):
+    """Return what `set_origin` noted; None where it is not, or the rows are in Spark's cache.
+
+    None as well where the session was stopped, which knows of no cache.
+    """
+    spark = getattr(frame, "sparkSession", None)
+    if spark is None or has_stopped(spark) or getattr(frame, "is_cached", False):
         return None
     return vars(frame).get(_ORIGIN)
 

@@ -22,7 +22,7 @@ from sharelag.inputs.files.raw_files import Condition, RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
 from sharelag.inputs.spark.data_source_options import FORMAT
-from sharelag.inputs.spark.sessions import is_connect
+from sharelag.inputs.spark.sessions import has_stopped, is_connect
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.tables.arrow import as_table, for_spark, one_batch
 from sharelag.tables.conform import PLACE, not_whole, without_place
@@ -63,6 +63,11 @@ def as_frame(
     default the active session, or one for this machine.
     """
     if is_of_spark(given):
+        if has_stopped(cast("DataFrame", given).sparkSession):
+            raise InputError(
+                f"{what}: the Spark session of this DataFrame was stopped: make it again in one "
+                "that runs"
+            )
         return _with_types(cast("DataFrame", given), schema, what)
     return frame_of(spark or session(), schemas.conform_given(given, schema, what))
 

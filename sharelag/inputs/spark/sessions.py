@@ -191,6 +191,13 @@ def is_connect(spark: SparkSession) -> bool:
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
 
 
+def has_stopped(spark: SparkSession) -> bool:
+    """Whether a session was stopped: neither it nor a DataFrame of it answers any more."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)  # type: ignore[attr-defined]
+    return spark.sparkContext._jsc is None
+
+
 def existing() -> SparkSession | None:
     """Return the active session; None if there is none, or it was stopped or has not started."""
     if "pyspark.sql" not in sys.modules:
