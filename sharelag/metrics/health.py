@@ -163,6 +163,8 @@ KINDS = {
 }
 #: Records of older generations of the format: column -> label.
 OLDER = {f"generation_{number}": f"G{number}" for number in range(TODAY)}
+#: Who writes a generation; nobody writes those of drafts.
+_WRITERS = {"G3": "Kafka 4.0", f"G{TODAY}": "Kafka 4.1 and later"}
 UNKNOWN_TAGS = "unknown tags"
 _OF_A_KIND = (
     ["snapshots", "snapshots_with_count", "older_snapshots"],
@@ -412,7 +414,7 @@ def _generations(summed: pa.Table) -> pa.ChunkedArray:
 
 
 def formats(health: Arrow) -> str:
-    """Return the generations of the format in `sharelag.schemas.HEALTH`: ``G4, 1 partition G3``."""
+    """Say of which generations records are: ``G3 (Kafka 4.0), 1 partition G2 (a draft)``."""
     older = set(OLDER.values())
     labels = [set(kinds) for kinds in health.column("generations").to_pylist()]
     seen = Counter(
@@ -426,8 +428,9 @@ def formats(health: Arrow) -> str:
         is_any = pc.any(pc.greater(health.column("rejects"), 0)).as_py()
         return f"unknown: {'no record can be decoded' if is_any else 'there are no records'}"
     (first, _), *others = sorted(seen.items(), key=lambda item: (-item[1], -int(item[0][1:])))
-    parts = [f"{count} partition{'s' if count > 1 else ''} {name}" for name, count in others]
-    return ", ".join([first, *parts])
+    names = {name: f"{name} ({_WRITERS.get(name, 'a draft')})" for name in seen}
+    parts = [f"{counted(count, 'partition')} {names[name]}" for name, count in others]
+    return ", ".join([names[first], *parts])
 
 
 #: Columns that are those of its last record, and of its last snapshot.

@@ -28,6 +28,8 @@ VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 #: The same figure in the dark theme.
 DARK_MIME = "application/vnd.sharelag.dark+json"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+#: The folders of an absolute path.
+_FOLDERS = re.compile(r"(?:^|(?<=[\s,]))/(?:[^/,]+/)+(?=[^/,])")
 #: Words up to this length fit a column on paper.
 _LONGEST_WORD = 20
 _LEVELS = ("level", "level_before", "severity")
@@ -220,6 +222,7 @@ def environment() -> jinja2.Environment:
         "ranges": ranges,
         "when": when,
         "long": _long,
+        "names": without_folders,
     }
     return made
 
@@ -232,6 +235,11 @@ def number(value: float | None) -> str:
 def when(moment: str | None) -> str:
     """Format an ISO time for reading, to the second, in UTC."""
     return MISSING if moment is None else f"{moment[:10]} {moment[11:19]} UTC"
+
+
+def without_folders(text: str) -> str:
+    """Return a text with names for absolute paths: readers elsewhere have no such folders."""
+    return _FOLDERS.sub("", text)
 
 
 def _signed(value: int | None) -> str:

@@ -26,6 +26,7 @@ from sharelag.reports.blocks import (
     VIEW_MIME,
     environment,
     group_findings,
+    without_folders,
 )
 from sharelag.reports.store import Run
 
@@ -128,11 +129,11 @@ def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[s
             ("data as of", {"time": outcome["as_of"], "live": True}),
             ("data since", {"time": outcome["begin"], "live": False}),
             ("groups", text(", ".join(groups[:6]) + more)),
-            ("source", text(outcome["source"])),
+            ("source", text(without_folders(outcome["source"]))),
             ("computed by", text(f"sharelag {run.version}, the {outcome['engine']} engine")),
         ]
     given = ", ".join(
-        f"{name}={', '.join(value) if isinstance(value, list) else value}"
+        f"{name}={without_folders(', '.join(value) if isinstance(value, list) else str(value))}"
         for name, value in run.parameters.items()
         if name != "previous"
     )

@@ -24,7 +24,8 @@ def header(**changes: object) -> tuple[Header, list[str]]:
         "title": "Fleet",
         "level": 2,
         "live": True,
-        "source": "cluster at broker:9092",
+        "source": "broker:9092",
+        "about": "cluster at broker:9092",
     }
     given |= {
         "help": [["lag", "end offset - start offset - delivery complete count"]],
@@ -323,7 +324,11 @@ def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
     desk.page.evaluate(f"window.jupyterapp = {{ commands: {{ hasCommand: () => {has} }} }}")
     view.code = "Selection([('billing', 'A', 0)])"
     desk.settle()
+    about = desk.page.get_by_text("cluster at broker:9092")
+    expect(about).to_be_hidden()  # its name is enough
+    expect(desk.page.locator(".sl-when")).to_contain_text("broker:9092")
     desk.page.get_by_role("button", name="More").press("Enter")
+    expect(about).to_be_visible()
     expect(
         desk.page.get_by_role("button", name="Copy the Python of what is picked")
     ).to_be_visible()

@@ -102,7 +102,8 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     assert kafka.cluster_id(config) in found["broker"].found
     assert found[STATE_TOPIC].found.startswith("4 partitions, ")
     assert found[STATE_TOPIC].found.endswith(" offsets, readable")
-    assert found["format"].found.startswith("G4, by the first and the last 100 records of each ")
+    whose = "G4 (Kafka 4.1 and later), by the first and the last 100 records of each "
+    assert found["format"].found.startswith(whose)
 
 
 def test_no_setting_of_kafkas_clients_is_forgotten() -> None:

@@ -111,6 +111,9 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(
     assert at is not None
     assert board.header.as_of == at.timestamp() * 1000
     assert len(board.header.help) >= 2
+    # The moment is said once, and so is the input: by its name here, in full behind "More".
+    assert board.header.source == ("" if board.header.title == "Now: poison" else "poison")
+    assert board.header.about == poison.describe()
     for part in widgets_in(board.body):
         if isinstance(part, ChartPart | TablePart):
             assert part.header.help, part.header.title
@@ -327,6 +330,23 @@ def test_the_last_snapshot_of_each_share_partition_is_shown(demo: Workbench) -> 
     assert len(shown) == len(wanted) == demo.lag().table.num_rows
     for name in ("group_id", "partition", "snapshot_offset", "updates_since"):
         assert [one[name] for one in shown] == [one[name] for one in wanted]
+
+
+def test_columns_mean_what_they_mean_in_their_table(demo: Workbench, poison: Workbench) -> None:
+    offsets = view_of(PoisonHunt(poison).table)
+    assert offsets.hints["state"].startswith("available: waits for another delivery; archived: ")
+    assert offsets.hints["state"] in html.unescape(offsets.still())
+    board = StateTopicHealth(demo)
+    assert view_of(board.table).hints["partition"] == "partition of the state topic"
+    assert "KIP-1226" in view_of(board.generations).hints["generation"]
+
+
+def test_of_the_state_topic_it_is_said_what_is_wrong_and_nothing_else(demo: Workbench) -> None:
+    assert StateTopicHealth(demo).header.notes == ["Nothing is wrong with the state topic."]
+    # A lock, which Kafka writes nowhere.
+    odd = Workbench(WrittenInput([Write(5, 10, ((10, 14, 1, 1),))]), engine="local")
+    (note,) = StateTopicHealth(odd).header.notes
+    assert "non-durable state code 1" in note
 
 
 def test_generations_are_known_by_the_partitions_they_are_in(demo: Workbench) -> None:

@@ -50,6 +50,8 @@ def test_a_summary_is_plain_text_and_says_each_name_once() -> None:
     for name in ("<i>lag</i>", "age", "<i>lag</i>"):
         made.add_scatter(x=[1], y=[1], name=name)
     assert PlotView(made).summary() == "Lag of a & b, now: lag, age"
+    nameless = go.Figure(go.Heatmap(z=[[1]]), layout={"title": {"text": "Lag"}})
+    assert PlotView(nameless).summary() == "Lag"  # and no kind of trace
     ours = sharelag.open(engine="local").lag()
     assert PlotView.of(ours).alt == ours.figure(None, "light").layout.meta["title"]
 

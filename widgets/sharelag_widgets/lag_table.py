@@ -125,7 +125,7 @@ class LagTable(RowsView):
     def still(self, title: str = "") -> str:
         """Return the first rows as HTML."""
         names = [name for name in self.names if name not in self.sparks]
-        return still.table(title or self.title, self.rows, names, self.sort)
+        return still.table(title or self.title, self.rows, names, self.sort, self.hints)
 
     def _columns(self) -> dict[str, Column]:
         wanted = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])

@@ -26,7 +26,8 @@ function build({ model, root, link, say, later, failed }) {
   const box = make("div", { class: "sl-plot" });
   const words = make("div", { class: "sl-words" });
   const wait = make("p", { class: "sl-wait", role: "status" });
-  const image = make("img", { class: "sl-drawing", alt: "", hidden: true }); // the stage's label says what it shows
+  // The stage's label says what it shows.
+  const image = make("img", { class: "sl-drawing", alt: "", hidden: true });
   const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, wait, image, box));
   const spot = make("p", { class: "sl-spot" });
   const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
@@ -83,7 +84,8 @@ function build({ model, root, link, say, later, failed }) {
     if (!axis || !plot) return NaN;
     return timeOf(axis.p2d(Math.max(0, Math.min(plot.width, clientX - plot.left))));
   }
-  let [dragged, wasDragged] = [null, false]; // where it began; whether the last press became a drag
+  // Where it began; whether the last press became a drag.
+  let [dragged, wasDragged] = [null, false];
   function drag(event) {
     if (dragged === null || (!dragged.moved && Math.abs(event.clientX - dragged.from) < DRAG)) return;
     dragged.moved = true;

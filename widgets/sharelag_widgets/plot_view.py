@@ -126,15 +126,12 @@ class PlotView(View):
         return self.figure
 
     def summary(self) -> str:
-        """Return what is drawn, in a sentence."""
-        traces = [
-            trace.get("name") or trace.get("type", "scatter")
-            for trace in self._figure.get("data", [])
-        ]
+        """Return what is drawn, in a sentence, and the names in its legend."""
+        names = [trace.get("name") for trace in self._figure.get("data", [])]
         named = dict.fromkeys(
-            _plain_text(str(trace)) for trace in traces
+            _plain_text(str(name)) for name in names if name
         )  # each once, in their order
-        return self.note or f"{self.alt}: {', '.join(named)}"
+        return self.note or ": ".join(filter(None, [self.alt, ", ".join(named)]))
 
     def still(self, title: str = "") -> str:
         """Return what is drawn as a sentence and an image, as HTML."""

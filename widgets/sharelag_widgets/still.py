@@ -78,14 +78,22 @@ def words(text: str, title: str = "") -> str:
     return f"{head}<p>{html.escape(text)}</p>"
 
 
-def table(title: str, rows: pa.Table, names: Sequence[str], order: str = "") -> str:
+def table(
+    title: str,
+    rows: pa.Table,
+    names: Sequence[str],
+    order: str = "",
+    means: Mapping[str, str] | None = None,
+) -> str:
     """Return some rows of a table as HTML, names from outside escaped.
 
-    Where they are many, those with the most of ``order``.
+    Where they are many, those with the most of ``order``. ``means`` is what columns mean where
+    that is other than in most tables.
     """
     columns = {heading_of(name): name for name in names}
     by = order if order in names else ""
-    return render.as_html(Presentation(title or "Rows", "", rows, columns, "", order=by))
+    shown = Presentation(title or "Rows", "", rows, columns, "", order=by, means=means or {})
+    return render.as_html(shown)
 
 
 def picture(title: str, source: str, alt: str) -> str:

@@ -55,7 +55,8 @@ def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int)
     printed = raw(control(0)) if generation == 0 else raw_of(WALK.values(), generation)
     path = records.raw_file(tmp_path, printed)
     health = sharelag("health", "--raw", path, "--engine", "local")
-    assert f"format of the records: G{generation}\n" in health.stderr
+    whose = "Kafka 4.0" if generation == 3 else "a draft"
+    assert f"format of the records: G{generation} ({whose})\n" in health.stderr
     done = sharelag("decode", "--raw", path)
     assert f"8 records in an older format, G{generation} (" in done.stderr
     assert done.stderr.count("in an older format") == 1
@@ -69,9 +70,9 @@ def test_generations_are_told_with_the_partitions_that_have_them(tmp_path: Path)
     parts = [(0, TODAY), (1, TODAY), (2, 3), (3, 2), (4, 3)]
     path = records.raw_file(tmp_path, *(of_partition(*part) for part in parts))
     done = sharelag("health", "--raw", path, "--engine", "local")
-    assert "format of the records: G4, 2 partitions G3, 1 partition G2\n" in done.stderr
-    health = open_workbench(path, engine="local").health().table
-    assert formats(health) == "G4, 2 partitions G3, 1 partition G2"
+    told = "G4 (Kafka 4.1 and later), 2 partitions G3 (Kafka 4.0), 1 partition G2 (a draft)"
+    assert f"format of the records: {told}\n" in done.stderr
+    assert formats(open_workbench(path, engine="local").health().table) == told
 
 
 def of_partition(partition: int, generation: int, tombstones: int = 0) -> pa.RecordBatch:
@@ -88,7 +89,7 @@ def test_a_tombstone_is_of_no_generation(tmp_path: Path) -> None:
     whole = of_partition(0, 3, tombstones=2)
     table = pa.Table.from_batches([whole])
     seen = open_workbench(records.raw_file(tmp_path, whole), engine="local").health().table
-    assert formats(seen) == "G3"
+    assert formats(seen) == "G3 (Kafka 4.0)"
     assert seen.column("generations").to_pylist() == [["tombstone", "G3"]]
     assert (seen["records"][0].as_py(), seen["tombstones"][0].as_py()) == (10, 2)
     (partition,) = health_arrow(gather([table.slice(8)])).to_pylist()
@@ -131,7 +132,7 @@ def test_the_doctor_says_which_generations_a_topic_has(
     monkeypatch.setattr(topics, "read_topic", read)
     config = client_config("localhost:9")
     said = formats(health_arrow(gather(parts.values())))
-    assert said == "G4, 2 partitions G3"
+    assert said == "G4 (Kafka 4.1 and later), 2 partitions G3 (Kafka 4.0)"
     ends = "by the first and the last 100 records of each state partition"
     assert doctor._formats(config) == f"{said}, {ends}"
     monkeypatch.setattr(topics, "offset_ranges", lambda *_: {3: (5, 5)})

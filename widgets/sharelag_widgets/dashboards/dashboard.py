@@ -21,6 +21,7 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.archive import ArchiveInput
 from sharelag.tables.words import terminal
 from sharelag.workbench import Workbench
+from sharelag.workbench.next_steps import input_name
 
 from .. import still
 from ..run import Run
@@ -87,7 +88,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             title=self.TITLE,
             level=2,
             help=[list(pair) for pair in self.HELP.items()],
-            source=bench.describe(),
+            source=input_name(bench.source) or bench.describe(),
+            about=bench.describe(),
             live=goes_on and bench.as_of is None,
             every=(EVERY if goes_on else 0.0) if every is None else float(every),
             stale_after=float(stale_after),
@@ -187,7 +189,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC)
         )
         lines = [
-            f"{header.title} of {header.source}, as of {when}",
+            f"{' of '.join(filter(None, [header.title, header.source]))}, as of {when}",
             *([header.failure] if header.failure else []),
             *found,
             *(f"not known: {one}" for one in header.unknown),

@@ -8,7 +8,7 @@ import { menu } from "../shared/menu.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
-const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
+const WATCHED = ["title", "level", "as_of", "above", "units", "source", "about", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
@@ -148,9 +148,9 @@ function render({ model, el }) {
     write(failure, get("failure"));
     hide(failure, !get("failure"));
     root.dataset.names = get("names");
-    renew(about, get("source"), (text) => [bdi(text)]);
+    renew(about, get("about"), (text) => [bdi(text)]);
     hide(picked, !get("code"));
-    hide(more, !get("code") && !get("source"));
+    hide(more, !get("code") && !get("about"));
     renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python of what is picked", code]], true));
     renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
     const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
 from sharelag import charts, schemas
-from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS
+from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS, in_words
 from sharelag.tables.declared import meanings_of
 from sharelag.workbench import Workbench
 
@@ -74,19 +75,19 @@ class StateTopicHealth(Dashboard):
         return [], [self.cells, self.kinds, self.table, self.generations, self.snapshots]
 
     def _show(self) -> None:
-        health = self.bench.health()
+        health, wrong = self.bench.health(), self.bench.ask("health", findings=True)
         self.header.tell(
             health.as_of,
             health.unknown,
-            health.notes or ("Nothing is wrong with the state topic.",),
+            [*in_words(wrong.table), *wrong.notes] or ["Nothing is wrong with the state topic."],
         )
         rows = health.table
         show_known(self.grid, rows, _MEASURES)
         self.cells.header.tell(health.as_of, health.unknown)
         self.table.fill(health)
-        self.generations.fill(health, generations(rows), list(_GENERATIONS))
+        kinds = replace(health, means=_GENERATIONS, notes=())
+        self.generations.fill(kinds, generations(rows), list(_GENERATIONS))
         self.snapshots.fill(self.bench.snapshots())
-        self.generations.header.tell(health.as_of, health.unknown, meanings=_GENERATIONS)
 
     def _draw(self) -> None:
         chosen = self.chosen(self.bench.health().table)

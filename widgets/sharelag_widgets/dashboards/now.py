@@ -79,6 +79,8 @@ class Now(PastGroup):
     } | meanings_of(["lag", "age_ms"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        if input_name(self.bench.source):
+            self.header.source = ""  # the title has it
         self._shown: Workbench | None = None  # by the parts that are about all groups
         self._table_of: tuple[Workbench, bool] | None = None  # and whether it has trends
         self._channel = ""

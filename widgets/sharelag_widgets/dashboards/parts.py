@@ -151,8 +151,10 @@ class TablePart(Part):
         table = result.table if rows is None else rows
         wanted = columns or [name for name in result.columns.values() if name not in self._without]
         names = [name for name in wanted if name in table.schema.names]
+        own = {name: meaning for name, meaning in result.means.items() if name in names}
         self.header.tell(
-            result.as_of, result.unknown, result.notes, meanings_of(names), units_in_words(names)
+            *(result.as_of, result.unknown, result.notes),
+            *(meanings_of(names) | own, units_in_words(names)),
         )
         self._put(
             table.select(dict.fromkeys([*self._selection.columns, *names])),

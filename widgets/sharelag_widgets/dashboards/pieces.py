@@ -64,7 +64,8 @@ class Header(Piece):
     # of a part: the moment that the dashboard's header says; its own is said where it is another
     above = traitlets.Float(None, allow_none=True).tag(sync=True)
     units = traitlets.Unicode("").tag(sync=True)
-    source = traitlets.Unicode("").tag(sync=True)
+    source = traitlets.Unicode("").tag(sync=True)  # what people call it; empty: the title has it
+    about = traitlets.Unicode("").tag(sync=True)  # the same in full
     # pairs of a term and its meaning
     help: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     unknown = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -184,9 +184,9 @@ class PoisonHunt(GroupDashboard):
             order="delivery_count",
             unknown=(*lost, *windows.unknown),
             notes=(self._words(group),),
+            means=VIEW.means,
         )
         self.table.fill(shown, self.found, VIEW.names)
-        self.table.header.tell(lag.as_of, shown.unknown, shown.notes, _MEANS)
         self.header.tell(lag.as_of, shown.unknown)
         evidence = self.bench.evidence(group)
         held = holder_lines(evidence.lag, evidence.holders)
