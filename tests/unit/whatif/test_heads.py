@@ -8,8 +8,7 @@ import pytest
 
 import sharelag
 from sharelag.model import StateBatch, Window
-from sharelag.whatif import compare, simulate
-from sharelag.whatif.scenario import PartitionStart, Service, Topic
+from sharelag.whatif import PartitionStart, Service, Topic, compare, simulate
 from sharelag.whatif.stuck_records import poison_of, without_stuck_heads
 
 
