@@ -220,7 +220,7 @@ def test_a_mail_names_groups_that_differ_in_case_only() -> None:
 
 def test_a_mail_names_files_and_not_their_folders() -> None:
     result = dict(verdict(read(capture=str(CAPTURE), engine="local")))
-    result["source"] = "raw records of /home/ada/lag data/x.parquet, without topic names"
+    result["source"] = "raw records of /Users/ada/lag data/x.parquet, without topic names"
     assert "raw records of x.parquet, without topic names" in mail("Daily", RUN, result)
 
 
