@@ -128,7 +128,8 @@ def group_story_figure(
         theme,
         250,
         xaxis={"type": "date", "anchor": "free", "range": span, "automargin": False},
-        yaxis=axis("lag (offsets)", domain=[foot + 0.09, 1], automargin=False),
+        # Its margin has room for 40,000; from 100,000 on it is 400k and 4M.
+        yaxis=axis("lag (offsets)", domain=[foot + 0.09, 1], automargin=False, minexponent=4),
         yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False, visible=foot > 0),
         yaxis3={
             "domain": [foot, foot + 0.06],

@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import numpy as np
 import plotly.graph_objects as go
+import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import expect
 
 import sharelag
+from sharelag import charts
 from sharelag_widgets import LagTable, PlotView, Selection
 from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag
@@ -73,6 +75,27 @@ def test_lines_over_the_same_time_are_told_by_one_label_and_keep_their_height(
         assert names["y"] + names["height"] <= lines["y"] + 1
         desk.page.mouse.move(lines["x"] + lines["width"] / 2, lines["y"] + 5, steps=3)
         expect(desk.page.locator(".hoverlayer .hovertext")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("times", "words"), [(4, "40,000"), (40, "400k"), (400, "4M")])
+def test_numbers_of_a_groups_story_stand_beside_its_title(
+    times: int, words: str, open_desk: OpenDesk
+) -> None:
+    bench = sharelag.open("demo", engine="local")
+    records = charts.group_story_records(bench.timeline("fulfilment").table)
+    lag = pc.multiply(records.column("lag"), times)
+    records = records.set_column(records.schema.get_field_index("lag"), "lag", lag)
+    none = bench.explain().table.slice(0, 0), bench.events("fulfilment").table.slice(0, 0)
+    desk = open_desk(PlotView(charts.group_story_figure(records, *none)))
+    drawn(desk)
+    numbers = desk.page.locator(".ytick text")
+    assert words in numbers.all_text_contents()
+    title = desk.page.locator(".ytitle").bounding_box()
+    assert title
+    for number in numbers.all():
+        place = number.bounding_box()
+        assert place
+        assert place["x"] >= title["x"] + title["width"]
 
 
 def test_names_are_text_in_a_chart(open_desk: OpenDesk) -> None:
