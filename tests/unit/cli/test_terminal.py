@@ -407,6 +407,17 @@ def test_what_is_quick_or_not_looked_at_says_nothing(
     assert terminal.getvalue() == ""
 
 
+def test_a_bar_counts_what_is_read_of_a_large_input_which_stays_what_it_is(
+    terminal: Terminal,
+) -> None:
+    half = pa.record_batch({"key": pa.nulls(150_000)})
+    large = SimpleNamespace(size=lambda: 300_000, batches={"t": [half]}.get, kafka_version="4.3")
+    with redirect_stderr(terminal), reading_bar(large) as read:
+        assert (read.kafka_version, [*read.batches("t")]) == ("4.3", [half])
+    assert "reading records" in terminal.getvalue()
+    assert "150000/300000" in terminal.getvalue()
+
+
 def test_the_line_of_spark_stays_alone(terminal: Terminal) -> None:
     with redirect_stderr(terminal), ExitStack() as stack:
         with notice("starting Spark"):

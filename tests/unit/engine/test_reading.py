@@ -15,7 +15,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.engine.local import QuickReading
 from sharelag.engine.spark import tasks
-from sharelag.engine.spark.packing import REPLAYED, collect
+from sharelag.engine.spark.packing import REPLAYED, collect, pack_records
 from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.engine.tables import Once
 from sharelag.errors import InputError
@@ -175,6 +175,14 @@ def test_share_partitions_are_whole_in_however_many_passes(
     ]
     assert sum(map(len, shares)) == len(set.union(*shares))
     assert (len(parts) > 1) == (most < records.num_rows)
+
+
+def test_large_records_are_packed_before_they_fill_the_memory() -> None:
+    batch = RAW.slice(0, 1).to_batches()[0]
+    at = batch.schema.get_field_index("value")
+    large = batch.set_column(at, "value", pa.array([bytes(33 << 20)]))
+    parts = list(pack_records([large] * 3, ("topic", "partition", "offset")))
+    assert [part.num_rows for part in parts] == [1, 1]
 
 
 # ---- what is said when Spark's tasks find that files are not what they were ----------------------

@@ -12,7 +12,13 @@ from sharelag.whatif import Limits
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
-from tests.support.share_partition import InvalidRecordStateError, LogBatch, SharePartition, persist
+from tests.support.share_partition import (
+    InvalidRecordStateError,
+    LogBatch,
+    SharePartition,
+    StateNotWrittenError,
+    persist,
+)
 from tests.support.share_partitions import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -153,6 +159,16 @@ def test_an_acknowledgement_fails_as_a_whole() -> None:
     assert (share.in_flight(), share.delivery_complete_count) == (before, count)
     say(share, "c", LOCK, (110, 110, ACCEPT), (112, 112, ACCEPT))
     assert share.start_offset == 111
+
+
+def test_a_refused_write_leaves_all_acquired() -> None:
+    """A whole batch, and the first offsets of the next one, which are apart from each other."""
+    share = SharePartition(0, persist=lambda _: False)
+    for first in (0, 10):
+        share.acquire("c", 0, [LogBatch(first, first + 9)], 10)
+    with pytest.raises(StateNotWrittenError):
+        say(share, "c", 1, (0, 12, ACCEPT))
+    assert {share.state_of(offset) for offset in range(20)} == {ACQUIRED}
 
 
 @pytest.mark.row("LCK-07")
