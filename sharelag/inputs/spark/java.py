@@ -252,6 +252,8 @@ def _pass_on(reader: int) -> None:
 
 #: How often to ask before the jobs are left alone.
 _ATTEMPTS = 10
+#: Where pyspark's own handler is made.
+_OF_PYSPARK = "pyspark.core.context"
 #: The context that we made.
 _OURS: list[Any] = []
 
@@ -264,11 +266,13 @@ def note_start() -> None:
 def cancel_jobs() -> None:
     """Let an interrupt of the main thread cancel the jobs of a Spark that we started.
 
-    Handlers that somebody else set stay. Spark Connect has no such jobs in this process.
+    Handlers that somebody else set stay, but for pyspark's, which asks Java before the interrupted
+    call has let go of its connection. Spark Connect has no such jobs in this process.
     """
     if not _OURS or current_thread() is not main_thread() or _context() is not _OURS[0]:
         return
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    there = signal.getsignal(signal.SIGINT)
+    if there is signal.default_int_handler or getattr(there, "__module__", "") == _OF_PYSPARK:
         signal.signal(signal.SIGINT, _cancel)
 
 

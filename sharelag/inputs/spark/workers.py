@@ -129,16 +129,31 @@ _WRONG = {
 
 @contextmanager
 def explain_failures() -> Iterator[None]:
-    """Raise the error of a query within a ``with`` block as a sentence that says what to do."""
+    """Raise the error of a query within a ``with`` block as a sentence that says what to do.
+
+    Of an interrupt it is a KeyboardInterrupt, whatever Java says of the job that this ended.
+    """
+    before = sys.exception()
     try:
         yield
     except ShareLagError:
         raise
     except Exception as error:  # the type depends on how rows were requested
+        if _hides_interrupt(error, before):
+            raise KeyboardInterrupt from None
         said = raised_in_worker(error) or _translate(f"{type(error).__name__}: {error}")
         if said is None:
             raise
         raise said from error
+
+
+def _hides_interrupt(error: BaseException | None, before: BaseException | None) -> bool:
+    """Whether an interrupt led to an error, and not to what was being handled ``before``."""
+    while error is not None and error is not before:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def _translate(text: str) -> ShareLagError | None:
