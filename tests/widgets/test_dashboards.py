@@ -17,6 +17,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.charts import text
 from sharelag.errors import BrokerUnreachableError, InputError
+from sharelag.inputs.recorded import folder_of
 from sharelag.whatif import Comparison, compared, what_if
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection, bundle
@@ -258,6 +259,16 @@ def test_a_suspicious_row_marks_its_offsets(poison: Workbench) -> None:
     view_of(hunt.table).picked = np.array([0], np.uint32).tobytes()
     assert hunt.selection.keys == ((row["group_id"], row["topic_id"], row["partition"]),)
     assert hunt.selection.offsets == (104, 104)
+
+
+def test_what_is_left_of_an_unknown_limit_is_unknown() -> None:
+    tables = {"raw": "records", "offsets": "offsets.parquet"}
+    given = {name: pq.read_table(folder_of("poison") / place) for name, place in tables.items()}
+    hunt = PoisonHunt(sharelag.open(**given, engine="local"))
+    (row,) = hunt.found.to_pylist()
+    assert_fields(row, first_offset=104, delivery_count=4, left=None)
+    assert hunt.counts.header.finding.endswith("the highest delivery count is 4 (1 offset)")
+    assert "the delivery limit, and so how many deliveries are left" in hunt.header.unknown
 
 
 def test_suspects_are_those_delivered_so_often_and_not_acknowledged() -> None:

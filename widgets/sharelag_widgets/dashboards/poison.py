@@ -59,13 +59,13 @@ _STATES = {int(state): state.name.lower() for state in DeliveryState}
 _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 
 
-def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
+def suspects(windows: pa.Table, least: int, limit: int | None) -> pa.Table:
     """Offsets in windows that may not get through, those delivered most often first, as `SUSPECTS`.
 
     ``windows`` have ``topic`` beside. Offsets that are not acknowledged are listed from ``least``
     deliveries on; also what is archived, and what begins at the head of a window, at any delivery
     count. Of a head without a persisted state only the one offset that pins the start offset, and
-    its delivery count is null. ``limit`` is ``share.delivery.count.limit``.
+    its delivery count is null. ``limit`` is ``share.delivery.count.limit``; None: nobody knows.
     """
     runs = windows.column("runs").combine_chunks()
     flat, parents = pc.list_flatten(runs), pc.list_parent_indices(runs)
@@ -78,7 +78,7 @@ def suspects(windows: pa.Table, least: int, limit: int) -> pa.Table:
         pc.index_in(states.cast(pa.int64()), pa.array(list(_STATES)))
     )
     left = pc.max_element_wise(
-        pc.subtract(pa.scalar(limit, pa.int64()), counts.cast(pa.int64())), 0
+        pc.subtract(pa.scalar(limit, pa.int64()), counts.cast(pa.int64())), 0, skip_nulls=False
     )
     left = pc.if_else(archived, None, left)
     found = _rows(windows, parents, [first, last, named, counts, left, words])
@@ -125,8 +125,6 @@ def _rows(windows: pa.Table, parents: pa.Array, columns: list[pa.Array]) -> pa.T
     return pa.table(made, names=SUSPECTS.names).cast(SUSPECTS)
 
 
-#: Kafka's.
-DEFAULT_LIMIT = 5
 _KEY = (*SHARE_PARTITION, "first_offset")
 _MEANS = VIEW.without("topic", "partition").means
 
@@ -173,12 +171,9 @@ class PoisonHunt(GroupDashboard):
     def _show(self) -> None:
         group = self._known_group()
         windows, lag = self.bench.windows(group), self.bench.lag(group)
-        known = delivery_limit(self.bench.evidence(group).settings, group)
-        self._limit = DEFAULT_LIMIT if known is None else known
+        self._limit = delivery_limit(self.bench.evidence(group).settings, group)
         self.found = suspects(windows.table, self.least.value, self._limit)
-        lost = (
-            () if known else (f"the delivery limit; Kafka's default of {self._limit} is assumed",)
-        )
+        lost = () if self._limit else ("the delivery limit, and so how many deliveries are left",)
         shown = replace(
             lag,
             order="delivery_count",
@@ -198,7 +193,7 @@ class PoisonHunt(GroupDashboard):
 
     def _first_group(self) -> str:
         """Return the group whose offsets were delivered most often, or given up."""
-        found = suspects(self.bench.windows().table, self.least.value, DEFAULT_LIMIT)
+        found = suspects(self.bench.windows().table, self.least.value, None)
         mine = found.filter(pc.match_substring_regex(found.column("why"), f"{OFTEN}|{GIVEN_UP}"))
         return str(mine.column("group_id")[0]) if len(mine) else super()._first_group()
 
