@@ -86,7 +86,7 @@ def diff(t: Tables, before: str | Moment) -> Result:
     read, base = t.read, t.bench.base(t.read)
     if isinstance(before, str):
         before = parse_since(before, lambda: read.now, parse_moment)
-    table = read.diff(read.then(before)).drop_columns("topic")
+    table = read.diff(read.then(as_moment(before))).drop_columns("topic")
     ids = sorted(set(table.column("topic_id").to_pylist()))
     table = add_topic_names(table, read.source.offsets(ids)).select(DIFF.names)
     table = read.choice.of(table.sort_by(ORDER))

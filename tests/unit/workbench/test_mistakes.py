@@ -119,6 +119,8 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda bench: bench.history(since=5), "cannot begin at 5: give a datetime, or a text"),  # type: ignore[arg-type]
     (lambda bench: bench.history(since=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda bench: bench.at(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
+    (lambda bench: bench.diff(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
+    (lambda bench: bench.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda bench: bench.at("nope"), "invalid time 'nope': give one such as"),
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
