@@ -370,6 +370,9 @@ def test_a_topic_that_may_not_be_described_is_hidden(
     kafkas = {one["topic"]: one["lag"] for one in parse_describe(described.stdout)}
     assert kafkas == lags
     told = sharelag("doctor", "--rights", *cluster, "--group", group)
+    rights = rows_of(sharelag("doctor", "--rights", *cluster, "--group", group, "-o", "json"))
+    shown = told.stdout.partition("\n\n")[0].splitlines()[1:]
+    assert len(shown) == sum(bool(row["needed_by"] or row["used_by"]) for row in rights) > 0
     assert "1 topic is hidden" in told.stderr
     assert names["h3"] not in done.stdout + told.stdout
 

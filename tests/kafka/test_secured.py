@@ -244,7 +244,7 @@ def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> No
 def test_an_anonymised_capture_of_a_cluster_leaves_nothing_else_behind(
     secured: KafkaBroker, tmp_path: Path
 ) -> None:
-    settings, target = tmp_path / "settings", tmp_path / "captures" / "shared"
+    settings, target = tmp_path / "settings", tmp_path / "captures" / "new" / "shared"
     settings.mkdir()
     file = _file(secured, settings, "alice")
     done = _run(file, "capture", str(target), "--anonymise")

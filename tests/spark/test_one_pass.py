@@ -271,7 +271,7 @@ def test_one_reading_is_one_pass(
     frame, reads = counting
     cached = spark.sparkContext._jsc.sc().getPersistentRDDs  # type: ignore[union-attr]
     before = cached().size()
-    names = ("lag", "progress", "members", "imbalance", "windows", "gaps")
+    names = ("lag", "observed", "progress", "members", "imbalance", "windows", "gaps")
     for name in names[: cases(1, len(names))]:
         had = reads()
         bench = sharelag.open(raw=frame, offsets=ends)

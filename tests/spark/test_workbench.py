@@ -10,6 +10,8 @@ import tqdm
 from pyspark.sql import SparkSession
 
 import sharelag
+from sharelag.errors import AuthorizationError
+from sharelag.inputs import CaptureInput
 from sharelag.inputs.recorded import folder_of
 from tests.support.captures import with_newer_groups
 
@@ -63,6 +65,17 @@ def test_group_records_that_cannot_be_decoded_are_counted_on_spark_too(
         assert found.unknown == known.unknown, question
         assert found.lacks == known.lacks, question
         assert "of groups and members that could not be decoded" in found.lacks[0]
+
+
+class Refused(CaptureInput):
+    group_records_refused = AuthorizationError("not authorized to read them")
+
+
+def test_group_records_that_may_not_be_read_are_none_and_the_others_are_there(
+    spark: SparkSession,
+) -> None:
+    frames = sharelag.open(Refused(folder_of("poison")), engine="spark").frames
+    assert (frames.group_records.count(), frames.records.count() > 0) == (0, True)
 
 
 def test_there_is_no_bar_outside_of_a_notebook(
