@@ -114,14 +114,8 @@ def test_a_page_of_a_saved_notebook_shows_verdict_table_and_charts(
     page.close()
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        "trusted",
-        pytest.param("with state", marks=pytest.mark.exhaustive),
-        pytest.param("without state", marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("state", ["trusted", "with state", "without state"])
 def test_a_saved_notebook_that_is_opened_without_a_kernel_shows_the_same(
     board: Now, saved: NotebookNode, lab: Lab, browser: Browser, state: str
 ) -> None:

@@ -64,10 +64,15 @@ def test_lines_over_the_same_time_are_told_by_one_label_and_keep_their_height(
     for number in range(6):
         figure.add_scatter(x=times, y=np.arange(30) * number, name=f"line {number} " * 3)
     desk = open_desk(PlotView(figure, times=True))
-    drawn(desk)
+    desk.page.locator(".sl[data-drawn]").wait_for()
     plot = desk.page.locator(".nsewdrag")
-    for width in (1000, 480):
+    for width in (900, 480):
+        before = desk.data("drawn")
         desk.page.set_viewport_size({"width": width, "height": 900})
+        desk.page.wait_for_function(  # drawing takes away what is hovered
+            "before => Number(document.querySelector('.sl').dataset.drawn) > before", arg=before
+        )
+        desk.settle()
         expect(plot).to_have_js_property("height.baseVal.value", 200)
         names, lines = desk.page.locator(".legend").bounding_box(), plot.bounding_box()
         assert names
