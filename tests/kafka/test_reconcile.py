@@ -235,7 +235,7 @@ def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig)
 def test_aborted_records_in_the_middle_do_not_wait_for_a_committed_reader(
     broker: KafkaBroker, config: ClientConfig
 ) -> None:
-    """Brokers write no batch of them, but count them as finished: nothing is left, and nothing old."""
+    """Brokers write no batch of them, but count them as finished: nothing is left, or old."""
     servers = broker.bootstrap_servers
     create_topics(servers, {PASSED: 1})
     set_group_config(

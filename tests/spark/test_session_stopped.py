@@ -1,4 +1,4 @@
-"""What a workbench answers after its Spark session was stopped, and another one was started."""
+"""Answers of a workbench whose Spark session has stopped, in the session that follows."""
 
 import pytest
 

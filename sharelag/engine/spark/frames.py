@@ -55,7 +55,7 @@ class OnSpark(Reading):
     @property
     @abstractmethod
     def of_session(self) -> Once:
-        """What rests on that session, each made once; nothing after it was stopped."""
+        """Values that belong to that session, each computed once; empty once it has stopped."""
 
     @property
     @abstractmethod

@@ -82,7 +82,7 @@ class Passes(OnSpark):
 
     @property
     def of_session(self) -> Once:
-        """What rests on that session, each made once; nothing after it was stopped."""
+        """Values that belong to that session, each computed once; empty once it has stopped."""
         made = self._of_session
         if "session" in made and has_stopped(made("session", self._session)):
             self._of_session = Once()

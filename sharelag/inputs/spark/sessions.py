@@ -192,7 +192,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def has_stopped(spark: SparkSession) -> bool:
-    """Whether a session was stopped: neither it nor a DataFrame of it answers any more."""
+    """Whether a session has stopped, so that neither it nor its DataFrames answer."""
     if is_connect(spark):
         return bool(spark.is_stopped)  # type: ignore[attr-defined]
     return spark.sparkContext._jsc is None

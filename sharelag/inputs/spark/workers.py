@@ -148,7 +148,7 @@ def explain_failures() -> Iterator[None]:
 
 
 def _hides_interrupt(error: BaseException | None, before: BaseException | None) -> bool:
-    """Whether an interrupt led to an error, and not to what was being handled ``before``."""
+    """Whether an interrupt caused an error, rather than the one being handled ``before``."""
     while error is not None and error is not before:
         if isinstance(error, KeyboardInterrupt):
             return True

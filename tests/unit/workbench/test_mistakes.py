@@ -119,7 +119,10 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda bench: bench.history(since=5), "cannot begin at 5: give a datetime, or a text"),  # type: ignore[arg-type]
     (lambda bench: bench.history(since=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda bench: bench.at(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
-    (lambda bench: bench.diff(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
+    (
+        lambda bench: bench.diff(7),  # type: ignore[arg-type]
+        "7 is neither a time nor offsets: give a datetime",
+    ),
     (lambda bench: bench.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda bench: bench.at("nope"), "invalid time 'nope': give one such as"),
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
