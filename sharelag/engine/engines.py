@@ -7,7 +7,7 @@ counts the records first.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow.compute as pc
@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 from sharelag.engine import OVER, Reading
 from sharelag.errors import ClusterError, InputError
 from sharelag.inputs import Input
+from sharelag.inputs.contract import IN_PARTS
 from sharelag.inputs.files.text_pieces import are_many
 from sharelag.metrics.evidence import Evidence
+from sharelag.model import iso
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.gaps import (
     KAFKA_SOURCE,
@@ -142,7 +144,7 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     from sharelag.metrics.load_per_item import count_stateless
     from sharelag.wire.placement import missing_in_words
 
-    said, of = rejects_of(begun), begun.source.may_lack
+    said, of = (*rejects_of(begun), *_unseen_of(begun)), begun.source.may_lack
     if of_groups:
         said += group_rejects_of(begun)
     if not of:
@@ -151,6 +153,21 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     stateless = count_stateless(begun.table("groups"), known) if "groups" in of else 0
     elsewhere = missing_in_words(known) if "partitions" in of else ""
     return (*said, *of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
+
+
+def _unseen_of(begun: Reading) -> tuple[str, ...]:
+    """Say that a moment is later than anything that was given."""
+    moment, ends = begun.as_of, begun.source.as_of()
+    is_told = ends is not None or begun.source.may_lack == IN_PARTS
+    if not (isinstance(moment, datetime) and is_told):
+        return ()
+    known = max(filter(None, (ends, begun.counted.last)), default=moment)
+    if known >= moment:
+        return ()
+    return (
+        f"what happened from {iso(known)}, the time of the last end offset or record that was "
+        f"given, to {iso(moment)}",
+    )
 
 
 def gather(

@@ -72,6 +72,10 @@ class Input(Protocol):
         """`sharelag.schemas.OFFSETS` of these topics; those that are not found are not in it."""
         return schemas.OFFSETS.empty_table()
 
+    def as_of(self) -> datetime | None:
+        """Return the time of the last end offsets that were recorded; None where none were."""
+        return None
+
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         """`sharelag.schemas.OFFSETS` at these moments, or at known ones in their span."""
         return schemas.OFFSETS.empty_table()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -387,6 +387,9 @@ class TableInput(RecordsOnly):
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         return ends_as_of(self._ends(), topic_ids, as_of)
+
+    def as_of(self) -> datetime | None:
+        return cast("datetime | None", pc.max(self._ends().column("as_of")).as_py())
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         return ends_between(self._ends(), topic_ids, moments)

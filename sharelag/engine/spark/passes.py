@@ -225,8 +225,7 @@ class Passes(OnSpark):
         """Return the moment of the end offsets, where it is known before they are read."""
         if isinstance(self.as_of, datetime):
             return self.as_of
-        known = getattr(self.source, "latest_end", None)
-        return None if known is None or self.as_of is not None else known()
+        return self.source.as_of() if self.as_of is None else None
 
     def _refuse_stream(self, name: str) -> None:
         if self.is_stream:

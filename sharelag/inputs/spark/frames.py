@@ -182,7 +182,7 @@ class FrameInput(RecordsOnly):
                     "offsets cannot be a stream: write them to a table, and give its name or path"
                 )
 
-    def latest_end(self) -> datetime | None:
+    def as_of(self) -> datetime | None:
         """Return the time of the last end offsets; None if there are none."""
         from pyspark.sql import functions as f
 

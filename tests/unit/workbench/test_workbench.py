@@ -324,6 +324,21 @@ def test_a_group_that_lags_is_not_fine_where_nothing_tells_whether_its_lag_grows
     assert done.endswith("nothing wrong")
 
 
+def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbench) -> None:
+    """Nothing was recorded of the span between, so nothing says that it was quiet."""
+    records, ends = (pq.read_table(DEMO / name) for name in ("records", "offsets.parquet"))
+    last = pc.max(ends.column("as_of")).as_py()
+    for later, given in ((0, ends), (1, ends), (1, ends.slice(0, 0))):
+        moment = last + timedelta(seconds=later)
+        bench = sharelag.open(raw=records, offsets=given, engine="local", as_of=moment)
+        said = [one for one in bench.lag().lacks if one.startswith("what happened from ")]
+        assert len(said) == later
+        for one in said:
+            assert one.endswith(f", to {iso(moment)}")
+            assert (iso(last) in one) == bool(len(given))  # else the last record is named
+    assert "what happened from" not in " ".join(demo.at(last).lag().lacks)
+
+
 # ---- how it looks --------------------------------------------------------------------------------
 
 
