@@ -164,10 +164,8 @@ def _unseen_of(begun: Reading) -> tuple[str, ...]:
     known = max(filter(None, (ends, begun.counted.last)), default=moment)
     if known >= moment:
         return ()
-    return (
-        f"what happened from {iso(known)}, the time of the last end offset or record that was "
-        f"given, to {iso(moment)}",
-    )
+    last = f"{iso(known)}, the time of the last end offset or record that was given"
+    return (f"what happened from {last}, to {iso(moment)}",)
 
 
 def gather(
