@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario, Service
 
 
+_BESIDE_QUESTIONS = (
+    *("as_of", "at", "close", "describe", "evidence", "frames", "groups", "only", "refresh"),
+    *("request_frame", "source", "sql"),
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Workbench(Opened):
     """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
@@ -666,6 +672,10 @@ class Workbench(Opened):
         return gather_past(self, group, since, until, service)
 
     # ---- how it shows itself ---------------------------------------------------------------------
+
+    def __dir__(self) -> list[str]:
+        # What Tab completes: questions, and not what they rest on.
+        return sorted({*vars(Workbench), *_BESIDE_QUESTIONS})
 
     def __repr__(self) -> str:
         when = "" if self.as_of is None else f", as of {_moment_text(self.as_of)}"

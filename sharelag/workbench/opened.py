@@ -291,7 +291,7 @@ class Opened:
     if not TYPE_CHECKING:  # else every name would be known
 
         def __getattr__(self, name: str) -> Any:
-            said = unknown_name(name, dir(type(self)), "a Workbench")
+            said = unknown_name(name, dir(self), "a Workbench")
             if not name.startswith("_") and hasattr(Result, name):  # such as to_spark
                 said = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
             raise AttributeError(said)

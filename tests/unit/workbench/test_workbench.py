@@ -342,6 +342,13 @@ def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbe
 # ---- how it looks --------------------------------------------------------------------------------
 
 
+def test_tab_completes_what_people_ask_and_nothing_of_the_inside(demo: Workbench) -> None:
+    names = {name for name in dir(demo) if not name.startswith("_")}
+    assert names >= {"lag", "explain", "plan_reset", "frames", "sql", "at", "source"}
+    assert names.isdisjoint({"ask", "base", "keep", "asks_once", "require_group", "state_of"})
+    assert {name for name in names if not hasattr(demo, name)} == set()
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("name", ["demo", "poison"])
 def test_html_and_text_have_the_same_numbers(
