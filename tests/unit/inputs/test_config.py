@@ -67,7 +67,7 @@ def _settings(properties: dict[str, str]) -> dict[str, Any]:
     """Translate, and have the client itself say whether it takes the result."""
     config = client_config("localhost:1", None, properties)
     consumer(config).close()
-    return config.librdkafka()
+    return dict(config.settings)
 
 
 def _refusal(properties: dict[str, str]) -> str:
@@ -365,10 +365,10 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         named = "" if wins == "environment:1" else "bootstrap.servers=file:1\n"
         file = _file(tmp_path, f"client.id=file\n{named}")
         config = client_config(option, file, single)
-        assert config.bootstrap_servers == config.librdkafka()["bootstrap.servers"] == wins
-        assert config.librdkafka()["client.id"] == "file"
+        assert config.bootstrap_servers == config.settings["bootstrap.servers"] == wins
+        assert config.settings["client.id"] == "file"
         again = client_config(option, file, {"client.id": "single"})
-        assert again.librdkafka()["client.id"] == "single"
+        assert again.settings["client.id"] == "single"
 
 
 def test_no_cluster_named() -> None:
@@ -407,7 +407,7 @@ def test_a_file_as_java_writes_it(tmp_path: Path) -> None:
         + f'sasl.jaas.config={SCRAM} required \\\n    username="alice" \\\n'.encode()
         + b'    password="p\\u00e4ss\\\\\\"w\xf6rd";\n'
     )
-    found = client_config("localhost:1", file).librdkafka()
+    found = client_config("localhost:1", file).settings
     assert (found["sasl.username"], found["sasl.password"]) == ("alice", 'päss"wörd')
     assert found["sasl.mechanism"] == "SCRAM-SHA-256"
 
@@ -429,7 +429,7 @@ def test_spark_options() -> None:
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";',
     }
-    found = from_spark_options(options).librdkafka()
+    found = from_spark_options(options).settings
     names = ("bootstrap.servers", "sasl.username", "sasl.password")
     assert [found[name] for name in names] == ["b:1", "a", "pw"]
 
@@ -455,7 +455,7 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
         timeout=12.5,
     )
     again = from_spark_options(first.spark_options())
-    assert again.librdkafka() == first.librdkafka()
+    assert again.settings == first.settings
     assert again.timeout == 12.5
 
 
@@ -485,7 +485,7 @@ def test_secrets_are_shown_nowhere(secretive: ClientConfig, pem: dict[str, str])
     shown = f"{secretive!r} {secretive} {secretive.public()} {[secretive]}"
     assert SECRET not in shown
     assert pem["key"].splitlines()[1] not in shown
-    assert secretive.librdkafka()["sasl.oauthbearer.client.secret"] == SECRET
+    assert secretive.settings["sasl.oauthbearer.client.secret"] == SECRET
     assert secretive.public()["bootstrap.servers"] == "localhost:1"
     assert secretive.public()["sasl.mechanism"] == "OAUTHBEARER"
 
@@ -535,7 +535,7 @@ def test_a_file_is_taken_with_one_note_at_most(
     file = _file(tmp_path, TAKEN[name])
     config = client_config("localhost:1", file)
     consumer(config).close()
-    assert (config.librdkafka().get("sasl.password", "").find(CLOUD_SECRET) >= 0) == (
+    assert (config.settings.get("sasl.password", "").find(CLOUD_SECRET) >= 0) == (
         "jaas" in TAKEN[name]
     )
     (note,) = (record.getMessage() for record in caplog.records if record.name == NAME)
@@ -567,7 +567,7 @@ def test_lines_of_other_tools_and_of_templates(
 ) -> None:
     config = client_config(None, _file(tmp_path, text))
     consumer(config).close()
-    assert config.librdkafka().get(name) == value
+    assert config.settings.get(name) == value
 
 
 SECTION = "without the section of a JAAS file around it"
@@ -655,10 +655,10 @@ def test_the_secret_reaches_the_client_and_nobody_else(
 ) -> None:
     file = written(tmp_path, properties(places[kind], kind))
     config = client_config("b:1", file)
-    assert config.librdkafka()["sasl.password"] == PROVIDED
+    assert config.settings["sasl.password"] == PROVIDED
     assert PROVIDED not in f"{config!r} {config.public()}"
-    assert not [name for name in config.librdkafka() if "providers" in name]
-    assert from_spark_options(config.spark_options()).librdkafka()["sasl.password"] == PROVIDED
+    assert not [name for name in config.settings if "providers" in name]
+    assert from_spark_options(config.spark_options()).settings["sasl.password"] == PROVIDED
     assert PROVIDED in secrets_of(file, {})  # so that reports mask it
 
 
@@ -668,7 +668,7 @@ def test_a_secret_that_looks_like_a_reference_is_not_one(
     monkeypatch.setenv("SHARELAG_TEST_PW", "${it:HOME}")
     config = client_config("b:1", written(tmp_path, properties("${it:SHARELAG_TEST_PW}")))
     again = from_spark_options(config.spark_options())
-    assert again.librdkafka()["sasl.password"] == "${it:HOME}"
+    assert again.settings["sasl.password"] == "${it:HOME}"
 
 
 @pytest.mark.parametrize(
