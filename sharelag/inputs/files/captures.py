@@ -202,10 +202,8 @@ def check_place(folder: Path, overwrite: bool) -> None:
 
 def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
     """Yield all state records, or the share group records of ``__consumer_offsets``."""
-    for batch in kafka.read_topic(config, topic):
-        kept = of_share_groups(batch)
-        if kept.num_rows:
-            yield kept
+    kept = map(of_share_groups, kafka.read_topic(config, topic))
+    yield from (batch for batch in kept if batch.num_rows)
 
 
 def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -216,10 +214,8 @@ def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _to_json(info: CaptureInfo) -> dict[str, Any]:
-    may_lack = {
-        "patience": None if info.patience is None else spell(info.patience),
-        "kafka_version": info.kafka_version,
-    }
+    patience = None if info.patience is None else spell(info.patience)
+    may_lack = {"patience": patience, "kafka_version": info.kafka_version}
     return {
         "format": FORMAT,
         "cluster_id": info.cluster_id,

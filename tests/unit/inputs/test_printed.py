@@ -531,7 +531,7 @@ def test_no_line_of_a_regular_dump_is_read_for_itself(
     text = dumped([json.dumps(row) for row in kafka_json(decode_arrow(before).records)])
     path = tmp_path / "printed.txt"
     path.write_text(text, "utf-8")
-    monkeypatch.delattr(printed, "_of_line")
+    monkeypatch.delattr("sharelag.inputs.files.printed_records.Printed.encode")
     found = read_printed(path)
     assert found.column("partition").to_pylist() == [3] * 5 + [4] * 195
     times = found.column("timestamp").cast(pa.int64()).to_pylist()
