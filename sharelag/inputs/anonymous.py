@@ -78,7 +78,6 @@ class _Names:
             }
 
     def column(self, kind: str, values: pa.Array) -> pa.Array:
-        """Replace the names of a column."""
         made = self.made.get(kind, {}) | {name: name for name in (*_KEPT, "")}
         return of_distinct(values, made.__getitem__, pa.string())
 
@@ -157,19 +156,15 @@ def _change_names(table: schemas.Arrow, change: _Change) -> pa.Table:
     columns = []
     for column in table.schema:
         values = flat(table.column(column.name))
+        changed = _change_column(column.name, values, change)
         if column.name == "entity":
-            columns.append(_change_entities(flat(table.column("scope")), values, change))
-        else:
-            columns.append(_change_column(column.name, values, change))
+            changed = pa.nulls(len(values), pa.string())
+            for scope in ("group", "topic"):
+                is_one = pc.equal(flat(table.column("scope")), scope)
+                new = change(scope, values.filter(is_one))
+                changed = pc.replace_with_mask(changed, is_one, new)
+        columns.append(changed)
     return pa.table(columns, schema=table.schema)
-
-
-def _change_entities(scopes: pa.Array, entities: pa.Array, change: _Change) -> pa.Array:
-    changed = pa.nulls(len(entities), pa.string())
-    for scope in ("group", "topic"):
-        is_one = pc.equal(scopes, scope)
-        changed = pc.replace_with_mask(changed, is_one, change(scope, entities.filter(is_one)))
-    return changed
 
 
 def _change_column(name: str, values: pa.Array, change: _Change) -> pa.Array:

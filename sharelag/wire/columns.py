@@ -290,32 +290,38 @@ def decode_columns(
     StateColumns
         Records, rejects and skipped are those of `sharelag.wire.decode_arrow`.
     """
+    from sharelag.wire.state_pass import state_pass
+
     keys = ShareKeys() if keys is None else keys
     chosen = of_topic(batch, STATE_TOPIC)
     code, record_type, partition = keys.codes(chosen)
+    values, value_at, value_null = binary(chosen.column("value"))
+    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + 1
     found = StateColumns(
         keys=keys,
         position={},
         key=code,
         partition=partition,
         record_type=record_type,
-        tombstone=np.zeros(0, bool),
+        tombstone=value_null,
         numbers={n.column: np.empty(len(code), n.dtype) for n in record_numbers()},
         batch_at=np.empty(len(code) + 1, np.int32),
-        batches={},
+        batches={n.column: np.empty(most, n.dtype) for n in batch_numbers()},
         unknown_tags=None,
         rejects=_no_rejects(),
         skipped=batch.num_rows - chosen.num_rows,
     )
-    values = binary(chosen.column("value"))
-    odd = _pass(found, *values)
-    longer = _long_tombstones(chosen, values[2])
-    if odd is None and not len(longer):
+    odd = np.empty(len(code), np.uint8)
+    odds = compile_kernel(state_pass)(
+        values, value_at, value_null, record_type, code, odd, found.batch_at,
+        tuple(found.numbers.values()), tuple(found.batches.values()),
+    )  # fmt: skip
+    longer = _long_tombstones(chosen, value_null)
+    if not odds and not len(longer):
         found.position = position(chosen)
         return found
-    rows = np.zeros(len(code), bool) if odd is None else odd != 0
-    rows[longer] = True
-    _interpret_odd(found, chosen, np.flatnonzero(rows), kafka_version)
+    odd[longer] = 1
+    _interpret_odd(found, chosen, np.flatnonzero(odd), kafka_version)
     return found
 
 
@@ -330,23 +336,6 @@ def _long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np
     at = key_at[gone]
     name = keys[at + 2].astype(np.int64) << 8 | keys[at + 3]
     return gone[size > _SMALLEST_KEY + name]
-
-
-def _pass(
-    found: StateColumns, values: NDArray[Any], value_at: NDArray[Any], value_null: NDArray[Any]
-) -> NDArray[np.uint8] | None:
-    """Run the compiled pass; return which rows it could not read, None: it read all."""
-    from sharelag.wire.state_pass import state_pass
-
-    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + 1
-    found.tombstone = value_null
-    found.batches = {n.column: np.empty(most, n.dtype) for n in batch_numbers()}
-    odd = np.empty(len(found.key), np.uint8)
-    odds = compile_kernel(state_pass)(
-        values, value_at, value_null, found.record_type, found.key, odd, found.batch_at,
-        tuple(found.numbers.values()), tuple(found.batches.values()),
-    )  # fmt: skip
-    return odd if odds else None
 
 
 # ---- rows that the compiled pass leaves to the interpreter ---------------------------------------

@@ -17,12 +17,7 @@ from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.generations import (
-    TODAY,
-    control_mask,
-    read_older,
-    require_generation,
-)
+from sharelag.wire.generations import TODAY, control_mask, read_older, require_generation
 from sharelag.wire.interpreter import (
     Decoded,
     Rows,

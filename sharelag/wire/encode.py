@@ -13,14 +13,7 @@ from sharelag import schemas
 from sharelag.model import topic_id_bytes
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import of_distinct, one_batch, without_timestamps
-from sharelag.wire.fields import (
-    INT_SIZES,
-    STATE_TOPIC,
-    VALUE_VERSION,
-    Field,
-    RecordKind,
-    kinds_of,
-)
+from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
 from sharelag.wire.generations import layout_of
 
 #: The longest text that a classic string holds.
@@ -184,7 +177,6 @@ def _varints(numbers: pa.Array) -> pa.Array:
 
 
 def _group(items: pa.Array, sizes: pa.Array) -> pa.Array:
-    """Return the bytes of each list's items."""
     ends = np.append(0, np.cumsum(sizes))
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items), b"")
 

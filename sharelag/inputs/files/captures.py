@@ -109,35 +109,31 @@ def write_capture(
     """
     check_place(folder, overwrite)
     try:
-        return _write(folder, records, finish)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        half, old = scratch / "new", scratch / "old"
+        try:
+            half.mkdir(mode=0o755)
+            (half / "records").mkdir()
+            with parquet.writer(half / "records" / "part-0.parquet", schemas.RAW) as file:
+                for group in by_partition(records):
+                    file.write_table(group)
+            tables, info = finish(half / "records")
+            for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
+                if name in tables:
+                    parquet.write_table(tables[name].cast(schema), half / f"{name}.parquet")
+            write_description(half / "capture.json", _to_json(info))
+            if folder.exists():
+                folder.rename(old)
+            half.rename(folder)
+        finally:
+            if old.exists() and not folder.exists():
+                old.rename(folder)
+            shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise InputError(
             f"cannot write a capture to {folder} ({error.strerror or error}): check the path"
         ) from error
-
-
-def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> CaptureInfo:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    half, old = scratch / "new", scratch / "old"
-    try:
-        half.mkdir(mode=0o755)
-        (half / "records").mkdir()
-        with parquet.writer(half / "records" / "part-0.parquet", schemas.RAW) as file:
-            for group in by_partition(records):
-                file.write_table(group)
-        tables, info = finish(half / "records")
-        for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
-            if name in tables:
-                parquet.write_table(tables[name].cast(schema), half / f"{name}.parquet")
-        write_description(half / "capture.json", _to_json(info))
-        if folder.exists():
-            folder.rename(old)
-        half.rename(folder)
-    finally:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        shutil.rmtree(scratch, ignore_errors=True)
     return info
 
 

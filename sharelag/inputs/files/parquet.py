@@ -277,7 +277,6 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
 
 
 def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
-    """Refuse lists that are longer, all together, than a file may have rows."""
     nested = {field.name for field in stored if pa.types.is_nested(field.type)}
     footer, size = file.metadata, Path(path).stat().st_size
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]

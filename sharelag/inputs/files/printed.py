@@ -140,15 +140,13 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
                     continue
         begin = text.find("{", at)
         between = text[at : len(text) if begin < 0 else begin]
+        words = between.rpartition("\n")[2].strip()
         if not all(map(_is_logged, between.split("\n"))):
             begin = _next(text, at)
             yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
             return
-        elif (words := between.rpartition("\n")[2].strip()) not in _OF_LIST and _is_of_others(
-            words
-        ):
-            # a line of a log that has an object in it
+        elif words not in _OF_LIST and _is_of_others(words):  # a log's, with an object in it
             end = text.find("\n", begin)
             begin, count = len(text) if end < 0 else end, count - 1
         else:

@@ -12,12 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.text_pieces import (
-    Piece,
-    TextLog,
-    are_many,
-    line_blocks,
-)
+from sharelag.inputs.files.text_pieces import Piece, TextLog, are_many, line_blocks
 from sharelag.schemas import REQUEST_TABLES
 from sharelag.tables.words import counted
 from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread

@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from sharelag.errors import InputError
 from sharelag.inputs.files.raw_files import files_below
-from sharelag.inputs.texts import (
-    MARK,
-    SAMPLE,
-    UTF_8,
-    Octets,
-    PackedText,
-    Recoded,
-    encoding_of,
-)
+from sharelag.inputs.texts import MARK, SAMPLE, UTF_8, Octets, PackedText, Recoded, encoding_of
 from sharelag.tables.words import shell_word
 from sharelag.wire.json_rows import json_rows
 
@@ -175,7 +167,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
         if encoding != UTF_8:
             file = Recoded(file, encoding)
         at, rest, read = piece.begin, b"", 0
-        most = _most_bytes(piece.file) if packed else None
+        most = max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(piece.file).stat().st_size)
         if piece.begin:
             # The line that goes on here belongs to the piece before.
             opened.seek(at - 1)
@@ -188,7 +180,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
                 return
             if not block and not rest:
                 return
-            if most is not None and read > most:
+            if packed and read > most:
                 raise InputError(
                     f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
                     "so it is not read; unpack it and give the file, if you trust it"
@@ -216,10 +208,6 @@ def _require_short(line: bytes, name: str) -> bytes:
             "each request"
         )
     return line
-
-
-def _most_bytes(name: str) -> int:
-    return max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(name).stat().st_size)
 
 
 def _damaged(name: str, read: int, rest: bytes, at: int, why: str) -> Block:

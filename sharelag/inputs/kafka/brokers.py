@@ -250,11 +250,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 
 
 def _describe(
-    connection: Connection,
-    kind: ResourceType,
-    scope: str,
-    names: Iterable[str],
-    at_once: int = 100,
+    connection: Connection, kind: ResourceType, scope: str, names: Iterable[str], at_once: int = 100
 ) -> Iterator[tuple[str, _Reported]]:
     """Yield name and settings of each existing entity; None, with a warning, if not authorized."""
     wanted = sorted({name for name in names if name})  # the client does not accept ""

@@ -127,7 +127,6 @@ def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
 
 
 def _is_number(name: str, word: str) -> bool:
-    """Whether a word of a column is a number that Kafka has there, or the dash for none."""
     if name in _TEXTS or word == "-":
         return True
     is_number = re.fullmatch(r"\d{1,19}", word, re.ASCII) is not None

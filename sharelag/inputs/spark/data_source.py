@@ -246,7 +246,8 @@ class StreamReader(DataSourceStreamReader):
         options = self.options
         if isinstance(partition, Gap):
             yield _gap_rows([partition])
-        if isinstance(partition, Gap) or not isinstance(partition, OffsetRange):
+            return
+        if not isinstance(partition, OffsetRange):
             return
         schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
         span = {partition.partition: (partition.first, partition.end)}

@@ -291,7 +291,7 @@ def find_files(
             if leaf.relation().location().getClass().getSimpleName() != "InMemoryFileIndex":
                 return None
         return list(_listed(query.sparkPlan(), later, schema))
-    # Another kind of plan or condition, without such parts; the last Spark raises at reading, too.
+    # Another kind of plan or condition, without such parts; or what Spark raises at reading, too.
     except (Py4JError, LookupError, PySparkException):
         return None
 

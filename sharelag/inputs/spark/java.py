@@ -234,7 +234,6 @@ def of_use(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _pass_on(reader: int) -> None:
-    """Copy lines to standard error until nobody can write any more."""
     with os.fdopen(reader, "rb") as lines:
         for line in of_use(lines):
             os.write(_STANDARD_ERROR, line)

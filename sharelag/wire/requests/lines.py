@@ -42,7 +42,7 @@ UNCLEAR = "its time has the abbreviation of several zones: name the one of the l
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
-    [*((f"requestApi{end}", pa.int16()) for end in ("Key", "Version")), ("clientId", pa.string())]
+    [("requestApiKey", pa.int16()), ("requestApiVersion", pa.int16()), ("clientId", pa.string())]
 )
 
 
