@@ -24,6 +24,12 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 TOKEN_URL = "https://login.example.com/token"
 SECRET = "s3cr3t-Tr0ub4dor"
 HOST_NAMES = "ssl.endpoint.identification.algorithm"
+BY_PASSWORD = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+BY_TOKEN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -98,12 +104,7 @@ def _refusal(properties: dict[str, str]) -> str:
     ],
 )
 def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
-    properties = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": jaas,
-    }
-    found = _settings(properties)
+    found = _settings(BY_PASSWORD | {"sasl.jaas.config": jaas})
     names = ("sasl.username", "sasl.password", "sasl.mechanism", "sasl.jaas.config")
     assert [found.get(name) for name in names] == [user, password, "PLAIN", None]
 
@@ -112,12 +113,10 @@ def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
 def test_scram(mechanism: str, name: str) -> None:
     jaas = f'{SCRAM} required username="alice" password="pw";'
-    found = _settings(
-        {"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas}
-    )
-    assert found["sasl.mechanism"] == mechanism.upper()
-    assert found["security.protocol"] == "SASL_PLAINTEXT"
-    assert found["sasl.password"] == "pw"
+    given = {"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas}
+    found = _settings(given)
+    names = ("sasl.mechanism", "security.protocol", "sasl.password")
+    assert [found[name] for name in names] == [mechanism.upper(), "SASL_PLAINTEXT", "pw"]
 
 
 @pytest.mark.parametrize(
@@ -140,15 +139,8 @@ def test_scram(mechanism: str, name: str) -> None:
     ],
 )
 def test_oauthbearer(credentials: dict[str, str]) -> None:
-    found = _settings(
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
-            "sasl.login.callback.handler.class": "org.apache.kafka.x.OAuthBearerLoginCallbackHandler",
-        }
-        | credentials
-    )
+    handler = "org.apache.kafka.x.OAuthBearerLoginCallbackHandler"
+    found = _settings(BY_TOKEN | {"sasl.login.callback.handler.class": handler} | credentials)
     names = ("method", "client.id", "client.secret", "scope")
     told = [found[f"sasl.oauthbearer.{name}"] for name in names]
     assert told == ["oidc", "me", SECRET, "kafka"]
@@ -186,7 +178,7 @@ NO_TOKEN_URL = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} r
 def test_sasl_that_cannot_work_says_why_and_shows_no_password(
     properties: dict[str, str], advice: str
 ) -> None:
-    message = _refusal({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"} | properties)
+    message = _refusal(BY_PASSWORD | properties)
     assert advice in message
     assert SECRET not in message
 
@@ -263,15 +255,9 @@ def test_the_advised_conversion_works(
         "keytool -list": f"-storepass {SECRET}",
         "openssl pkcs1": f"-passin pass:{SECRET}",
     }.get(command[:13], f"-srcstorepass {SECRET} -deststorepass {SECRET}")
-    tool, rest = command.split(" > ")[0], command.partition(" > ")[2]
-    subprocess.run(
-        f"{tool} {password}" + (f" > {rest}" if rest else ""),
-        shell=True,
-        check=True,
-        cwd=tmp_path,
-        capture_output=True,
-    )
+    tool, writes, rest = command.partition(" > ")
     monkeypatch.chdir(tmp_path)
+    subprocess.run(f"{tool} {password}{writes}{rest}", shell=True, check=True, capture_output=True)
     _settings(properties | dict(setting.split("=") for setting in settings))
 
 
@@ -423,13 +409,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> No
 
 
 def test_spark_options() -> None:
-    options = {
-        "kafka.bootstrap.servers": "b:1",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";',
-    }
-    found = from_spark_options(options).settings
+    given = BY_PASSWORD | {"sasl.jaas.config": f'{PLAIN} required username="a" password="pw";'}
+    options = {f"kafka.{name}": value for name, value in given.items()}
+    found = from_spark_options(options | {"kafka.bootstrap.servers": "b:1"}).settings
     names = ("bootstrap.servers", "sasl.username", "sasl.password")
     assert [found[name] for name in names] == ["b:1", "a", "pw"]
 
@@ -438,22 +420,15 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
     # The engine hands a configuration on as Spark options, which are read once more.
     store = tmp_path / "client.keystore"
     store.write_bytes(Path(pem["p12.path"]).read_bytes())
-    first = client_config(
-        "localhost:1",
-        None,
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret=" {SECRET} ";',
-            "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
-            "ssl.truststore.location": pem["certificate.path"],
-            "ssl.keystore.location": str(store),
-            "ssl.keystore.password": SECRET,
-            HOST_NAMES: "",
-            "request.timeout.ms": "600000",
-        },
-        timeout=12.5,
-    )
+    given = BY_TOKEN | {
+        "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret=" {SECRET} ";',
+        "ssl.truststore.location": pem["certificate.path"],
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": SECRET,
+        HOST_NAMES: "",
+        "request.timeout.ms": "600000",
+    }
+    first = client_config("localhost:1", None, given, timeout=12.5)
     again = from_spark_options(first.spark_options())
     assert again.settings == first.settings
     assert again.timeout == 12.5
@@ -464,21 +439,14 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
 
 @pytest.fixture
 def secretive(pem: dict[str, str]) -> ClientConfig:
-    return client_config(
-        "localhost:1",
-        None,
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}";',
-            "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@login.example.com/token",
-            "sasl.password": SECRET,
-            "ssl.key.password": SECRET,
-            "ssl.keystore.password": SECRET,
-            "ssl.keystore.key": pem["key"],
-            "ssl.keystore.certificate.chain": pem["certificate"],
-        },
-    )
+    given = BY_TOKEN | {
+        "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}";',
+        "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@login.example.com/token",
+        **dict.fromkeys(("sasl.password", "ssl.key.password", "ssl.keystore.password"), SECRET),
+        "ssl.keystore.key": pem["key"],
+        "ssl.keystore.certificate.chain": pem["certificate"],
+    }
+    return client_config("localhost:1", None, given)
 
 
 def test_secrets_are_shown_nowhere(secretive: ClientConfig, pem: dict[str, str]) -> None:
