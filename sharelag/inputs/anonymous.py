@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,12 +22,13 @@ from sharelag.inputs.files.captures import (
     Capture,
     CaptureInfo,
     check_place,
+    count_records,
     read_capture,
     write_capture,
 )
 from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.model.settings.catalogue import CATALOGUE
-from sharelag.tables.arrow import flat
+from sharelag.tables.arrow import flat, of_distinct, with_columns
 from sharelag.version import __version__
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.encode import encode
@@ -76,11 +78,8 @@ class _Names:
             }
 
     def column(self, kind: str, values: pa.Array) -> pa.Array:
-        """Replace the names of a column, each distinct one once."""
-        coded = values.dictionary_encode()
         made = self.made.get(kind, {}) | {name: name for name in (*_KEPT, "")}
-        new = [made[name] for name in coded.dictionary.to_pylist()]
-        return pa.array(new, pa.string()).take(coded.indices)
+        return of_distinct(values, made.__getitem__, pa.string())
 
 
 def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[CaptureInfo, int]:
@@ -93,19 +92,20 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     check_place(folder, overwrite)
     capture = read_capture(source)
     names = _names_of(capture)
-    counts: list[int] = []
+    left_out = count_records(source)
 
     def records() -> Iterator[pa.RecordBatch]:
-        for batch in parquet_batches(capture.records_paths):
-            for topic in (STATE_TOPIC, GROUP_TOPIC):
-                part = batch.filter(pc.equal(batch.column("topic"), topic))
-                new = _records(part, topic, names)
-                counts.append(new.num_rows)
-                yield new
-            counts.append(-batch.num_rows)
+        nonlocal left_out
+        for topic, rows in _decoded(capture):
+            left_out -= rows.num_rows
+            table = _change_names(rows, names.column)
+            hidden = {"unknown_tags": None}
+            if topic == GROUP_TOPIC:
+                # Of topic names, which anybody with a list of candidates could find.
+                hidden["metadata_hash"] = pc.multiply(table.column("metadata_hash"), 0)
+            yield encode(with_columns(table, hidden), topic)
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
-        tables = {"offsets": capture.offsets, **capture.extras}
         info = replace(
             capture.info,
             cluster_id="anonymised",
@@ -113,36 +113,29 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
             options={},
             tool_version=__version__,  # in the original it is a text that anybody can change
         )
-        kept = {name: table for name, table in tables.items() if table.num_rows}
-        kept.setdefault("offsets", capture.offsets)
+        kept = {name: table for name, table in capture.extras.items() if table.num_rows}
+        kept["offsets"] = capture.offsets
         return {name: _table(table, names) for name, table in kept.items()}, info
 
     info = write_capture(folder, records(), finish, overwrite)
-    return info, -sum(counts)
+    return info, left_out
+
+
+def _decoded(capture: Capture) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the records of Kafka's topics that can be decoded, with their topic."""
+    for batch in parquet_batches(capture.records_paths):
+        for topic in (STATE_TOPIC, GROUP_TOPIC):
+            part = batch.filter(pc.equal(batch.column("topic"), topic))
+            yield topic, decode_arrow(part, topic).records
 
 
 def _names_of(capture: Capture) -> _Names:
     names = _Names()
-    for batch in parquet_batches(capture.records_paths):
-        for topic in (STATE_TOPIC, GROUP_TOPIC):
-            part = batch.filter(pc.equal(batch.column("topic"), topic))
-            _change_names(decode_arrow(part, topic).records, names.note)
-    for table in (capture.offsets, *capture.extras.values()):
+    records = (rows for _, rows in _decoded(capture))
+    for table in chain(records, (capture.offsets, *capture.extras.values())):
         _change_names(table, names.note)
     names.number()
     return names
-
-
-def _records(raw: pa.RecordBatch, topic: str, names: _Names) -> pa.RecordBatch:
-    """Return records with other names, of which only what was decoded is written."""
-    table = _change_names(decode_arrow(raw, topic).records, names.column)
-    for place, column in enumerate(table.schema):
-        if column.name == "unknown_tags":
-            table = table.set_column(place, column, pa.nulls(len(table), column.type))
-        elif column.name == "metadata_hash":
-            # Of topic names, which anybody with a list of candidates could find.
-            table = table.set_column(place, column, pc.multiply(table.column(place), 0))
-    return encode(table, topic)
 
 
 def _table(table: pa.Table, names: _Names) -> pa.Table:
@@ -152,12 +145,9 @@ def _table(table: pa.Table, names: _Names) -> pa.Table:
         table = table.filter(pc.invert(internal))
     table = _change_names(table, names.column)
     if "value" in table.schema.names:
-        place = table.schema.get_field_index("value")
-        kept = [
-            text if text is None or text in _WORDS or _PLAIN.fullmatch(text) else None
-            for text in table.column(place).to_pylist()
-        ]
-        table = table.set_column(place, table.schema.field(place), pa.array(kept, pa.string()))
+        texts = (text or "" for text in table.column("value").to_pylist())
+        kept = [text if text in _WORDS or _PLAIN.fullmatch(text) else None for text in texts]
+        table = with_columns(table, {"value": pa.array(kept, pa.string())})
     return table
 
 
@@ -166,19 +156,15 @@ def _change_names(table: schemas.Arrow, change: _Change) -> pa.Table:
     columns = []
     for column in table.schema:
         values = flat(table.column(column.name))
+        changed = _change_column(column.name, values, change)
         if column.name == "entity":
-            columns.append(_change_entities(flat(table.column("scope")), values, change))
-        else:
-            columns.append(_change_column(column.name, values, change))
+            changed = pa.nulls(len(values), pa.string())
+            for scope in ("group", "topic"):
+                is_one = pc.equal(flat(table.column("scope")), scope)
+                new = change(scope, values.filter(is_one))
+                changed = pc.replace_with_mask(changed, is_one, new)
+        columns.append(changed)
     return pa.table(columns, schema=table.schema)
-
-
-def _change_entities(scopes: pa.Array, entities: pa.Array, change: _Change) -> pa.Array:
-    changed = pa.nulls(len(entities), pa.string())
-    for scope in ("group", "topic"):
-        is_one = pc.equal(scopes, scope)
-        changed = pc.replace_with_mask(changed, is_one, change(scope, entities.filter(is_one)))
-    return changed
 
 
 def _change_column(name: str, values: pa.Array, change: _Change) -> pa.Array:

@@ -76,15 +76,12 @@ class CaptureInput(RecordsOnly):
                 "name that moment or an earlier one"
             )
         offsets = of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
-        past = of_topics(self._capture.extras["past_offsets"], topic_ids)
-        return (
-            latest_until(offsets, past, as_of)
-            if isinstance(as_of, datetime) and as_of < self.as_of()
-            else offsets
-        )
+        if not isinstance(as_of, datetime) or as_of == self.as_of():
+            return offsets
+        return latest_until(offsets, self._past(topic_ids), as_of)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        past = of_topics(self._capture.extras["past_offsets"], topic_ids)
+        past = self._past(topic_ids)
         times = past.column("as_of")
         if not moments:
             return past.slice(0, 0)
@@ -93,6 +90,9 @@ class CaptureInput(RecordsOnly):
         return past.filter(
             pc.and_(pc.greater_equal(times, begin), pc.less_equal(times, max(moments)))
         )
+
+    def _past(self, topic_ids: Sequence[str]) -> pa.Table:
+        return of_topics(self._capture.extras["past_offsets"], topic_ids)
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return of_topics(self._capture.extras["logs"], topic_ids)

@@ -27,6 +27,7 @@ from sharelag.schemas import BROKER_METRICS
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _OTHER = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _TAKES = "a file with metrics, or http://HOST:PORT/metrics"
+_TEXTS = "what JmxTool printed, or Prometheus text"
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 #: Bytes of one file or answer; all metrics of a large broker are a tenth of it.
 MOST_BYTES = 256 << 20
@@ -142,24 +143,17 @@ def metrics_of(text: str, source: str, at: datetime, broker: str | None = None) 
             found = _prometheus(text, at)
         else:
             found = _wide(text) if start == _HEADER else _by_line(text, _LINES[start])
-        rows = [_row(sample, source, broker) for sample in found]
+        rows = []
+        for when, name, value in found:
+            row = {"broker": None} | row_of(name) | ({"broker": broker} if broker else {})
+            known = None if math.isnan(value) else value
+            rows.append(row | {"as_of": when, "read_from": source, "figure": known})
     except (ValueError, KeyError, IndexError, OverflowError) as error:
-        why = repr(str(error)[:200])
-        raise InputError(
-            f"{source} has no metrics that can be read ({why}): give what JmxTool printed, or "
-            "Prometheus text"
-        ) from error
+        why = f" that can be read ({str(error)[:200]!r})"
+        raise InputError(f"{source} has no metrics{why}: give {_TEXTS}") from error
     if not rows:
-        raise InputError(f"{source} has no metrics: give what JmxTool printed, or Prometheus text")
+        raise InputError(f"{source} has no metrics: give {_TEXTS}")
     return pa.Table.from_pylist(rows, schema=BROKER_METRICS)
-
-
-def _row(sample: _Sample, source: str, broker: str | None) -> dict[str, Any]:
-    at, name, value = sample
-    row = row_of(name)
-    row["broker"] = broker or row.get("broker")
-    known = None if math.isnan(value) else value
-    return row | {"as_of": at, "read_from": source, "figure": known}
 
 
 def _prometheus(text: str, at: datetime) -> Iterator[_Sample]:
@@ -220,24 +214,19 @@ def _time(seconds: float) -> datetime:
 _METER = ("Count", "MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate")
 _SPREAD = ("Count", "Min", "Max", "Mean", "StdDev")
 _GAUGE = ("Value",)
-_SHARE_GROUP = "kafka.server:type=ShareGroupMetrics"
-_SHARE_PARTITION = "kafka.server:type=SharePartitionMetrics"
-_SESSIONS = "kafka.server:type=ShareSessionCache"
 _COORDINATOR = "kafka.server:type=group-coordinator-metrics"
-_STATE = "kafka.server:type=share-coordinator-metrics"
 #: Metrics about share groups of Kafka 4.4.0, by MBean, with the attributes of each.
 METRICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    _SHARE_GROUP: {
+    "kafka.server:type=ShareGroupMetrics": {
         "RecordAcknowledgementsPerSec": _METER,
-        "PartitionLoadTimeMs": _SPREAD,
-        "RequestTopicPartitionsFetchRatio": _SPREAD,
+        **dict.fromkeys(("PartitionLoadTimeMs", "RequestTopicPartitionsFetchRatio"), _SPREAD),
         "TopicPartitionsAcquireTimeMs": _SPREAD,
         # since 4.4, of a group from its first letter on
         "DeadLetterQueueRecordCount": _METER,
         "DeadLetterQueueTotalProduceRequestsPerSec": _METER,
         "DeadLetterQueueFailedProduceRequestsPerSec": _METER,
     },
-    _SHARE_PARTITION: {
+    "kafka.server:type=SharePartitionMetrics": {
         "AcquisitionLockTimeoutPerSec": _METER,
         "FetchLockRatio": _SPREAD,
         "FetchLockTimeMs": _SPREAD,
@@ -245,10 +234,9 @@ METRICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "InFlightBatchMessageCount": _SPREAD,
         "InFlightMessageCount": _GAUGE,
     },
-    _SESSIONS: {
-        "SharePartitionsCount": _GAUGE,
+    "kafka.server:type=ShareSessionCache": {
+        **dict.fromkeys(("SharePartitionsCount", "ShareSessionsCount"), _GAUGE),
         "ShareSessionEvictionsPerSec": _METER,
-        "ShareSessionsCount": _GAUGE,
     },
     _COORDINATOR: dict.fromkeys(
         (
@@ -262,7 +250,7 @@ METRICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         _GAUGE,
     ),
-    _STATE: dict.fromkeys(
+    "kafka.server:type=share-coordinator-metrics": dict.fromkeys(
         (
             *("num-partitions", "partition-load-time-avg", "partition-load-time-max"),
             *("write-rate", "write-total", "write-latency-avg", "write-latency-max"),
@@ -275,14 +263,8 @@ _LEGACY = {
     "offset-commit-count": "share-acknowledgement-count",
     "offset-commit-rate": "share-acknowledgement-rate",
 }
-_TAGS = {
-    "group": "group_id",
-    "groupid": "group_id",
-    "topic": "topic",
-    "partition": "partition",
-    "acktype": "ack_type",
-    "clientinstanceid": "client_instance_id",
-}
+_TAGS = {"group": "group_id", "groupid": "group_id", "topic": "topic", "partition": "partition"}
+_TAGS |= {"acktype": "ack_type", "clientinstanceid": "client_instance_id"}
 #: Labels by which people tell brokers apart.
 _BROKER = ("broker", "brokerid", "nodeid", "instance")
 _PROPERTY = re.compile(r'([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)(?:,|$)', re.DOTALL)

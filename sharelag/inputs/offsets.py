@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys, with_columns
 from sharelag.tables.conform import PLACE
 
 _NO_TIME = -(2**63)
@@ -27,12 +27,7 @@ def of_moment(
 
 def without_ends(offsets: pa.Table) -> pa.Table:
     """Return the same topic partitions, at a moment whose offsets are not known."""
-    for name in ("end_offset", "log_start_offset", "as_of"):
-        kind = schemas.OFFSETS.field(name).type
-        offsets = offsets.set_column(
-            offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind)
-        )
-    return offsets
+    return with_columns(offsets, dict.fromkeys(("end_offset", "log_start_offset", "as_of")))
 
 
 def is_noted(noted: datetime, as_of: object) -> bool:
@@ -46,9 +41,7 @@ def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table
         pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()
     )
     then = beside(keys(offsets, PLACE), latest_ends(past.filter(is_seen)), PLACE)
-    for name in ("end_offset", "as_of"):
-        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
-    return offsets
+    return with_columns(offsets, {name: then.column(name) for name in ("end_offset", "as_of")})
 
 
 def latest_ends(offsets: pa.Table) -> pa.Table:
@@ -117,7 +110,6 @@ def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
 
 # ---- between two samples ------------------------------------------------------------------------
 
-
 # Milliseconds up to the year 2248, so that a partition number and a time fit into one int64.
 _TIMES = 1 << 43
 
@@ -129,8 +121,7 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     samples before and after agree, since offsets only grow; it is null if they differ, and before
     the first and after the last one.
     """
-    # Ignore samples of leaders that did not answer.
-    samples = samples.filter(samples.column("end_offset").is_valid())
+    samples = samples.filter(samples.column("end_offset").is_valid())  # of leaders that answered
     samples = samples.sort_by([(name, "ascending") for name in ("topic_id", "partition", "as_of")])
     if samples.num_rows == 0 or not moments:
         return schemas.OFFSETS.empty_table()
@@ -152,16 +143,12 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     for name in ("log_start_offset", "end_offset", "leader_epoch"):
         one, other = (samples.column(name).take(pa.array(rows)) for rows in (left, right))
         same = pc.and_(pa.array(between), pc.equal(one, other).fill_null(False))
-        columns[name] = pc.if_else(same, one, pa.scalar(None, one.type))
+        columns[name] = pc.if_else(same, one, None)
     columns["as_of"] = requested.take(pa.array(np.tile(np.arange(len(moments)), count)))
     return pa.table([columns[name] for name in schemas.OFFSETS.names], schema=schemas.OFFSETS)
 
 
 def without_moments(offsets: pa.Table) -> pa.Table:
     """Clear ``as_of`` where the end offset is null, so that the lag's reason is the moment."""
-    moments = pc.if_else(
-        offsets.column("end_offset").is_valid(),
-        offsets.column("as_of"),
-        pa.scalar(None, schemas.TIMESTAMP),
-    )
-    return offsets.set_column(offsets.schema.get_field_index("as_of"), "as_of", moments)
+    is_known = offsets.column("end_offset").is_valid()
+    return with_columns(offsets, {"as_of": pc.if_else(is_known, offsets.column("as_of"), None)})

@@ -63,12 +63,8 @@ def open_plugin(where: str) -> Callable[[], Input] | None:
     ours, or the package cannot be used.
     """
     found = _PREFIXED.match(where)
-    if found is None:
-        return None
-    plugin = load_plugin("input", found[1], found[1].lower() in _OURS)
-    if plugin is None:
-        return None
-    return partial(_open_plugged, plugin.function(), plugin, where)
+    plugin = load_plugin("input", found[1], found[1].lower() in _OURS) if found else None
+    return partial(_open_plugged, plugin.function(), plugin, where) if plugin else None
 
 
 def _open_plugged(factory: Callable[..., Input], plugin: Plugin, where: str) -> Input:
@@ -265,10 +261,8 @@ def _is_captured(path: Path) -> bool:
 
 
 def _tell_of_sample(name: str, kind: str) -> None:
-    """Say that a sample is opened where something else here has its name."""
-    _LOG.warning(
-        "%s in this folder is not %s: the sample of that name was opened instead", name, kind
-    )
+    said = "%s in this folder is not %s: the sample of that name was opened instead"
+    _LOG.warning(said, name, kind)
 
 
 def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +38,23 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
             "the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces"
         )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def with_columns(rows: Arrow, columns: Mapping[str, Any]) -> Arrow:
+    """Return rows with other values in some columns, of the types that these have; None: nulls."""
+    for name, values in columns.items():
+        field = rows.schema.field(name)
+        values = pa.nulls(len(rows), field.type) if values is None else values
+        rows = rows.set_column(rows.schema.get_field_index(name), field, values)
+    return rows
+
+
+def of_distinct(
+    values: pa.Array, function: Callable[[Any], Any], kind: pa.DataType | None = None
+) -> pa.Array:
+    """Return what a function gives for each value, of which there are few different ones."""
+    coded = values.dictionary_encode()
+    return pa.array(map(function, coded.dictionary.to_pylist()), kind).take(coded.indices)
 
 
 def rows_by_group(

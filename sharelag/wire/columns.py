@@ -118,7 +118,7 @@ class ShareKeys:
 
         count = len(code)
         sizes = self._ends[code + 1] - self._ends[code] - (_SIZE + _TAIL)
-        group_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        group_at = np.append(0, np.cumsum(sizes)).astype(np.int32)
         groups = np.empty(int(group_at[-1]) + _SLACK, np.uint8)
         topics = np.empty(texts.TOPIC_ID * count + _SLACK, np.uint8)
         compile_kernel(write_texts)(
@@ -126,10 +126,8 @@ class ShareKeys:
             topics,
         )  # fmt: skip
         topic_at = texts.multiples(texts.TOPIC_ID, count + 1)
-        return (
-            _of_buffers(kind, group_at, groups),
-            _of_buffers(pa.string(), topic_at, topics),
-        )
+        of_groups = texts.from_buffers(kind, group_at, groups)
+        return of_groups, texts.from_buffers(pa.string(), topic_at, topics)
 
     def _partitions(self) -> pa.Array:
         last_four = self._ends[1 : self._count + 1, None] + np.arange(-4, 0)
@@ -162,26 +160,17 @@ class ShareKeys:
         )
         new = np.arange(self._named, self._count, dtype=np.int32)
         self._named = self._count
-        if self._first is not None or (not are_ascii and self._are_replaced(new)):
+        are_replaced = self._first is not None
+        if not are_replaced and not are_ascii:
+            groups, _ = self._names(new, pa.binary())
+            are_replaced = not texts.strings(groups).cast(pa.binary()).equals(groups)
+        if are_replaced:
             # `names` replaces once this is set.
             self._first = np.zeros(0, np.int32)
-            self._first = _first_of_same(self.table())
-
-    def _are_replaced(self, code: NDArray[np.int32]) -> bool:
-        groups, _ = self._names(code, pa.binary())
-        return not texts.strings(groups).cast(pa.binary()).equals(groups)
-
-
-def _of_buffers(kind: pa.DataType, at: NDArray[np.int32], data: NDArray[np.uint8]) -> pa.Array:
-    buffers = [None, pa.py_buffer(at), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind, len(at) - 1, buffers, null_count=0)
-
-
-def _first_of_same(table: pa.RecordBatch) -> NDArray[np.int32]:
-    """Return for every row the first row that is equal to it."""
-    first: dict[tuple[Any, ...], int] = {}
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return np.array([first.setdefault(row, number) for number, row in enumerate(rows)], np.int32)
+            first: dict[tuple[Any, ...], int] = {}
+            rows = zip(*(column.to_pylist() for column in self.table().columns), strict=True)
+            found = [first.setdefault(row, number) for number, row in enumerate(rows)]
+            self._first = np.array(found, np.int32)
 
 
 #: Bytes of a key of the state topic without those of the group's name.
@@ -242,10 +231,10 @@ class StateColumns:
             BATCHES: self._batches(),
             "generation": pa.nulls(len(self.key), pa.int8()),
             "older_fields": pa.nulls(len(self.key), schemas.RECORDS.field("older_fields").type),
-            "unknown_tags": _no_tags(len(self.key))
-            if self.unknown_tags is None
-            else self.unknown_tags,
+            "unknown_tags": self.unknown_tags,
         }
+        if self.unknown_tags is None:
+            columns["unknown_tags"] = _no_tags(len(self.key))
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in schemas.RECORDS.names], schema=schemas.RECORDS
         )
@@ -254,16 +243,12 @@ class StateColumns:
         present = self._present()
         types = {number.kinds for number in record_numbers()}
         having = {kinds: _of_kinds(self.record_type, kinds, present) for kinds in types}
-        return {
-            number.column: _array(
-                self.numbers[number.column],
-                schemas.RECORDS.field(number.column).type,
-                having[number.kinds]
-                if number.unknown is None
-                else _validity(self.numbers[number.column] != number.unknown),
-            )
-            for number in record_numbers()
-        }
+        found = {}
+        for name, _, _, unknown, kinds in record_numbers():
+            values = self.numbers[name]
+            valid = having[kinds] if unknown is None else _validity(values != unknown)
+            found[name] = _array(values, schemas.RECORDS.field(name).type, valid)
+        return found
 
     def _present(self) -> NDArray[np.bool_] | None:
         """Return which records have a value; None: all."""
@@ -305,32 +290,38 @@ def decode_columns(
     StateColumns
         Records, rejects and skipped are those of `sharelag.wire.decode_arrow`.
     """
+    from sharelag.wire.state_pass import state_pass
+
     keys = ShareKeys() if keys is None else keys
     chosen = of_topic(batch, STATE_TOPIC)
     code, record_type, partition = keys.codes(chosen)
+    values, value_at, value_null = binary(chosen.column("value"))
+    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + 1
     found = StateColumns(
         keys=keys,
         position={},
         key=code,
         partition=partition,
         record_type=record_type,
-        tombstone=np.zeros(0, bool),
+        tombstone=value_null,
         numbers={n.column: np.empty(len(code), n.dtype) for n in record_numbers()},
         batch_at=np.empty(len(code) + 1, np.int32),
-        batches={},
+        batches={n.column: np.empty(most, n.dtype) for n in batch_numbers()},
         unknown_tags=None,
         rejects=_no_rejects(),
         skipped=batch.num_rows - chosen.num_rows,
     )
-    values = binary(chosen.column("value"))
-    odd = _pass(found, *values)
-    longer = _long_tombstones(chosen, values[2])
-    if odd is None and not len(longer):
+    odd = np.empty(len(code), np.uint8)
+    odds = compile_kernel(state_pass)(
+        values, value_at, value_null, record_type, code, odd, found.batch_at,
+        tuple(found.numbers.values()), tuple(found.batches.values()),
+    )  # fmt: skip
+    longer = _long_tombstones(chosen, value_null)
+    if not odds and not len(longer):
         found.position = position(chosen)
         return found
-    rows = np.zeros(len(code), bool) if odd is None else odd != 0
-    rows[longer] = True
-    _interpret_odd(found, chosen, np.flatnonzero(rows), kafka_version)
+    odd[longer] = 1
+    _interpret_odd(found, chosen, np.flatnonzero(odd), kafka_version)
     return found
 
 
@@ -345,23 +336,6 @@ def _long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np
     at = key_at[gone]
     name = keys[at + 2].astype(np.int64) << 8 | keys[at + 3]
     return gone[size > _SMALLEST_KEY + name]
-
-
-def _pass(
-    found: StateColumns, values: NDArray[Any], value_at: NDArray[Any], value_null: NDArray[Any]
-) -> NDArray[np.uint8] | None:
-    """Run the compiled pass; return which rows it could not read, None: it read all."""
-    from sharelag.wire.state_pass import state_pass
-
-    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + 1
-    found.tombstone = value_null
-    found.batches = {n.column: np.empty(most, n.dtype) for n in batch_numbers()}
-    odd = np.empty(len(found.key), np.uint8)
-    odds = compile_kernel(state_pass)(
-        values, value_at, value_null, found.record_type, found.key, odd, found.batch_at,
-        tuple(found.numbers.values()), tuple(found.batches.values()),
-    )  # fmt: skip
-    return odd if odds else None
 
 
 # ---- rows that the compiled pass leaves to the interpreter ---------------------------------------
@@ -381,9 +355,8 @@ def _interpret_odd(
     kept = np.ones(len(found.key), bool)
     kept[odd] = False
     kept[good] = True
-    values = ~rows.value_null[rows.good]
     _fill_numbers(found.numbers, rows, good)
-    _insert_batches(found, rows, good, values)
+    _insert_batches(found, rows, good)
     tags = np.zeros(len(kept), np.int64)
     tags[odd] = rows.tag_counts
     found.unknown_tags = unknown_tags(rows, tags[kept])
@@ -403,12 +376,10 @@ def _fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np
             numbers[number.column][good] = np.where(has, column, number.absent)
 
 
-def _insert_batches(
-    found: StateColumns, rows: Rows, good: NDArray[np.int64], values: NDArray[np.bool_]
-) -> None:
+def _insert_batches(found: StateColumns, rows: Rows, good: NDArray[np.int64]) -> None:
     """Insert the state batches of interpreted rows, which have none so far."""
     slots = rows.program.slots
-    counts = np.where(values, rows.slot(slots[BATCHES], rows.good), 0)
+    counts = rows.counts()
     places = np.repeat(found.batch_at[good], counts)
     more = slice(0, int(counts.sum()))
     for number in batch_numbers():
@@ -424,10 +395,8 @@ def _insert_batches(
 
 
 def _array(values: NDArray[Any], kind: pa.DataType, valid: _Validity = (None, 0)) -> pa.Array:
-    validity, nulls = valid
-    return pa.Array.from_buffers(
-        kind, len(values), [validity, pa.py_buffer(values)], null_count=nulls
-    )
+    buffers = [valid[0], pa.py_buffer(values)]
+    return pa.Array.from_buffers(kind, len(values), buffers, null_count=valid[1])
 
 
 def _validity(valid: NDArray[np.bool_] | None) -> _Validity:

@@ -11,6 +11,7 @@ what a callback for the results of acknowledgements heard (`VerifiableShareConsu
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.schemas import DELIVERIES, OUTCOMES, OUTPUT_REJECTS
-from sharelag.tables.arrow import one_batch
+from sharelag.tables.arrow import keys, one_batch
 from sharelag.wire.interpreter import possible_times
 from sharelag.wire.json_rows import json_rows
 
@@ -110,19 +111,19 @@ def _console(
         rf"(?:{then}Delivery:(?P<count>-?\d+|{_NOT_COUNTED}))?(?:{then}|\r?\n?$)"
     )
     found = pc.extract_regex(lines, pattern)
-    texts = {name: _said(pc.struct_field(found, name)) for name in _DIGITS}
-    texts["count"] = _null_where(texts["count"], pc.equal(texts["count"], _NOT_COUNTED))
+    parts = {name: pc.struct_field(found, name) for name in _DIGITS}
+    texts = {name: pc.if_else(pc.equal(text, ""), None, text) for name, text in parts.items()}
+    texts["count"] = pc.if_else(pc.equal(texts["count"], _NOT_COUNTED), None, texts["count"])
     possible = [
         pc.match_substring_regex(texts[name], rf"^\d{{1,{digits}}}$").fill_null(True)
         for name, digits in _DIGITS.items()
         if name != "time"
     ]
     looks = found.is_valid()
-    good = pc.and_(looks, pc.and_(possible[0], pc.and_(possible[1], possible[2]))).fill_null(False)
+    good = reduce(pc.and_, possible, looks)
     chosen = {name: text.filter(good) for name, text in texts.items()}
     time = chosen["time"]
-    time = _null_where(time, pc.greater(pc.utf8_length(time), _DIGITS["time"]))
-    count = chosen["count"].cast(pa.int16())
+    time = pc.if_else(pc.greater(pc.utf8_length(time), _DIGITS["time"]), None, time)
     table = pa.table(
         [
             pa.repeat(pa.scalar(source), len(time)),
@@ -131,20 +132,11 @@ def _console(
             pa.nulls(len(time), pa.string()),
             chosen["partition"].cast(pa.int32()),
             chosen["offset"].cast(pa.int64()),
-            count,
+            chosen["count"].cast(pa.int16()),
         ],
         schema=DELIVERIES,
     )
     return table, good, pc.and_not(looks, good)
-
-
-def _said(texts: pa.Array) -> pa.Array:
-    """Texts of a part of the pattern, null where a line does not have it."""
-    return _null_where(texts, pc.equal(texts, ""))
-
-
-def _null_where(values: pa.Array, which: pa.Array) -> pa.Array:
-    return pc.if_else(which.fill_null(False), pa.scalar(None, values.type), values)
 
 
 def _times(milliseconds: pa.Array) -> pa.Array:
@@ -211,12 +203,8 @@ def _outcomes(events: pa.Table, source: str) -> pa.Table:
     table = table.sort_by(order).combine_chunks()
     offset = table.column("offset").to_numpy()
     begins = np.ones(len(offset), bool)
-    codes = [
-        table.column(name).combine_chunks().dictionary_encode().indices.to_numpy()
-        for name in ("event", "topic", "partition")
-    ]
-    same = np.all([one[1:] == one[:-1] for one in codes], axis=0)
-    begins[1:] = ~(same & (offset[1:] <= offset[:-1] + 1))
+    place = keys(table, ("event", "topic", "partition")).dictionary_encode().indices.to_numpy()
+    begins[1:] = (np.diff(place) != 0) | (np.diff(offset) > 1)
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(offset))[: len(first)] - 1
     runs = table.take(pa.array(first))

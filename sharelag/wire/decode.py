@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import is_worth_it
@@ -18,13 +17,7 @@ from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.generations import (
-    TODAY,
-    control_mask,
-    named_control_mask,
-    read_older,
-    require_generation,
-)
+from sharelag.wire.generations import TODAY, control_mask, read_older, require_generation
 from sharelag.wire.interpreter import (
     Decoded,
     Rows,
@@ -110,7 +103,8 @@ def of_state(batch: Arrow, generation: int | None = None) -> Arrow:
         chosen = of_topic(batch, STATE_TOPIC)
         if chosen.num_rows:
             return chosen
-    return batch.filter(pa.array(_of_topic(batch) | control_mask(batch, generation)))
+    state = np.asarray(topic_mask(batch, STATE_TOPIC), bool)
+    return batch.filter(pa.array(state | control_mask(batch, generation)))
 
 
 def has_older(strange: pa.RecordBatch | None) -> bool:
@@ -121,19 +115,15 @@ def has_older(strange: pa.RecordBatch | None) -> bool:
     return read_older(strange, rows, today=np.zeros(0, np.int64)) is not None
 
 
-def _of_topic(batch: Arrow) -> NDArray[np.bool_]:
-    mask = flat(topic_mask(batch, STATE_TOPIC))
-    return np.array(mask.to_numpy(zero_copy_only=False), bool)
-
-
 def _with_older(batch: Arrow, generation: int | None, kafka_version: Told) -> Decoded:
     """Decode by the interpreter: older records first, the rest as today's."""
-    state, program = _of_topic(batch), program_for(STATE_TOPIC)
+    state, program = np.array(topic_mask(batch, STATE_TOPIC), bool), program_for(STATE_TOPIC)
     rows = Rows(program, batch, wanted=state, kafka_version=kafka_version)
     tried = rows.strange() if generation is None else np.flatnonzero(state)
     tried = np.union1d(tried, np.flatnonzero(control_mask(batch, generation)))
     older = read_older(batch, tried, rows.whole(), generation)
-    damaged = named_control_mask(batch)
+    # No user's serializer writes a topic's id there, so what cannot be read of these is damaged.
+    damaged = control_mask(batch)
     if older is not None or damaged.any():
         # Decoded anew: a row that is left out must not take part in the arrays of the others.
         state |= damaged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,13 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.model import topic_id_bytes
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import one_batch, without_timestamps
-from sharelag.wire.fields import (
-    INT_SIZES,
-    STATE_TOPIC,
-    VALUE_VERSION,
-    Field,
-    RecordKind,
-    kinds_of,
-)
+from sharelag.tables.arrow import of_distinct, one_batch, without_timestamps
+from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
 from sharelag.wire.generations import layout_of
 
 #: The longest text that a classic string holds.
 _LONGEST = 2**15 - 1
+_VERSION = VALUE_VERSION.to_bytes(2, "big")
 
 
 def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
@@ -59,8 +53,8 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
         mine = pc.and_(pc.equal(types, number), pc.invert(odd))
         own = rows.filter(mine)
         keys.append(_keys(kind, own))
-        values.append(_values_or_null(kind, own))
-        places.append(np.flatnonzero(mine.to_numpy(zero_copy_only=False)))
+        values.append(_values(kind, own))
+        places.append(np.flatnonzero(mine))
     pairs = [
         encode_record(_kind(kinds, row["record_type"]), row)
         if row.get("generation") is None
@@ -69,7 +63,7 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     ]
     keys.append(pa.array([key for key, _ in pairs], pa.binary()))
     values.append(pa.array([value for _, value in pairs], pa.binary()))
-    places.append(np.flatnonzero(odd.to_numpy(zero_copy_only=False)))
+    places.append(np.flatnonzero(odd))
     order = pa.array(np.argsort(np.concatenate(places)))
     columns = {
         "key": pa.concat_arrays(keys).take(order),
@@ -114,17 +108,13 @@ def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
     return _join(*parts)
 
 
-def _values_or_null(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
+def _values(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
+    """Encode values; a null field is the number that means unknown, or a ValueError without one."""
     there = pc.invert(rows.column("tombstone").fill_null(False))
     left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
+    values = _join(_same(_VERSION, len(left)), *_struct(kind.value, left))
     place = pc.cumulative_sum(there.cast(pa.int64()))
-    return _values(kind, left).take(pc.if_else(there, pc.subtract(place, 1), None))
-
-
-def _values(kind: RecordKind, rows: pa.StructArray) -> pa.BinaryArray:
-    """Encode values; a null field is the number that means unknown, or a ValueError without one."""
-    version = VALUE_VERSION.to_bytes(2, "big")
-    return _join(_same(version, len(rows)), *_struct(kind.value, rows))
+    return values.take(pc.if_else(there, pc.subtract(place, 1), None))
 
 
 def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
@@ -145,7 +135,7 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
         else:
             numbers = _numbers(field, column)
             there = pc.not_equal(numbers, field.default)
-            count += there.to_numpy(zero_copy_only=False)
+            count += np.asarray(there)
             head = unsigned_varint(field.tag) + unsigned_varint(INT_SIZES[field.type])
             whole = _join(_same(head, len(rows)), _fix(field, numbers))
             tagged.append(pc.if_else(there, whole, pa.scalar(b"")))
@@ -158,7 +148,7 @@ def _plain(field: Field, column: pa.Array) -> list[pa.Array]:
         return [_fix(field, _numbers(field, column))]
     if field.type == "uuid":
         _require_all(field, column)
-        return [_code(column, topic_id_bytes)]
+        return [of_distinct(column, topic_id_bytes, pa.binary())]
     sizes = pc.add(pc.binary_length(column), 1).fill_null(0)
     return [_varints(sizes), column.cast(pa.binary()).fill_null(b"")]
 
@@ -177,27 +167,17 @@ def _require_all(field: Field, column: pa.Array) -> None:
 
 def _fix(field: Field, numbers: pa.Array) -> pa.Array:
     size = INT_SIZES[field.type]
-    sign = "u" if field.type.startswith("u") else "i"
-    octets = numbers.to_numpy(zero_copy_only=False).astype(f">{sign}{size}")
-    of_size = pa.binary(size)
-    plain = pa.Array.from_buffers(of_size, len(numbers), [None, pa.py_buffer(octets.tobytes())])
-    return plain.cast(pa.binary())
+    octets = np.asarray(numbers).astype(f">{'u' if field.type.startswith('u') else 'i'}{size}")
+    buffers = [None, pa.py_buffer(octets.tobytes())]
+    return pa.Array.from_buffers(pa.binary(size), len(numbers), buffers).cast(pa.binary())
 
 
 def _varints(numbers: pa.Array) -> pa.Array:
-    return _code(numbers, unsigned_varint)
-
-
-def _code(values: pa.Array, octets: Callable[[Any], bytes]) -> pa.Array:
-    """Return the bytes of values, of which there are few different ones."""
-    coded = values.dictionary_encode()
-    different = [octets(value) for value in coded.dictionary.to_pylist()]
-    return pa.array(different, pa.binary()).take(coded.indices)
+    return of_distinct(numbers, unsigned_varint, pa.binary())
 
 
 def _group(items: pa.Array, sizes: pa.Array) -> pa.Array:
-    """Return the bytes of each list's items."""
-    ends = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
+    ends = np.append(0, np.cumsum(sizes))
     return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items), b"")
 
 
@@ -220,13 +200,9 @@ def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
     key = kind.type.to_bytes(2, "big", signed=True) + _row_classic(kind.key, row)
     if row.get("tombstone"):
         return key, None
-    tags = row.get("unknown_tags") or []
-    value = (
-        _row_struct(kind.value, row, "", None, tags)
-        if kind.flexible
-        else _row_classic(kind.value, row)
-    )
-    return key, VALUE_VERSION.to_bytes(2, "big") + value
+    if not kind.flexible:
+        return key, _VERSION + _row_classic(kind.value, row)
+    return key, _VERSION + _row_struct(kind.value, row, "", None, row.get("unknown_tags") or [])
 
 
 def encode_older(row: Row) -> tuple[bytes, bytes | None]:
@@ -241,9 +217,9 @@ def encode_older(row: Row) -> tuple[bytes, bytes | None]:
 
 def _end_offset(row: Row) -> int:
     """Return the end of the window, which a checkpoint of the older designs repeats."""
-    last: list[int] = [batch["last_offset"] for batch in row["state_batches"] or ()]
     start: int = -1 if row["start_offset"] is None else row["start_offset"]
-    return max([start, *(offset + 1 for offset in last)])
+    ends: list[int] = [batch["last_offset"] + 1 for batch in row["state_batches"] or ()]
+    return max([start, *ends])
 
 
 def unsigned_varint(number: int) -> bytes:
@@ -291,15 +267,15 @@ def _row_value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes
     if field.type == "uuid":
         return topic_id_bytes(value)
     if field.type == "string":
-        raw = None if value is None else value.encode()
-        return b"\0" if raw is None else unsigned_varint(len(raw) + 1) + raw
-    if field.element:
-        items = [_row_value(field.element, item, path, unknown) for item in value]
-    else:
-        items = [
-            _row_struct(field.fields, item, path, index, unknown)
-            for index, item in enumerate(value)
-        ]
+        raw = b"" if value is None else value.encode()
+        return b"\0" if value is None else unsigned_varint(len(raw) + 1) + raw
+    element = field.element
+    items = [
+        _row_value(element, item, path, unknown)
+        if element
+        else _row_struct(field.fields, item, path, index, unknown)
+        for index, item in enumerate(value)
+    ]
     return unsigned_varint(len(items) + 1) + b"".join(items)
 
 

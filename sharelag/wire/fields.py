@@ -27,7 +27,6 @@ INT_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16"
 
 @cache
 def _with_underscores(name: str) -> str:
-    """Return a name of Kafka's tables, of which there are few, as a column has it."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
@@ -41,9 +40,7 @@ class Field:
     tag: int | None = None  # not None: a tagged field, of a fixed-size type
     default: int = 0  # of a tagged field that is absent
     nullable: bool = False
-    unknown: int | None = (
-        None  # the number that means "unknown" or "unchanged": null in our columns
-    )
+    unknown: int | None = None  # the number that means "unknown" or "unchanged": null in columns
     since: str = "4.0"  # the first Kafka version that writes it
     called: str = ""  # the column, where an older format has another name for the same thing
 
@@ -234,9 +231,8 @@ def record_numbers() -> tuple[Number, ...]:
 @cache
 def batch_numbers() -> tuple[Number, ...]:
     """Return the numbers of a state batch."""
-    return tuple(
-        _number(f, tuple(kind.type for kind in STATE_KINDS)) for f in _STATE_BATCHES.fields
-    )
+    kinds = tuple(kind.type for kind in STATE_KINDS)
+    return tuple(_number(field, kinds) for field in _STATE_BATCHES.fields)
 
 
 def _number(field: Field, kinds: tuple[int, ...]) -> Number:

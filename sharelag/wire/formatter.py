@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import one_batch, without_timestamps
+from sharelag.tables.arrow import of_distinct, one_batch, without_timestamps
 from sharelag.tables.lines import json_text
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.generations import layout_of
@@ -53,10 +53,9 @@ def kafka_texts(decoded: Arrow) -> Iterator[pa.StringArray]:
         older = rows.column("generation") if is_state else pa.nulls(len(rows), pa.int8())
         numbers = pa.array(np.arange(len(rows)))
         which = pa.table([older, rows.column("record_type"), numbers], [*_KIND, "row"])
+        kinds = which.group_by(_KIND, use_threads=False).aggregate([("row", "list")])
         texts, places = [], []
-        for found in (
-            which.group_by(_KIND, use_threads=False).aggregate([("row", "list")]).to_pylist()
-        ):
+        for found in kinds.to_pylist():
             own = rows.take(pa.array(found["row_list"]))
             texts.append(_records(own, *_kind_of(is_state, *(found[name] for name in _KIND))))
             places.append(found["row_list"])
@@ -156,8 +155,8 @@ def _values(field: Field, values: pa.Array) -> pa.StringArray:
         texts = _values(field.element, items)
     else:
         texts = _struct(field.fields, lambda inner: items.field(inner.column))
-    sizes = pc.list_value_length(values).fill_null(0).to_numpy()
-    ends = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    sizes = pc.list_value_length(values).fill_null(0)
+    ends = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
     return _join("[", pc.binary_join(pa.ListArray.from_arrays(ends, texts), ", "), "]")
 
 
@@ -166,20 +165,12 @@ def _number(values: pa.Array) -> pa.StringArray:
 
 
 def _quote(values: pa.Array) -> pa.StringArray:
-    """Return texts as JSON has them; there are few different ones."""
-    coded = values.dictionary_encode()
-    texts = pa.array([json_text(one) for one in coded.dictionary.to_pylist()], pa.string())
-    return texts.take(coded.indices).fill_null("null")
+    return of_distinct(values, json_text, pa.string()).fill_null("null")
 
 
 def _hex(values: pa.Array) -> pa.StringArray:
-    sizes = pc.binary_length(values).fill_null(0).to_numpy()
-    ends = np.concatenate([[0], np.cumsum(2 * sizes)]).astype(np.int32)
-    digits = b"".join(values.drop_null().to_pylist()).hex()
-    texts = pa.StringArray.from_buffers(
-        len(values), pa.py_buffer(ends.tobytes()), pa.py_buffer(digits.encode())
-    )
-    return pc.if_else(values.is_valid(), _join('"', texts, '"'), "null")
+    texts = pa.array((one and one.hex() for one in values.to_pylist()), pa.string())
+    return _join('"', texts, '"').fill_null("null")
 
 
 def _join(*parts: pa.Array | str) -> pa.StringArray:

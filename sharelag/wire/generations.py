@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import flat, one_batch
+from sharelag.tables.arrow import flat, of_distinct, one_batch, with_columns
 from sharelag.wire import texts
 from sharelag.wire.fields import (
     BATCHES,
@@ -84,22 +84,23 @@ class Layout:
     control: int | None = None  # the type of a control record
 
 
-def _states(name: str, prefix: str, state: str) -> Field:
-    fields = (
-        Field(f"{prefix}Offset", "int64", called="first_offset"),
+_OLD_STATES = Field(
+    "States",
+    "[]struct",
+    (
+        Field("BaseOffset", "int64", called="first_offset"),
         Field("LastOffset", "int64"),
-        Field(state, "int8", called="delivery_state"),
+        Field("State", "int8", called="delivery_state"),
         Field("DeliveryCount", "int16"),
-    )
-    return Field(name, "[]struct", fields, called="state_batches")
-
-
-_OLD_STATES = _states("States", "Base", "State")
-_BATCHES = _states("StateBatches", "First", "DeliveryState")
+    ),
+    called=BATCHES,
+)
+#: What Kafka 4.0 does not write.
+_LATER = ("CreateTimestamp", "WriteTimestamp", "DeliveryCompleteCount")
 _START = Field("StartOffset", "int64", unknown=-1)
 _CHECKPOINT_EPOCH = Field("CheckpointEpoch", "uint16", called="snapshot_epoch")
-_GROUP = Field("GroupId", "string")
-_PARTITION = (_GROUP, Field("TopicId", "uuid"), Field("Partition", "int32"))
+_PARTITION = SHARE_SNAPSHOT.key
+_GROUP = _PARTITION[0]
 
 #: Of Kafka's control record key, and then the topic's id: only the log directory knows it, and
 #: the reader of the record appends it.
@@ -123,34 +124,19 @@ def _delta(key_type: int) -> RecordKind:
     return RecordKind(key_type, "ShareDelta", _DELTA_KEY, _VALUE_2, flexible=False)
 
 
-def _snapshots(epoch: str) -> RecordKind:
+def _of_kafka_4_0(kind: RecordKind, epoch: str) -> RecordKind:
     """Snapshots of Kafka 4.0 have an epoch of two bytes; later tables, of four."""
-    fields = (
-        Field("SnapshotEpoch", epoch),
-        Field("StateEpoch", "int32"),
-        Field("LeaderEpoch", "int32"),
-        _START,
-        _BATCHES,
-    )
-    return RecordKind(SNAPSHOT, "ShareSnapshot", _PARTITION, fields)
+    fields = (Field("SnapshotEpoch", epoch), *(f for f in kind.value[1:] if f.name not in _LATER))
+    return RecordKind(kind.type, kind.name, kind.key, fields)
 
-
-_UPDATE_3 = RecordKind(
-    _UPDATE,
-    "ShareUpdate",
-    _PARTITION,
-    (Field("SnapshotEpoch", "uint16"), Field("LeaderEpoch", "int32"), _START, _BATCHES),
-)
 
 #: In the order in which they are tried. An update of G3 with an epoch of four bytes is today's
 #: without a count.
 LAYOUTS = (
-    Layout(3, SNAPSHOT, _snapshots("uint16")),
-    Layout(3, SNAPSHOT, _snapshots("int32")),
-    Layout(3, _UPDATE, _UPDATE_3),
-    Layout(
-        2, SNAPSHOT, RecordKind(SNAPSHOT, "ShareCheckpoint", _PARTITION, _VALUE_2, flexible=False)
-    ),
+    Layout(3, SNAPSHOT, _of_kafka_4_0(SHARE_SNAPSHOT, "uint16")),
+    Layout(3, SNAPSHOT, _of_kafka_4_0(SHARE_SNAPSHOT, "int32")),
+    Layout(3, _UPDATE, _of_kafka_4_0(SHARE_UPDATE, "uint16")),
+    Layout(2, SNAPSHOT, RecordKind(SNAPSHOT, "ShareCheckpoint", _PARTITION, _VALUE_2, False)),
     Layout(2, _UPDATE, _delta(_UPDATE)),
     Layout(2, _UPDATE, _delta(SNAPSHOT)),
     Layout(1, SNAPSHOT, _CHECKPOINT, SHARE_CHECKPOINT),
@@ -196,23 +182,7 @@ def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool
     Kafka's key alone is also how a user's serializer writes a small integer: without the topic's
     id behind it, it counts only if a generation is given.
     """
-    return _with_keys(batch, control_key_sizes(generation))
-
-
-def control_key_sizes(generation: int | None = None) -> list[int]:
-    """Return how many bytes the keys have that count for `control_mask`."""
-    return [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID]
-
-
-def named_control_mask(batch: Arrow) -> NDArray[np.bool_]:
-    """Whether raw records have the keys of `control_mask` with a topic's id.
-
-    No user's serializer writes such keys, so what cannot be read of these records is damaged.
-    """
-    return _with_keys(batch, [_WITH_ID])
-
-
-def _with_keys(batch: Arrow, sizes: list[int]) -> NDArray[np.bool_]:
+    sizes = control_key_sizes(generation)
     key = flat(batch.column("key")).cast(pa.binary())
     size = pc.is_in(pc.binary_length(key), pa.array(sizes, pa.int32()))
     begin = pc.is_in(pc.binary_slice(key, 0, _CONTROL), pa.array(CONTROL_KEYS, pa.binary()))
@@ -220,7 +190,12 @@ def _with_keys(batch: Arrow, sizes: list[int]) -> NDArray[np.bool_]:
     kafkas = pc.or_(topic_mask(batch, STATE_TOPIC), topic_mask(batch, GROUP_TOPIC))
     kafkas = pc.or_(flat(kafkas), internal.fill_null(True))
     mask = pc.and_(pc.and_(size, begin), pc.invert(kafkas))
-    return np.asarray(mask.fill_null(False).to_numpy(zero_copy_only=False), bool)
+    return np.asarray(mask.fill_null(False), bool)
+
+
+def control_key_sizes(generation: int | None = None) -> list[int]:
+    """Return how many bytes the keys have that count for `control_mask`."""
+    return [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID]
 
 
 def read_older(
@@ -265,9 +240,7 @@ def _fitting(
     if not wanted.any():
         return np.zeros(0, np.int64), np.zeros(0, bool)
     rows = Rows(program_of((layout.kind,)), raw, wanted=wanted)
-    counts = np.where(
-        rows.value_null[rows.good], 0, rows.slot(rows.program.slots[BATCHES], rows.good)
-    )
+    counts = rows.counts()
     fits = (rows.left[rows.good] == 0) & plausible(layout, rows, counts)
     if layout.control is not None:
         kind = rows.slot(rows.program.slots["control_type"], rows.good)
@@ -286,9 +259,7 @@ def _records(layout: Layout, raw: pa.RecordBatch, fits: NDArray[np.bool_]) -> pa
     }
     if layout.control is not None:
         columns["partition"] = found.column("record_partition")
-    for name, column in columns.items():
-        found = found.set_column(found.schema.get_field_index(name), name, column)
-    return found
+    return with_columns(found, columns)
 
 
 def _older_fields(rows: Rows) -> pa.MapArray:
@@ -321,9 +292,8 @@ def _with_topic_ids(raw: pa.RecordBatch, control: NDArray[np.bool_]) -> pa.Recor
     short = pc.and_(pa.array(control), pc.equal(pc.binary_length(key), _CONTROL)).fill_null(False)
     if not short.true_count:
         return raw
-    topics = raw.column("topic").cast(pa.string()).dictionary_encode()
-    ids = pa.array([topic_id_of(topic or "") for topic in topics.dictionary.to_pylist()])
-    longer = pc.binary_join_element_wise(key, ids.take(topics.indices), b"")
+    ids = of_distinct(raw.column("topic").cast(pa.string()), topic_id_of, pa.binary())
+    longer = pc.binary_join_element_wise(key, ids, b"")
     at = raw.schema.get_field_index("key")
     return raw.set_column(at, "key", pc.if_else(short, longer, key))
 
@@ -378,7 +348,7 @@ def _exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.
     size = 2 + smallest_size(layout.kind.value) + counts * smallest_size(batch.fields)
     size += np.searchsorted(_VARINT, counts + 1, side="right")
     sizes = pc.binary_length(flat(rows.batch.column("value")).cast(pa.binary())).fill_null(0)
-    return np.asarray(size == sizes.to_numpy(zero_copy_only=False)[rows.good])
+    return np.asarray(size == np.asarray(sizes)[rows.good])
 
 
 def unmistakable(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -501,4 +471,4 @@ def _shorts(values: pa.Array, at: int) -> pa.Array:
     filled = pc.if_else(there, pairs, b"\x00\x00").cast(pa.binary(2))
     size = 2 * len(filled)
     data = np.frombuffer(filled.buffers()[1] or b"", ">i2", size // 2, 2 * filled.offset)
-    return pc.if_else(there, pa.array(data.astype(np.int16)), pa.scalar(None, pa.int16()))
+    return pc.if_else(there, pa.array(data.astype(np.int16)), None)

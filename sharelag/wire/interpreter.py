@@ -20,7 +20,7 @@ from sharelag.model.versions import Told, has_reached
 from sharelag.schemas import FIRST_MS, LAST_MS, Arrow
 from sharelag.tables.arrow import flat
 from sharelag.wire import texts
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
+from sharelag.wire.fields import BATCHES, GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import (
     OK,
     REASONS,
@@ -100,9 +100,7 @@ class Rows:
         self.keys, key_at, key_null = binary(batch.column("key"))
         self.values, value_at, value_null = binary(batch.column("value"))
         self.value_null = value_null
-        if wanted is None:
-            mask = flat(topic_mask(batch, topic))
-            wanted = np.asarray(mask.to_numpy(zero_copy_only=False), bool)
+        wanted = np.asarray(topic_mask(batch, topic), bool) if wanted is None else wanted
         count = batch.num_rows
         size = int(value_at[-1] - value_at[0])
         capacity = [count] + [size // least + 2 for least in program.level_bytes[1:]]
@@ -139,6 +137,11 @@ class Rows:
         """Return the rows with a value that today's format reads to their last byte."""
         return np.flatnonzero((self.reason == OK) & (self.left == 0) & ~self.value_null)
 
+    def counts(self) -> NDArray[np.int64]:
+        """Return how many state batches each good row has; 0 where the value is null."""
+        counts = self.slot(self.program.slots[BATCHES], self.good)
+        return np.where(self.value_null[self.good], 0, counts)
+
     def slot(
         self, slot: int, rows: NDArray[Any] | slice, second: bool = False
     ) -> NDArray[np.int64]:
@@ -152,35 +155,30 @@ class Rows:
 
 def records_of(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Return decoded rows; a column that their formats do not have is null."""
-    present = {
-        "key": np.ones(len(good), bool),
-        "value": ~rows.value_null[good],
-    }
+    present = {"key": np.ones(len(good), bool), "value": ~rows.value_null[good]}
     columns: dict[str, pa.Array] = {
         **position(rows.batch, good),
         "record_type": pa.array(rows.kind[good], pa.int16()),
         "tombstone": pa.array(rows.value_null[good]),
         "unknown_tags": unknown_tags(rows, rows.tag_counts[good]),
     }
-    for part in ("key", "value"):
-        for field, kinds in _union(rows.program, part):
-            mask = present[part] & np.isin(rows.kind[good], kinds)
-            if field.column in schema.names:
-                kind = schema.field(field.column).type
-                columns[field.column] = _column(rows, field, field.column, kind, good, mask, part)
+    for part, is_there in present.items():
+        kinds: dict[str, list[int]] = {}
+        fields: dict[str, Field] = {}
+        for one in rows.program.kinds:
+            for field in getattr(one, part):
+                fields.setdefault(field.column, field)
+                kinds.setdefault(field.column, []).append(one.type)
+        for name, field in fields.items():
+            if name in schema.names:
+                mask = is_there & np.isin(rows.kind[good], kinds[name])
+                kind = schema.field(name).type
+                columns[name] = _column(rows, field, name, kind, good, mask, part)
     arrays = [
         columns[field.name] if field.name in columns else pa.nulls(len(good), field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
-    found: dict[str, tuple[Field, list[int]]] = {}
-    for kind in program.kinds:
-        for field in getattr(kind, part):
-            found.setdefault(field.column, (field, []))[1].append(kind.type)
-    return list(found.values())
 
 
 def _column(
@@ -195,19 +193,20 @@ def _column(
     """Build one column; ``index`` selects rows of the field's level, ``mask`` has the non-nulls."""
     slot = rows.program.slots[path]
     values = rows.slot(slot, index)
+    octets = rows.keys if part == "key" else rows.values
     if field.type.startswith("[]"):
-        counts = np.where(mask, values, 0)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        offsets = np.append(0, np.cumsum(np.where(mask, values, 0))).astype(np.int32)
         elements = _elements(rows, field, path, kind.value_type, int(offsets[-1]))
         return pa.ListArray.from_arrays(
             pa.array(offsets), elements, type=kind, mask=pa.array(~mask)
         )
     if field.type == "uuid":
-        return _topic_ids(rows.keys if part == "key" else rows.values, values, mask)
+        return texts.topic_ids(octets[values[mask][:, None] + np.arange(16)], mask)
     if field.type == "string":
-        return _strings(
-            rows.keys if part == "key" else rows.values, values, rows.slot(slot, index, True), mask
-        )
+        length = rows.slot(slot, index, True)
+        mask = mask & (length >= 0)
+        values, length = np.where(mask, values, 0), np.where(mask, length, 0)
+        return texts.strings(_gather(octets, values, length, mask))
     if field.unknown is not None:
         mask = mask & (values != field.unknown)
     if pa.types.is_timestamp(kind):
@@ -216,35 +215,14 @@ def _column(
 
 
 def _elements(rows: Rows, field: Field, path: str, kind: pa.DataType, count: int) -> pa.Array:
-    every, mask = slice(0, count), np.ones(count, bool)
+    def column(inner: Field, kind: pa.DataType) -> pa.Array:
+        every, mask = slice(0, count), np.ones(count, bool)
+        return _column(rows, inner, f"{path}.{inner.column}", kind, every, mask, "value")
+
     if field.element:
-        return _column(rows, field.element, f"{path}.{field.column}", kind, every, mask, "value")
-    children = [
-        _column(
-            rows,
-            child,
-            f"{path}.{child.column}",
-            kind.field(child.column).type,
-            every,
-            mask,
-            "value",
-        )
-        for child in field.fields
-    ]
+        return column(field.element, kind)
+    children = [column(inner, kind.field(inner.column).type) for inner in field.fields]
     return pa.StructArray.from_arrays(children, fields=list(kind))
-
-
-def _topic_ids(buffer: NDArray[Any], position: NDArray[Any], mask: NDArray[Any]) -> pa.Array:
-    return texts.topic_ids(buffer[position[mask][:, None] + np.arange(16)], mask)
-
-
-def _strings(
-    buffer: NDArray[Any], position: NDArray[Any], length: NDArray[Any], mask: NDArray[Any]
-) -> pa.Array:
-    mask = mask & (length >= 0)
-    return texts.strings(
-        _gather(buffer, np.where(mask, position, 0), np.where(mask, length, 0), mask)
-    )
 
 
 def _gather(
@@ -258,7 +236,7 @@ def _gather(
 def unknown_tags(rows: Rows, counts: NDArray[Any]) -> pa.Array:
     """Return the unknown tags of records; ``counts`` says how many each of them has."""
     row, level, element, tag, position, length = rows.tags
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
     every = np.ones(len(row), bool)
     paths = pa.DictionaryArray.from_arrays(
         pa.array(level, pa.int32()), pa.array(rows.program.levels)
@@ -306,7 +284,7 @@ def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Ar
     if index is not None:
         found = [column.take(pa.array(index)) for column in found]
     columns = {
-        name: column if column.type == kind else column.cast(kind, safe=False)
+        name: column.cast(kind, safe=False)
         for (name, kind), column in zip(schemas.POSITION, found, strict=True)
     }
     columns["timestamp"] = possible_times(columns["timestamp"])
@@ -321,7 +299,7 @@ def possible_times(times: pa.Array) -> pa.Array:
     if least is None or FIRST_MS <= least <= most <= LAST_MS:
         return times
     known = pc.and_(pc.greater_equal(numbers, FIRST_MS), pc.less_equal(numbers, LAST_MS))
-    return pc.if_else(known, times, pa.scalar(None, times.type))
+    return pc.if_else(known, times, None)
 
 
 def find_unplaced(
@@ -335,9 +313,9 @@ def find_unplaced(
     for name in place:
         column = flat(batch.column(name))
         if column.null_count:
-            found |= column.is_null().to_numpy(zero_copy_only=False)
+            found |= np.asarray(column.is_null(), bool)
         if pa.types.is_integer(column.type) and (pc.min(column).as_py() or 0) < 0:
-            found |= pc.less(column, 0).fill_null(False).to_numpy(zero_copy_only=False)
+            found |= np.asarray(pc.less(column, 0).fill_null(False), bool)
     return found
 
 
@@ -351,7 +329,7 @@ def binary(
     joined = flat(column).cast(pa.binary())
     nulls = np.zeros(len(joined), bool)
     if joined.null_count:
-        nulls = np.asarray(joined.is_null().to_numpy(zero_copy_only=False), bool)
+        nulls = np.asarray(joined.is_null(), bool)
     _, offsets, data = joined.buffers()
     ends = np.zeros(len(joined) + 1, np.int32)
     if offsets is not None:

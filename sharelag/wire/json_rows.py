@@ -53,13 +53,20 @@ def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
     """Return one row per object; None where one of them is not what the schema says."""
     ends = pa.array([0, len(objects)], pa.int32())
     joined = pc.binary_join(pa.ListArray.from_arrays(ends, objects), "\n")[0]
-    text = joined.as_buffer()
+    table = read_objects(joined.as_buffer(), schema, "ignore")
+    return table if table is not None and table.num_rows == len(objects) else None
+
+
+def read_objects(text: pa.Buffer, schema: pa.Schema, others: str) -> pa.Table | None:
+    """Return one row per object of a text; None where one is not what the schema says.
+
+    ``others`` is what pyarrow does about fields that the schema does not have.
+    """
     if not _OBJECT.match(memoryview(text)):
         return None
-    options = pa.json.ParseOptions(schema, unexpected_field_behavior="ignore")
+    options = pa.json.ParseOptions(schema, unexpected_field_behavior=others)
     size = pa.json.ReadOptions(use_threads=False, block_size=max(text.size + 1, 1 << 16))
     try:
-        table = pa.json.read_json(pa.BufferReader(text), size, options)
+        return pa.json.read_json(pa.BufferReader(text), size, options)
     except pa.ArrowInvalid:
         return None
-    return table if table.num_rows == len(objects) else None

@@ -61,9 +61,8 @@ def abs_hashes(texts: pa.Array) -> NDArray[np.int64]:
 
     The hash is the sum of unit[i] * 31 ** (n - 1 - i) over the n UTF-16 units.
     """
-    units = np.frombuffer("".join(texts.to_pylist()).encode("utf-16-le"), np.uint16).astype(
-        np.uint32
-    )
+    octets = "".join(texts.to_pylist()).encode("utf-16-le")
+    units = np.frombuffer(octets, np.uint16).astype(np.uint32)
     # Java encodes code points beyond 16 bits as two units.
     lengths = pc.add(
         pc.utf8_length(texts), pc.count_substring_regex(texts, r"[\x{10000}-\x{10FFFF}]")
@@ -73,10 +72,9 @@ def abs_hashes(texts: pa.Array) -> NDArray[np.int64]:
     powers = np.cumprod(np.concatenate([[1], np.full(lengths.max(initial=0), 31)]), dtype=np.uint32)
     if not len(units):
         return np.zeros(0, np.int64)
-    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32).view(
-        np.int32
-    )
-    return np.where(hashed == np.iinfo(np.int32).min, 0, np.abs(hashed.astype(np.int64)))
+    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32)
+    signed = np.abs(hashed.view(np.int32).astype(np.int64))
+    return np.where(signed == 1 << 31, 0, signed)
 
 
 class Missing(NamedTuple):
@@ -112,7 +110,7 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
     """
     table = as_table(states)
     table = table.filter(pc.equal(table.column("record_topic"), STATE_TOPIC))
-    place = flat(table.column("record_partition")).to_numpy(zero_copy_only=False).astype(np.int64)
+    place = np.asarray(flat(table.column("record_partition")), np.int64)
     if not len(place):
         return None
     there = frozenset(folders or ()) | frozenset(np.unique(place).tolist())

@@ -101,10 +101,8 @@ def _emit_struct(
             slot = _slot(program, path + item.column, level)
             program.tags.append([item.tag, INT_SIZES[item.type], slot, item.default])
     if flexible:
-        name = path.rstrip(".") or "value"
-        _emit(
-            program, OP_TAGS, f"tags of {name}", 0, level, first_tag, len(program.tags) - first_tag
-        )
+        name, count = path.rstrip(".") or "value", len(program.tags) - first_tag
+        _emit(program, OP_TAGS, f"tags of {name}", 0, level, first_tag, count)
     return start
 
 
@@ -114,20 +112,19 @@ def _emit_field(program: Program, item: Field, path: str, level: int, flexible: 
     if item.type in INT_SIZES:
         op = OP_UNSIGNED if item.type.startswith("u") else OP_INT
         _emit(program, op, item.name, slot, level, INT_SIZES[item.type])
-    elif item.type == "uuid":
+        return
+    if item.type == "uuid":
         _emit(program, OP_UUID, item.name, slot, level)
-    elif item.type == "string":
+        return
+    if item.type == "string":
         op = OP_COMPACT_STRING if flexible else OP_STRING
         _emit(program, op, item.name, slot, level, int(item.nullable))
-    else:
-        _emit_array(program, item, own, slot, level, flexible)
-
-
-def _emit_array(
-    program: Program, item: Field, own: str, slot: int, level: int, flexible: bool
-) -> None:
-    least = smallest(item.element) if item.element else smallest_size(item.fields, flexible)
-    child = _level(program, own, least)
+        return
+    if own not in program.levels:
+        least = smallest(item.element) if item.element else smallest_size(item.fields, flexible)
+        program.levels.append(own)
+        program.level_bytes.append(least)
+    child = program.levels.index(own)
     op = OP_ARRAY if flexible else OP_CLASSIC_ARRAY
     array = _emit(program, op, item.name, slot, level, child)
     body = len(program.instructions)
@@ -144,13 +141,6 @@ def _slot(program: Program, path: str, level: int, width: int = 1) -> int:
         program.slots[path] = len(program.slot_levels)
         program.slot_levels += [level] * width
     return program.slots[path]
-
-
-def _level(program: Program, path: str, least_bytes: int) -> int:
-    if path not in program.levels:
-        program.levels.append(path)
-        program.level_bytes.append(least_bytes)
-    return program.levels.index(path)
 
 
 # ---- the program, run over the bytes of records --------------------------------------------------

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sharelag.tables.arrow import of_distinct
+
 _ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
 )
@@ -34,44 +36,34 @@ def strings(binary: pa.Array) -> pa.Array:
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
-        return _replace_bad_utf8(binary)
+        return of_distinct(binary, lambda raw: raw.decode("utf-8", "replace"), pa.string())
 
 
-def _replace_bad_utf8(binary: pa.Array) -> pa.Array:
-    encoded = binary.dictionary_encode()
-    texts = [
-        None if raw is None else raw.decode("utf-8", "replace")
-        for raw in encoded.dictionary.to_pylist()
-    ]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+def topic_ids(ids: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return topic ids as texts, null where the mask is False (those have no row in ``ids``).
 
-
-def base64_ids(ids: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return rows of 16 bytes as rows of 22 characters of URL-safe base64 without padding."""
+    Rows of 16 bytes become 22 characters of URL-safe base64 without padding.
+    """
+    mask = np.ones(len(ids), bool) if mask is None else mask
+    offsets = np.append(0, TOPIC_ID * np.cumsum(mask)).astype(np.int32)
     padded = np.zeros((len(ids), 18), np.uint8)
     padded[:, :16] = ids
     first, second, third = (padded[:, k::3].astype(np.uint16) for k in range(3))
     pairs = np.empty((len(ids), 6, 2), np.uint16)
     pairs[:, :, 0] = PAIRS[first << 4 | second >> 4]
     pairs[:, :, 1] = PAIRS[(second & 15) << 8 | third]
-    return np.ascontiguousarray(pairs.view(np.uint8).reshape(len(ids), 24)[:, :TOPIC_ID])
-
-
-def topic_ids(ids: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return topic ids as texts, null where the mask is False (those have no row in ``ids``)."""
-    mask = np.ones(len(ids), bool) if mask is None else mask
-    offsets = np.concatenate([[0], TOPIC_ID * np.cumsum(mask)]).astype(np.int32)
-    return from_buffers(pa.string(), offsets, base64_ids(ids), mask)
+    texts = np.ascontiguousarray(pairs.view(np.uint8).reshape(len(ids), 24)[:, :TOPIC_ID])
+    return from_buffers(pa.string(), offsets, texts, mask)
 
 
 def from_buffers(
-    kind: pa.DataType, offsets: NDArray[Any], data: NDArray[Any], mask: NDArray[Any]
+    kind: pa.DataType,
+    offsets: NDArray[Any],
+    data: NDArray[Any],
+    mask: NDArray[np.bool_] | None = None,
 ) -> pa.Array:
     """Return texts or bytes of Arrow's buffers, null where the mask is False."""
-    validity = None if mask.all() else pa.array(mask).buffers()[1]
-    return pa.Array.from_buffers(
-        kind,
-        len(mask),
-        [validity, pa.py_buffer(offsets), pa.py_buffer(data)],
-        null_count=int((~mask).sum()),
-    )
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    if mask is not None and not mask.all():
+        buffers[0] = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)

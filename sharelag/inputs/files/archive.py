@@ -65,9 +65,8 @@ class ArchiveInfo:
     """The metadata of an archive."""
 
     cluster_id: str
-    topics: Mapping[
-        str, Sequence[int]
-    ]  # first offset of each partition at creation; empty: the topic did not exist
+    # first offset of each partition at creation; empty: the topic did not exist
+    topics: Mapping[str, Sequence[int]]
     options: Mapping[str, Any]
     tool_version: str = __version__
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # as far as they were known
@@ -89,9 +88,8 @@ def read_info(folder: Path) -> ArchiveInfo | None:
     """
     path = folder / _ABOUT
     if not path.exists():
-        if folder.exists() and (
-            not folder.is_dir() or any(p.name != f"{_ABOUT}.new" for p in folder.iterdir())
-        ):
+        there = {one.name for one in folder.iterdir()} if folder.is_dir() else {""}
+        if folder.exists() and there - {f"{_ABOUT}.new"}:
             raise InputError(f"{folder} is not an archive and not empty: choose another folder")
         return None
     with describing(path, "an archive", "choose another folder"):
@@ -192,7 +190,6 @@ class ArchiveInput(RecordsOnly):
     folder: Path
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        """Yield raw records of a topic (`sharelag.schemas.RAW`), each partition in log order."""
         for path in self._files(f"{RECORDS}/source={topic}"):
             with _open(path) as file, reading_parquet(path):
                 schemas.require(file.schema_arrow, schemas.RAW, str(path))
@@ -204,7 +201,6 @@ class ArchiveInput(RecordsOnly):
         return raw_frame(spark, self.parquet_files(topic))
 
     def parquet_files(self, topic: str) -> list[str]:
-        """Return the files with the raw records of a topic, which tasks may read themselves."""
         return [str(path) for path in self._files(f"{RECORDS}/source={topic}")]
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
@@ -221,16 +217,9 @@ class ArchiveInput(RecordsOnly):
         return without_ends(newest)  # offsets of the state topic have no time
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        """Return `sharelag.schemas.OFFSETS`, one row per moment and sampled partition.
-
-        ``as_of`` is the moment. An offset is known if the samples before and after the moment
-        agree, because offsets only grow; it is null if they differ, and before the first and after
-        the last sample.
-        """
-        tables = [
-            of_topics(_read(path, schemas.OFFSETS), topic_ids) for path in self._files(OFFSETS)
-        ]
-        return offsets_at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
+        samples = (_read(path, schemas.OFFSETS) for path in self._files(OFFSETS))
+        tables = [schemas.OFFSETS.empty_table(), *(of_topics(one, topic_ids) for one in samples)]
+        return offsets_at(pa.concat_tables(tables), moments)
 
     def gaps(self) -> pa.Table:
         """Return ranges of offsets that were pruned before being read, as sorted, merged `GAP`."""
@@ -244,7 +233,7 @@ class ArchiveInput(RecordsOnly):
         place = keys(rows, ("topic", "partition")).dictionary_encode().indices.to_numpy()
         first, end = (rows.column(name).to_numpy() for name in ("first_offset", "end_offset"))
         apart = (np.diff(place) != 0) | (first[1:] > end[:-1])
-        number = np.concatenate([[0], np.cumsum(apart)])
+        number = np.append(0, np.cumsum(apart))
         wanted = [(name, "max" if name == "end_offset" else "min") for name in GAP.names]
         groups = rows.append_column("number", pa.array(number)).group_by("number", False)
         merged = groups.aggregate(wanted)
@@ -259,14 +248,11 @@ class ArchiveInput(RecordsOnly):
         return self.info().cluster_id
 
     def partitions(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic when the archive was created."""
-        return len(self.info().topics.get(topic, ())) or None
+        return len(self.info().topics.get(topic, ())) or None  # when it was created
 
     def size(self) -> int:
-        """Return the number of records of the state topic."""
-        return sum(
-            _open(path).metadata.num_rows for path in self._files(f"{RECORDS}/source={STATE_TOPIC}")
-        )
+        files = self._files(f"{RECORDS}/source={STATE_TOPIC}")
+        return sum(_open(path).metadata.num_rows for path in files)
 
     def as_of(self) -> datetime | None:
         """Return the time of the last sample of end offsets; None before the first."""

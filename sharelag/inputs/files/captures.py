@@ -109,35 +109,31 @@ def write_capture(
     """
     check_place(folder, overwrite)
     try:
-        return _write(folder, records, finish)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        half, old = scratch / "new", scratch / "old"
+        try:
+            half.mkdir(mode=0o755)
+            (half / "records").mkdir()
+            with parquet.writer(half / "records" / "part-0.parquet", schemas.RAW) as file:
+                for group in by_partition(records):
+                    file.write_table(group)
+            tables, info = finish(half / "records")
+            for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
+                if name in tables:
+                    parquet.write_table(tables[name].cast(schema), half / f"{name}.parquet")
+            write_description(half / "capture.json", _to_json(info))
+            if folder.exists():
+                folder.rename(old)
+            half.rename(folder)
+        finally:
+            if old.exists() and not folder.exists():
+                old.rename(folder)
+            shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise InputError(
             f"cannot write a capture to {folder} ({error.strerror or error}): check the path"
         ) from error
-
-
-def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> CaptureInfo:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    half, old = scratch / "new", scratch / "old"
-    try:
-        half.mkdir(mode=0o755)
-        (half / "records").mkdir()
-        with parquet.writer(half / "records" / "part-0.parquet", schemas.RAW) as file:
-            for group in by_partition(records):
-                file.write_table(group)
-        tables, info = finish(half / "records")
-        for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
-            if name in tables:
-                parquet.write_table(tables[name].cast(schema), half / f"{name}.parquet")
-        write_description(half / "capture.json", _to_json(info))
-        if folder.exists():
-            folder.rename(old)
-        half.rename(folder)
-    finally:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        shutil.rmtree(scratch, ignore_errors=True)
     return info
 
 
@@ -202,10 +198,8 @@ def check_place(folder: Path, overwrite: bool) -> None:
 
 def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
     """Yield all state records, or the share group records of ``__consumer_offsets``."""
-    for batch in kafka.read_topic(config, topic):
-        kept = of_share_groups(batch)
-        if kept.num_rows:
-            yield kept
+    kept = map(of_share_groups, kafka.read_topic(config, topic))
+    yield from (batch for batch in kept if batch.num_rows)
 
 
 def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -216,10 +210,8 @@ def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _to_json(info: CaptureInfo) -> dict[str, Any]:
-    may_lack = {
-        "patience": None if info.patience is None else spell(info.patience),
-        "kafka_version": info.kafka_version,
-    }
+    patience = None if info.patience is None else spell(info.patience)
+    may_lack = {"patience": patience, "kafka_version": info.kafka_version}
     return {
         "format": FORMAT,
         "cluster_id": info.cluster_id,

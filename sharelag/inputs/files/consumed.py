@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
 from sharelag.inputs.files.request_log import LineCounts, lacking_lines
-from sharelag.inputs.files.text_pieces import (
-    Piece,
-    TextLog,
-    line_blocks,
-    tables_of_parts,
-    unwrap_lines,
-    whole_file,
-)
+from sharelag.inputs.files.text_pieces import Piece, TextLog, line_blocks, unwrap_lines
 from sharelag.schemas import CONSUMED_TABLES
 from sharelag.tables.words import counted
 from sharelag.wire.consumed import Printed, read_consumed, unread
@@ -31,6 +23,7 @@ class ConsumedLog(TextLog):
 
     separator: str = "\t"
 
+    _SCHEMAS = CONSUMED_TABLES
     _MISSING = (
         "output of consumers",
         (
@@ -46,21 +39,15 @@ class ConsumedLog(TextLog):
 
     def summary(self) -> str:
         """Return how many lines there are, in words."""
-        count, skipped = self.counted
-        rejects = self.tables["rejects"].num_rows
+        counts = LineCounts.of(self.counted, self.tables["rejects"])
         return (
-            f"{counted(count, 'line')}: {count - skipped - rejects:,} with deliveries or outcomes, "
-            f"{rejects:,} that could not be read, {counted(skipped, 'other')} skipped"
+            f"{counted(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
+            f"{counts.rejects:,} that could not be read, {counted(counts.skipped, 'other')} skipped"
         )
 
-    @cached_property
-    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-        parts = (
-            (one.total, one.skipped, {name: getattr(one, name) for name in CONSUMED_TABLES})
-            for file in self.files
-            for one in read_piece(whole_file(file, self.path), self.separator)
-        )
-        return tables_of_parts(CONSUMED_TABLES, parts)
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
+        for one in read_piece(piece, self.separator):
+            yield one.total, one.skipped, {name: getattr(one, name) for name in CONSUMED_TABLES}
 
 
 def read_piece(piece: Piece, separator: str = "\t") -> Iterator[Printed]:

@@ -227,11 +227,9 @@ def _rows_of_group(
     if not group.num_rows:
         return rows
     columns = [group.column(at) for at in places.values()]
-    names = [
-        column.path_in_schema
-        for column in columns
-        if column.has_dictionary_page and column.total_uncompressed_size * rows > BATCH_BYTES
-    ]
+    coded = [column for column in columns if column.has_dictionary_page]
+    large = [column for column in coded if column.total_uncompressed_size * rows > BATCH_BYTES]
+    names = [column.path_in_schema for column in large]
     if not names:
         return rows
     first = next(file.iter_batches(1, [number], names, use_threads=False))
@@ -279,7 +277,6 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
 
 
 def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
-    """Refuse lists that are longer, all together, than a file may have rows."""
     nested = {field.name for field in stored if pa.types.is_nested(field.type)}
     footer, size = file.metadata, Path(path).stat().st_size
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
@@ -403,11 +400,9 @@ def _write(
 ) -> None:
     from deltalake import CommitProperties, write_deltalake
 
-    commit = CommitProperties(custom_metadata=dict(about))
+    how = how | {"commit_properties": CommitProperties(custom_metadata=dict(about))}
     with translate_errors(f"cannot write to {place}"):
-        write_deltalake(
-            str(place), _in_microseconds(table), name=name, commit_properties=commit, **how
-        )
+        write_deltalake(str(place), _in_microseconds(table), name=name, **how)
 
 
 @contextmanager
@@ -434,10 +429,6 @@ def remove_old_files(place: Path | str, keep: timedelta) -> None:
     """Remove the files of states that were replaced longer ago, and of killed writers."""
     found = open_table(place)
     if found is not None:
+        hours = keep // timedelta(hours=1)
         with translate_errors(f"cannot remove old files of {place}"):
-            found.vacuum(
-                keep // timedelta(hours=1),
-                dry_run=False,
-                enforce_retention_duration=False,
-                full=True,
-            )
+            found.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)

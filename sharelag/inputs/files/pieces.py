@@ -6,9 +6,10 @@ so a task that has whole state partitions needs no other task's records.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -84,13 +85,13 @@ def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     partition stay in their order; at most `_HELD_BYTES` and a batch are held.
     """
     held: dict[tuple[str, int], list[pa.RecordBatch]] = {}
-    size: dict[tuple[str, int], int] = {}
+    size = Counter[tuple[str, int]]()
     for batch in batches:
         for place, records in _apart(batch):
             held.setdefault(place, []).append(records)
-            size[place] = size.get(place, 0) + records.nbytes
-        while sum(size.values()) > _HELD_BYTES:
-            largest = max(size, key=size.__getitem__)
+            size[place] += records.nbytes
+        while size.total() > _HELD_BYTES:
+            ((largest, _),) = size.most_common(1)
             del size[largest]
             yield pa.Table.from_batches(held.pop(largest))
     # What is left of neighbours together: a row group takes as long to open as to read a thousand.
@@ -107,8 +108,8 @@ def _apart(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBa
     if (np.diff(place) < 0).any():
         order = np.argsort(place, kind="stable")
         place, batch = place[order], batch.take(pa.array(order))
-    ends = [*np.flatnonzero(np.diff(place)) + 1, len(place)] if len(place) else []
-    for first, end in zip([0, *ends], ends, strict=False):
+    cuts = [0, *np.flatnonzero(np.diff(place)) + 1, len(place)] if len(place) else []
+    for first, end in pairwise(cuts):
         name = topic.dictionary[int(place[first]) >> 32].as_py()
         yield (name, int(place[first]) & 0xFFFFFFFF), batch.slice(first, end - first)
 
@@ -187,8 +188,7 @@ def read_pieces(
         with _as_planned(one, of_file) as file:
             numbers = [piece.row_group for piece in of_file]
             count = sum(piece.rows for piece in of_file)
-            size = sum(piece.size for piece in of_file)
-            most = rows_at_once(rows, count, size)
+            most = rows_at_once(rows, count, sum(piece.size for piece in of_file))
             most = rows_within(one.path, file.metadata, numbers, most)
             yield from gather_batches(_read(file, of_file, most, wanted), most)
 
@@ -299,8 +299,7 @@ _WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
     "<=": lambda minimum, _, value: minimum <= value,
     ">": lambda _, maximum, value: maximum > value,
     ">=": lambda _, maximum, value: maximum >= value,
-    "==": lambda minimum, maximum, value: minimum <= value <= maximum,
-    "in": lambda minimum, maximum, value: minimum <= value <= maximum,
+    **dict.fromkeys(("==", "in"), lambda minimum, maximum, value: minimum <= value <= maximum),
 }
 
 
@@ -327,18 +326,12 @@ def _ranges(
     """Return the ranges of topic and partition in a row group, and of more columns."""
     # The path, because a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
-    known = dict(of.known)
     columns = ("topic", "partition", *more)
     names = [name for name in dict.fromkeys(columns) if name in paths]
     group = readable_group(file, number, names)
-    return [
-        _range(file, group, paths.index(name))
-        if name in names
-        else None
-        if known.get(name) is None
-        else (known[name], known[name])
-        for name in columns
-    ]
+    ranges: dict[str, _Range] = {name: (at, at) for name, at in of.known if at is not None}
+    ranges |= {name: _range(file, group, paths.index(name)) for name in names}
+    return [ranges.get(name) for name in columns]
 
 
 def _range(file: pq.ParquetFile, group: pq.RowGroupMetaData, at: int) -> _Range:

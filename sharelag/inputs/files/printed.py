@@ -140,13 +140,15 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
                     continue
         begin = text.find("{", at)
         between = text[at : len(text) if begin < 0 else begin]
+        words = between.rpartition("\n")[2].strip()
         if not all(map(_is_logged, between.split("\n"))):
             begin = _next(text, at)
             yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
             return
-        elif _has_object(between.rpartition("\n")[2]):
-            begin, count = _end_of_line(text, begin), count - 1
+        elif words not in _OF_LIST and _is_of_others(words):  # a log's, with an object in it
+            end = text.find("\n", begin)
+            begin, count = len(text) if end < 0 else end, count - 1
         else:
             where = _WHERE.search(between)
             place = {"partition": int(where[1]), "offset": int(where[2])} if where else {}
@@ -180,22 +182,11 @@ def _is_logged(line: str) -> bool:
     return words.startswith(_PLACES) and "\t" in line[len(line.rstrip()) :]
 
 
-def _has_object(begin: str) -> bool:
-    """Whether the line that begins so is one of a log, and has an object in it."""
-    words = begin.strip()
-    return words not in _OF_LIST and _is_of_others(words)
-
-
 def _is_of_others(words: str) -> bool:
     """Whether another program wrote a line, and without a level no end of a record is in it."""
     if words[:1] != "[" and not _OF_OTHERS.match(words):
         return False
     return re.match(LEVEL, words) is not None or not _OF_RECORD.search(words)
-
-
-def _end_of_line(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
 
 
 def _next(text: str, at: int) -> int:
@@ -252,21 +243,18 @@ def _of_lines(
         yield batch
         return
     for line, offset, time, found in zip(lines, *(one.to_pylist() for one in parts), strict=True):
-        row = place | {"offset": offset}
+        row, error = place | {"offset": offset, "key": None, "value": line.encode()}, ""
         try:
-            yield row | {"timestamp": time} | _of_line(found, printed), ""
-        except (NotPrintedError, ValueError, RecursionError) as error:
-            yield row | {"key": None, "value": line.encode()}, str(error)
-
-
-def _of_line(found: str | None, printed: Printed) -> _Row:
-    if found is None:
-        raise NotPrintedError(
-            "a line without time, key and payload: dump with --share-group-state-decoder"
-        )
-    read = json.loads(found)
-    _, key, value = printed.encode(read["key"], read["value"])
-    return {"key": key, "value": value}
+            if found is None:
+                raise NotPrintedError(
+                    "a line without time, key and payload: dump with --share-group-state-decoder"
+                )
+            read = json.loads(found)
+            _, key, value = printed.encode(read["key"], read["value"])
+            row |= {"timestamp": time, "key": key, "value": value}
+        except (NotPrintedError, ValueError, RecursionError) as bad:
+            error = str(bad)
+        yield row, error
 
 
 def _segment(line: str) -> _Row | None:
@@ -306,7 +294,6 @@ def read_printed_offsets(path: str | Path) -> pa.Table:
             f"{path}: {odd[:80]!r} is not TOPIC:PARTITION:OFFSET: give what "
             "kafka-get-offsets.sh --time earliest-local printed"
         )
-    offset = pc.struct_field(found, "offset")
-    offset = pc.if_else(pc.equal(offset, ""), pa.scalar(None, pa.string()), offset)
-    columns = [pc.struct_field(found, "topic"), pc.struct_field(found, "partition"), offset]
+    columns = [pc.struct_field(found, name) for name in PRINTED_OFFSETS.names]
+    columns[2] = pc.if_else(pc.equal(columns[2], ""), None, columns[2])
     return pa.table(columns, names=PRINTED_OFFSETS.names).cast(PRINTED_OFFSETS)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
 from sharelag import schemas
 from sharelag.model import topic_id_bytes
@@ -25,11 +24,13 @@ from sharelag.wire.fields import (
     RecordKind,
 )
 from sharelag.wire.generations import LAYOUTS
+from sharelag.wire.json_rows import read_objects
 
 _Row = dict[str, Any]
 #: Key and value.
 _Octets = tuple[bytes, bytes | None]
 _KAFKA_4_0 = 3
+_STATE_TYPES = {kind.type for kind in STATE_KINDS}
 
 
 class NotPrintedError(Exception):
@@ -87,9 +88,15 @@ class Printed:
         generation, data = key.get("generation"), key.get("data")
         if data != "unknown":  # as a formatter says of types that it does not know
             _object(data, "the data of its key")
-        if generation is None and not _is_of_state(record_type, data):
-            return GROUP_TOPIC, *_of_group(record_type, data, value)
-        fields = None if value is None else _fields_of(value)
+        is_state = record_type in _STATE_TYPES and data != "unknown" and "topicId" in data
+        is_of_group = generation is None and not is_state
+        if is_of_group and record_type not in {kind.type for kind in GROUP_KINDS}:
+            return GROUP_TOPIC, record_type.to_bytes(2, "big", signed=True), None
+        fields = None if value is None else _object(value, "its value").get("data")
+        fields = None if value is None else _object(fields, "the data of its value")
+        if is_of_group:
+            data = _object(data, "the data of its key")
+            return GROUP_TOPIC, *_encode(GROUP_KINDS, record_type, data, fields)
         if generation is None:
             kinds = self._kinds(record_type, data, fields)
         else:
@@ -99,11 +106,9 @@ class Printed:
     def encode_reject(self, printed: Any) -> tuple[bytes | None, bytes | None]:
         """Return the bytes of what could not be decoded."""
         texts = _object(printed, "its reject")
+        given = (texts.get("key"), texts.get("value"))
         try:
-            key, value = (
-                None if texts.get(name) is None else bytes.fromhex(texts[name])
-                for name in ("key", "value")
-            )
+            key, value = (None if one is None else bytes.fromhex(one) for one in given)
         except (ValueError, TypeError) as error:
             raise NotPrintedError("the bytes of its reject are not hexadecimal") from error
         return key, value
@@ -111,31 +116,18 @@ class Printed:
     def _kinds(self, record_type: int, key: _Row, fields: _Row | None) -> tuple[RecordKind, ...]:
         place = tuple(str(key.get(name)) for name in ("groupId", "topicId", "partition"))
         if fields is not None and record_type == SHARE_SNAPSHOT.type:
-            if "createTimestamp" in fields or "writeTimestamp" in fields:
-                self._of_kafka_4_0.discard(place)
-            else:
+            self._of_kafka_4_0.discard(place)
+            if fields.keys().isdisjoint({"createTimestamp", "writeTimestamp"}):
                 self._of_kafka_4_0.add(place)
         if place in self._of_kafka_4_0 and "deliveryCompleteCount" not in (fields or ()):
             return (*_older(_KAFKA_4_0), *STATE_KINDS)
         return STATE_KINDS
 
 
-def _is_of_state(record_type: int, data: Any) -> bool:
-    known = record_type in {kind.type for kind in STATE_KINDS}
-    return known and isinstance(data, dict) and "topicId" in data
-
-
 def _older(generation: int) -> tuple[RecordKind, ...]:
     found = [layout.kind for layout in LAYOUTS if layout.generation == generation]
     # A delta's key has all fields of a checkpoint's.
     return tuple(sorted(found, key=lambda kind: -len(kind.key) - len(kind.value)))
-
-
-def _of_group(record_type: int, data: Any, value: Any) -> _Octets:
-    if record_type not in {kind.type for kind in GROUP_KINDS}:
-        return record_type.to_bytes(2, "big", signed=True), None
-    fields = None if value is None else _fields_of(value)
-    return _encode(GROUP_KINDS, record_type, _object(data, "the data of its key"), fields)
 
 
 def _encode(
@@ -189,10 +181,6 @@ def _check_field(field: Field, value: Any) -> Any:
     return found
 
 
-def _fields_of(value: Any) -> _Row:
-    return _object(_object(value, "its value").get("data"), "the data of its value")
-
-
 def _object(value: Any, what: str) -> _Row:
     if not isinstance(value, dict):
         raise NotPrintedError(f"{what} is {_short(value)}: it has to be an object")
@@ -207,18 +195,10 @@ def _short(value: Any) -> str:
 # ---- a regular piece at once --------------------------------------------------------------------
 
 
-_ARROW = {
-    "int8": pa.int8(),
-    "int16": pa.int16(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uuid": pa.string(),
-    "string": pa.string(),
-}
-
-
 def _type_of(field: Field, name: str = "json_name") -> pa.DataType:
-    return pa.list_(_struct_of(field.fields, name)) if field.fields else _ARROW[field.type]
+    if field.fields:
+        return pa.list_(_struct_of(field.fields, name))
+    return getattr(pa, field.type)() if field.type in INT_SIZES else pa.string()
 
 
 def _struct_of(fields: tuple[Field, ...], name: str = "json_name") -> pa.StructType:
@@ -237,7 +217,6 @@ _PRINTED = pa.schema(
         ("offset", pa.int64()),
     ]
 )
-_OPTIONS = pa.json.ParseOptions(_PRINTED, unexpected_field_behavior="error")
 _TOMBSTONE = re.compile(r'"value":\s*null')
 #: Longer names are for the careful path to judge.
 _NAME = 1000
@@ -346,14 +325,10 @@ def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array
 
 def _parse_objects(text: str) -> pa.RecordBatch | None:
     """Return one row per object; None where they are not all of the shape."""
-    if not text.startswith("{"):
+    read = read_objects(pa.py_buffer(text.encode()), _PRINTED, "error")
+    if read is None:
         return None
-    octets = text.encode()
-    size = pa.json.ReadOptions(use_threads=False, block_size=max(len(octets) + 1, 1 << 16))
-    try:
-        table = pa.json.read_json(pa.BufferReader(octets), size, _OPTIONS).combine_chunks()
-    except pa.ArrowInvalid:
-        return None
+    table = read.combine_chunks()
     # Any other null looks to Arrow like a field that is absent.
     tombstones = table.column("value").null_count
     if not tombstones == text.count("null") == len(_TOMBSTONE.findall(text)):

@@ -232,10 +232,8 @@ def _is_hidden(path: PurePosixPath) -> bool:
 
 def _known_by_names(path: Path) -> tuple[tuple[str, Any], ...]:
     """Return the columns that folders such as ``topic=__share_group_state`` have in their names."""
-    pairs = (part.partition("=") for part in path.absolute().parent.parts)
-    known = {
-        name: None if text == _NO_VALUE else unquote(text) for name, is_set, text in pairs if is_set
-    }
+    pairs = (part.split("=", 1) for part in path.absolute().parent.parts if "=" in part)
+    known = {name: None if text == _NO_VALUE else unquote(text) for name, text in pairs}
     return _with_types(known, str(path))
 
 
@@ -294,7 +292,10 @@ def _names_in_log(log: Path) -> set[str]:
 
 
 def _current_of_delta(place: Path) -> list[RawFile]:
-    with_spark = f'sharelag.open(raw=spark.read.format("delta").load("{place}"))'
+    with_spark = (
+        "read it by Spark with Delta's package, "
+        f'sharelag.open(raw=spark.read.format("delta").load("{place}"))'
+    )
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
@@ -310,8 +311,7 @@ def _current_of_delta(place: Path) -> list[RawFile]:
         mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     except DeltaError as error:
         raise InputError(
-            f"{place} is a Delta table that cannot be read here ({first_line(error)}): read it by "
-            f"Spark with Delta's package, {with_spark}"
+            f"{place} is a Delta table that cannot be read here ({first_line(error)}): {with_spark}"
         ) from error
     try:
         deleted = "deletionVectors" in features and len(pa.table(table.deletion_vectors()))
@@ -320,13 +320,12 @@ def _current_of_delta(place: Path) -> list[RawFile]:
     if deleted:
         raise InputError(
             f"{place} is a Delta table with deletion vectors: its files still have rows that were "
-            "deleted. Run REORG TABLE ... APPLY (PURGE), or read it by Spark with Delta's package, "
-            f"{with_spark}"
+            f"deleted. Run REORG TABLE ... APPLY (PURGE), or {with_spark}"
         )
     if mapping != "none":
         raise InputError(
             f"{place} is a Delta table whose files name columns otherwise (delta.columnMapping.mode"
-            f"={mapping}): read it by Spark with Delta's package, {with_spark}"
+            f"={mapping}): {with_spark}"
         )
     partitions = [name for name in adds.column_names if name.startswith("partition.")]
     files = []
@@ -340,6 +339,6 @@ def _current_of_delta(place: Path) -> list[RawFile]:
     if gone:
         raise InputError(
             f"{gone:,} of {len(files):,} files of the Delta table {place} are not on this machine: "
-            f"copy the whole folder, or read it by Spark with Delta's package, {with_spark}"
+            f"copy the whole folder, or {with_spark}"
         )
     return sorted(files, key=lambda one: one.path)

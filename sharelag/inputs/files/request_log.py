@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,14 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.text_pieces import (
-    Piece,
-    TextLog,
-    are_many,
-    line_blocks,
-    tables_of_parts,
-    whole_file,
-)
+from sharelag.inputs.files.text_pieces import Piece, TextLog, are_many, line_blocks
 from sharelag.schemas import REQUEST_TABLES
 from sharelag.tables.words import counted
 from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread
@@ -37,7 +30,9 @@ class RequestLog(TextLog):
     """
 
     zone: str | None = None
+    _told: set[int] = field(default_factory=set, init=False, compare=False, repr=False)
 
+    _SCHEMAS = REQUEST_TABLES
     _MISSING = (
         "log of requests",
         "the file that the logger kafka.request.logger writes at DEBUG, or a folder of them",
@@ -46,7 +41,7 @@ class RequestLog(TextLog):
     @property
     def told_by(self) -> frozenset[int]:
         """What tells the zones of its times: `sharelag.wire.requests.times`."""
-        return self._read_all[1]
+        return frozenset(self._told if self.tables else ())
 
     @cached_property
     def covers(self) -> tuple[int, int] | None:
@@ -57,21 +52,10 @@ class RequestLog(TextLog):
         first = pc.min(requests.column("began")).cast(pa.int64()).as_py()
         return first, pc.max(requests.column("timestamp")).cast(pa.int64()).as_py()
 
-    @cached_property
-    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-        return self._read_all[0]
-
-    @cached_property
-    def _read_all(self) -> tuple[tuple[dict[str, pa.Table], tuple[int, int]], frozenset[int]]:
-        told_by = set[int]()
-
-        def parts() -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
-            for file in self.files:
-                for lines in read_piece(whole_file(file, self.path), self.zone):
-                    told_by.update(lines.told_by)
-                    yield lines.total, lines.skipped, tables_of(lines)
-
-        return tables_of_parts(REQUEST_TABLES, parts()), frozenset(told_by)
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
+        for lines in read_piece(piece, self.zone):
+            self._told.update(lines.told_by)
+            yield lines.total, lines.skipped, tables_of(lines)
 
 
 def read_piece(piece: Piece, zone: str | None = None) -> Iterator[Lines]:

@@ -19,7 +19,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -126,18 +126,13 @@ def segment_offsets(folder: Path) -> pa.Table:
     starts, ends = _checkpoint(folder / LOG_STARTS), _checkpoint(folder / HIGH_WATERMARKS)
     noted = folder / HIGH_WATERMARKS
     as_of = datetime.fromtimestamp(noted.stat().st_mtime, UTC) if noted.exists() else None
-    rows = [
-        {
-            "topic": topic,
-            "topic_id": topic_id(path, topic),
-            "partition": partition,
-            # The checkpoint has only log starts that differ from the first segment's offset.
-            "log_start_offset": starts.get((topic, partition), _first_offset(path)),
-            "end_offset": ends.get((topic, partition)),
-            "as_of": as_of,
-        }
-        for (topic, partition), path in partitions(folder).items()
-    ]
+    rows = []
+    for place, path in partitions(folder).items():
+        # The checkpoint has only log starts that differ from the first segment's offset.
+        first = next(iter(base_offsets(path.glob("*.log"))), None)
+        row = {"topic": place[0], "topic_id": topic_id(path, place[0]), "partition": place[1]}
+        row |= {"log_start_offset": starts.get(place, first), "end_offset": ends.get(place)}
+        rows.append(row | {"as_of": as_of})
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
@@ -282,17 +277,13 @@ def topic_id(path: Path, topic: str) -> str:
     return found[1]
 
 
-def _first_offset(path: Path) -> int | None:
-    return next(iter(base_offsets(path.glob("*.log"))), None)
-
-
 # ---- records of a batch -------------------------------------------------------------------------
 
 
 #: Bytes of the records of a batch without compression. A coordinator writes batches of at most
 #: ``max.message.bytes``, a megabyte by default, before they are compressed.
 MOST_BYTES = 64 << 20
-#: Bytes of the header of a batch, which is never compressed.
+#: Bytes of the header of a batch, which is never compressed, and so the least of a whole one.
 _HEADER = 61
 _AT_ONCE = 1 << 20
 _XERIAL = b"\x82SNAPPY\x00"
@@ -326,13 +317,9 @@ def records_in(
 
 def _is_too_large(batch: DefaultRecordBatch, octets: bytes) -> bool:
     sizes = _SIZES.get(batch.compression_type)
-    total = 0
     # Of a codec that there is not, the batch itself says so.
-    for size in sizes(octets[_HEADER:]) if sizes else ():
-        total += size
-        if total > MOST_BYTES:
-            return True
-    return False
+    totals = accumulate(sizes(octets[_HEADER:])) if sizes else ()
+    return any(total > MOST_BYTES for total in totals)
 
 
 # ---- sizes of what is packed, some at a time, without keeping it ---------------------------------
@@ -386,8 +373,6 @@ _SIZES: dict[int, Callable[[bytes], Iterator[int]]] = {1: _gzip, 2: _snappy, 3: 
 
 #: Base offset, length, leader epoch, magic, checksum and attributes of a batch.
 _BATCH_HEADER = struct.Struct(">qiibIh")
-#: Bytes before what the length counts, and the least of a whole batch.
-_BEFORE, _LEAST = 12, 61
 _IS_CONTROL = 0x20
 #: Where in a batch that begins which its checksum is about.
 _CHECKED = 21
@@ -397,12 +382,8 @@ _CUT = struct.pack(">hh", 0, SHARE_CHECKPOINT)
 
 def control_segments(folder: Path) -> list[tuple[Place, Path]]:
     """Return the segments of users' topics in a log directory, which may hold control records."""
-    return [
-        (place, segment)
-        for place, path in partitions(folder).items()
-        if not place[0].startswith("__")
-        for segment in sorted(path.glob("*.log"))
-    ]
+    users = {at: path for at, path in partitions(folder).items() if not at[0].startswith("__")}
+    return [(at, segment) for at, path in users.items() for segment in sorted(path.glob("*.log"))]
 
 
 def read_control(folder: Path) -> Iterator[pa.RecordBatch]:
@@ -441,10 +422,10 @@ def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[
             offset, length, _, magic, _, attributes = _BATCH_HEADER.unpack_from(whole, at)
             end, is_control = at + _BEFORE + length, magic == 2 and attributes & _IS_CONTROL
             what = f"{segment}: the batch at offset {offset}"
-            if end < at + _LEAST or end > len(whole):
+            if end < at + _HEADER or end > len(whole):
                 if is_allocated_ahead(whole, at):
                     return
-                if end < at + _LEAST or _has_batch_after(whole, at):
+                if end < at + _HEADER or _has_batch_after(whole, at):
                     raise InputError(f"{what} is corrupt (its length is given as {length} bytes)")
                 if is_control or not is_last:
                     yield _CUT, whole[at:], offset, None, None
@@ -468,12 +449,11 @@ def _has_batch_after(whole: mmap.mmap, at: int) -> bool:
     header = re.compile(b"(?=" + re.escape(whole[at : at + 4]) + b".{12}\2)", re.DOTALL)
     for found in header.finditer(whole, at + _BATCH_HEADER.size):
         begin = found.start()
-        if begin + _LEAST > len(whole):
+        if begin + _HEADER > len(whole):
             return False
         base, length, _, _, checksum, _ = _BATCH_HEADER.unpack_from(whole, begin)
         end = begin + _BEFORE + length
-        if base > offset and begin + _LEAST <= end <= len(whole):
-            body = whole[begin + _CHECKED : end]
-            if calc_crc32c(body) == checksum:
-                return True
+        is_later = base > offset and begin + _HEADER <= end <= len(whole)
+        if is_later and calc_crc32c(whole[begin + _CHECKED : end]) == checksum:
+            return True
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from sharelag.errors import InputError
 from sharelag.inputs.files.raw_files import files_below
-from sharelag.inputs.texts import (
-    MARK,
-    SAMPLE,
-    UTF_8,
-    Octets,
-    PackedText,
-    Recoded,
-    encoding_of,
-)
+from sharelag.inputs.texts import MARK, SAMPLE, UTF_8, Octets, PackedText, Recoded, encoding_of
 from sharelag.tables.words import shell_word
 from sharelag.wire.json_rows import json_rows
 
@@ -72,6 +64,7 @@ class TextLog:
 
     #: What a path without it lacks, and what to give instead.
     _MISSING: ClassVar[tuple[str, str]]
+    _SCHEMAS: ClassVar[Mapping[str, pa.Schema]]
 
     @property
     def files(self) -> list[Path]:
@@ -94,6 +87,20 @@ class TextLog:
 
     @cached_property
     def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._SCHEMAS}
+        count = skipped = 0
+        for file in self.files:
+            for lines, others, batches in self._parts(whole_file(file, self.path)):
+                count, skipped = count + lines, skipped + others
+                for name, batch in batches.items():
+                    found[name].append(batch)
+        tables = {
+            name: pa.Table.from_batches(found[name], of) for name, of in self._SCHEMAS.items()
+        }
+        return tables, (count, skipped)
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, Mapping[str, pa.RecordBatch]]]:
+        """Yield how many lines there are, how many are about something else, and the tables."""
         raise NotImplementedError
 
 
@@ -112,7 +119,7 @@ def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
     whole = whole_file(path, given)
     with path.open("rb") as file:
         start = file.read(SAMPLE)
-    if start.startswith(_GZIP) or encoding_of(start) != UTF_8 or is_wrapped(start):
+    if start.startswith(_GZIP) or encoding_of(start) != UTF_8 or _IS_WRAPPED.search(start):
         yield whole
         return
     length = path.stat().st_size
@@ -160,7 +167,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
         if encoding != UTF_8:
             file = Recoded(file, encoding)
         at, rest, read = piece.begin, b"", 0
-        most = _most_bytes(piece.file) if packed else None
+        most = max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(piece.file).stat().st_size)
         if piece.begin:
             # The line that goes on here belongs to the piece before.
             opened.seek(at - 1)
@@ -173,7 +180,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
                 return
             if not block and not rest:
                 return
-            if most is not None and read > most:
+            if packed and read > most:
                 raise InputError(
                     f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
                     "so it is not read; unpack it and give the file, if you trust it"
@@ -194,23 +201,6 @@ def are_many(rejects: int, read: int) -> bool:
     return 100 * rejects > MOST_REJECTS * (rejects + read)
 
 
-def tables_of_parts(
-    schemas: Mapping[str, pa.Schema], parts: Iterable[tuple[int, int, Mapping[str, pa.RecordBatch]]]
-) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-    """Put together what was read of parts: their tables, and how many lines there are, and skipped.
-
-    Each part is its lines, those that were skipped, and a batch for each schema.
-    """
-    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
-    count = skipped = 0
-    for lines, others, batches in parts:
-        count, skipped = count + lines, skipped + others
-        for name, batch in batches.items():
-            found[name].append(batch)
-    tables = {name: pa.Table.from_batches(found[name], each) for name, each in schemas.items()}
-    return tables, (count, skipped)
-
-
 def _require_short(line: bytes, name: str) -> bytes:
     if len(line) > MOST_LINE:
         raise InputError(
@@ -218,10 +208,6 @@ def _require_short(line: bytes, name: str) -> bytes:
             "each request"
         )
     return line
-
-
-def _most_bytes(name: str) -> int:
-    return max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(name).stat().st_size)
 
 
 def _damaged(name: str, read: int, rest: bytes, at: int, why: str) -> Block:
@@ -286,11 +272,6 @@ _LOG = pa.schema([("log", pa.string())])
 _MOST_WAITING = 64 << 20
 
 
-def is_wrapped(begin: bytes) -> bool:
-    """Whether a container runtime wrote a file, by its beginning."""
-    return _IS_WRAPPED.search(begin) is not None
-
-
 def unwrap_lines(lines: pa.Array) -> pa.Array:
     """Return the lines of a program, without what its runtime or others put around them."""
     lines = pc.replace_substring_regex(lines, _BEFORE, "")
@@ -300,9 +281,8 @@ def unwrap_lines(lines: pa.Array) -> pa.Array:
     if not pc.any(is_docker).as_py():
         return lines
     rows, good = json_rows(lines.filter(is_docker), _LOG)
-    which = np.flatnonzero(is_docker)[good.to_numpy(zero_copy_only=False)]
-    is_read = np.zeros(len(lines), bool)
-    is_read[which] = True
+    is_read = np.array(is_docker)
+    is_read[is_read] = good
     said = rows.column("log").combine_chunks()
     return pc.replace_with_mask(lines, pa.array(is_read), said)
 
@@ -336,10 +316,8 @@ class _Wrapped:
             return None
         cri, docker = (pc.extract_regex(lines, one) for one in (_CRI, _DOCKER))
         has_end = pc.match_substring_regex(pc.struct_field(docker, "text"), _ENDS)
-        is_part = pc.or_(
-            pc.equal(pc.struct_field(cri, "tag"), "P").fill_null(False),
-            pc.invert(has_end).fill_null(False),
-        ).to_numpy(zero_copy_only=False)
+        is_begun = pc.equal(pc.struct_field(cri, "tag"), "P").fill_null(False)
+        is_part = np.asarray(pc.or_(is_begun, pc.invert(has_end).fill_null(False)))
         if not is_part.any():
             return None
         names = [pc.struct_field(one, "stream").fill_null("") for one in (cri, docker)]
@@ -353,14 +331,9 @@ class _Wrapped:
         texts = pc.coalesce(pc.struct_field(cri, "text"), pc.struct_field(docker, "text"), lines)
         parts = pa.ListArray.from_arrays(pa.array(begins, pa.int32()), texts.take(pa.array(order)))
         heads = pc.binary_join_element_wise(pc.struct_field(cri, "head"), "F ", "")
-        around = [
-            pc.coalesce(*column, "").take(pa.array(firsts))
-            for column in (
-                (heads, pc.struct_field(docker, "head")),
-                (pc.struct_field(docker, "rest"),),
-            )
-        ]
-        whole = pc.binary_join_element_wise(around[0], pc.binary_join(parts, ""), around[1], "")
+        heads = pc.coalesce(heads, pc.struct_field(docker, "head"), "").take(pa.array(firsts))
+        rests = pc.coalesce(pc.struct_field(docker, "rest"), "").take(pa.array(firsts))
+        whole = pc.binary_join_element_wise(heads, pc.binary_join(parts, ""), rests, "")
         return cls(firsts, lasts, is_part[lasts], whole)
 
     def waiting_from(self) -> int:

@@ -91,11 +91,8 @@ def commit(
     """
     with hold_lock(archive / ".lock"):
         before = current(archive)
-        there = (
-            {str(path.relative_to(before.folder)): path for path in before.files("")}
-            if before.folder
-            else {}
-        )
+        paths = before.files("")
+        there = {str(path.relative_to(before.folder or "")): path for path in paths}
         if 0 <= batch <= before.batch or not set(drop) <= there.keys():
             return False
         stay = {name: path for name, path in there.items() if name not in drop}
@@ -163,11 +160,8 @@ def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str
 def _remove_old(archive: Path, newest: int, keep: float) -> None:
     """Remove views that were replaced long ago; a file is removed with its last view."""
     # A view was replaced when the next one was created.
-    views = sorted(
-        path
-        for path in (archive / VIEWS).iterdir()
-        if path.name.isdecimal() and int(path.name) <= newest
-    )
+    numbered = (path for path in (archive / VIEWS).iterdir() if path.name.isdecimal())
+    views = sorted(path for path in numbered if int(path.name) <= newest)
     for path, following in pairwise(views):
         if following.stat().st_mtime < time.time() - keep:
             shutil.rmtree(path)
@@ -175,8 +169,5 @@ def _remove_old(archive: Path, newest: int, keep: float) -> None:
 
 def _flush(path: Path) -> None:
     # The checkpoint must not be ahead of the records, even after a power failure.
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -74,14 +74,9 @@ def nodes(config: ClientConfig) -> pa.Table:
     found = Connection(config).describe_cluster()
     requested = datetime.now(UTC)
     rows = [
-        {
-            "broker_id": node.id,
-            "host": node.host,
-            "port": node.port,
-            "rack": node.rack or None,
-            "as_of": requested,
-        }
-        for node in sorted(found.nodes, key=lambda node: int(node.id))
+        {"broker_id": one.id, "host": one.host, "port": one.port, "rack": one.rack or None}
+        | {"as_of": requested}
+        for one in sorted(found.nodes, key=lambda node: int(node.id))
     ]
     return pa.Table.from_pylist(rows, schema=schemas.NODES)
 
@@ -230,15 +225,13 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     settings.
     """
     connection = Connection(config)
-    brokers = _agree(_of_brokers(connection))
+    ids = [str(node.id) for node in connection.describe_cluster().nodes]
+    of_brokers = _describe(connection, ResourceType.BROKER, "broker", ids, 1)
+    brokers = _agree([values for _, values in of_brokers])
     rows = list(_rows("broker", None, brokers, _BROKER_SETTINGS))
     for group, values in _describe(connection, ResourceType.GROUP, "group", groups):
-        rows += _rows(
-            "group",
-            group,
-            None if values is None else _in_force(values, brokers),
-            list(_GROUP_SETTINGS),
-        )
+        in_force = None if values is None else _in_force(values, brokers)
+        rows += _rows("group", group, in_force, _GROUP_SETTINGS)
     queues = set(Queues.of(pa.Table.from_pylist(rows, schema=schemas.SETTINGS)).of_groups.values())
     wanted = {*topics, *filter(is_topic_name, queues)}  # brokers take others, and describe none
     for topic, values in _describe(connection, ResourceType.TOPIC, "topic", wanted):
@@ -256,17 +249,8 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 # ---- asking --------------------------------------------------------------------------------------
 
 
-def _of_brokers(connection: Connection) -> list[_Reported]:
-    nodes = [str(node.id) for node in connection.describe_cluster().nodes]
-    return [values for _, values in _describe(connection, ResourceType.BROKER, "broker", nodes, 1)]
-
-
 def _describe(
-    connection: Connection,
-    kind: ResourceType,
-    scope: str,
-    names: Iterable[str],
-    at_once: int = 100,
+    connection: Connection, kind: ResourceType, scope: str, names: Iterable[str], at_once: int = 100
 ) -> Iterator[tuple[str, _Reported]]:
     """Yield name and settings of each existing entity; None, with a warning, if not authorized."""
     wanted = sorted({name for name in names if name})  # the client does not accept ""
@@ -321,9 +305,8 @@ def _in_force(values: _Values, brokers: _Reported) -> _Values:
         for name, (value, source) in values.items()
         if source == "group" and name in _GROUP_SETTINGS
     }
-    bounds = dict.fromkeys(_BROKER_SETTINGS) | {
-        name: value for name, (value, _) in (brokers or {}).items()
-    }
+    brokers = brokers or {}
+    bounds = {name: brokers.get(name, (None,))[0] for name in {*_BROKER_SETTINGS, *brokers}}
     clamped = effective(stored, bounds, "4.4")
     found: _Values = {}
     for name, setting in _GROUP_SETTINGS.items():
@@ -332,9 +315,9 @@ def _in_force(values: _Values, brokers: _Reported) -> _Values:
             found[name] = (str(value).lower() if isinstance(value, bool) else str(value), source)
         elif name in values:
             found[name] = values[name]  # the broker's own, or Kafka's default
-        elif setting.broker in (brokers or {}):
+        elif setting.broker in brokers:
             # Brokers before 4.3 have it only as a broker setting.
-            found[name] = (brokers or {})[setting.broker]
+            found[name] = brokers[setting.broker]
     return found
 
 

@@ -95,10 +95,7 @@ def consumer_settings(config: ClientConfig) -> dict[str, Any]:
         "auto.offset.reset": "error",
         "isolation.level": "read_uncommitted",
     }
-    pace: dict[str, Any] = {
-        name: value for name, value in _PACE.items() if name not in config.settings
-    }
-    return config.librdkafka() | pace | reading
+    return {**_PACE, **config.settings, **reading}
 
 
 def is_logged() -> bool:
@@ -117,7 +114,7 @@ def is_of_group(error: KafkaError) -> bool:
 
 def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
     try:
-        return kind({"logger": _LOG, **config.librdkafka(), **settings})
+        return kind({"logger": _LOG, **config.settings, **settings})
     except KafkaException as error:
         raise ConfigError(
             f"the Kafka client rejected the settings: {error.args[0].str()}"
@@ -183,7 +180,6 @@ class Connection:
         self.config.patience.lose(time.monotonic() - since)
 
     def _reach(self) -> None:
-        """Note that a broker answers."""
         self.asked.is_answered = True
         self.config.patience.answered_client = self.asked
 
@@ -359,7 +355,9 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     connecting: Asked | None = None
     number = 0
     while True:
-        connection = Connection(config, _attempt(ends, number), connecting)
+        left, first = ends - time.monotonic(), _FIRST_ATTEMPT * 2**number
+        within = max(left if left < first + _LEAST else first, _LEAST)
+        connection = Connection(config, within, connecting)
         try:
             return ask(connection)
         except _MOVING as error:
@@ -372,9 +370,3 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
         connecting = None if connection.asked.is_answered else connection.asked
         number += 1
         time.sleep(_BETWEEN)
-
-
-def _attempt(ends: float, number: int) -> float:
-    left = ends - time.monotonic()
-    first = _FIRST_ATTEMPT * 2**number
-    return max(left if left < first + _LEAST else first, _LEAST)

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,11 @@ def resolve(properties: Mapping[str, str]) -> dict[str, str]:
     """
     names = [name.strip() for name in properties.get(_LIST, "").split(",") if name.strip()]
     providers = {name: _provider(name, properties) for name in names}
-    found = {}
-    for setting, value in properties.items():
-        if setting != _LIST and not setting.startswith(f"{_LIST}."):
-            found[setting] = _replace(setting, value, providers)
-    return found
+    return {
+        setting: _REFERENCE.sub(partial(_value_of, setting, providers), value)
+        for setting, value in properties.items()
+        if setting != _LIST and not setting.startswith(f"{_LIST}.")
+    }
 
 
 def _provider(name: str, properties: Mapping[str, str]) -> tuple[_Lookup, _Parameters]:
@@ -59,21 +59,19 @@ def _provider(name: str, properties: Mapping[str, str]) -> tuple[_Lookup, _Param
     return _PROVIDERS[class_name], given
 
 
-def _replace(setting: str, value: str, providers: Mapping[str, tuple[_Lookup, _Parameters]]) -> str:
-    def value_of(found: re.Match[str]) -> str:
-        provider, path, key = found[1], found[2] or "", found[3]
-        if provider not in providers:
-            return found[0]
-        lookup, parameters = providers[provider]
-        try:
-            text = lookup(path, key, parameters)
-        except ConfigError as error:
-            raise ConfigError(f"{found[0]} of {setting} cannot be read: {error}") from None
-        if text is None:
-            raise ConfigError(f"{found[0]} of {setting} has no value: check its spelling")
-        return text
-
-    return _REFERENCE.sub(value_of, value)
+def _value_of(
+    setting: str, providers: Mapping[str, tuple[_Lookup, _Parameters]], found: re.Match[str]
+) -> str:
+    if found[1] not in providers:
+        return found[0]
+    lookup, parameters = providers[found[1]]
+    try:
+        text = lookup(found[2] or "", found[3], parameters)
+    except ConfigError as error:
+        raise ConfigError(f"{found[0]} of {setting} cannot be read: {error}") from None
+    if text is None:
+        raise ConfigError(f"{found[0]} of {setting} has no value: check its spelling")
+    return text
 
 
 def _of_environment(path: str, key: str, parameters: _Parameters) -> str | None:
@@ -131,11 +129,9 @@ def _require_allowed(path: str, parameters: _Parameters) -> Path:
     return place
 
 
-_OF_KAFKA = "org.apache.kafka.common.config.provider."
 _PROVIDERS: dict[str, _Lookup] = {
-    f"{_OF_KAFKA}EnvVarConfigProvider": _of_environment,
-    f"{_OF_KAFKA}FileConfigProvider": _of_file,
-    f"{_OF_KAFKA}DirectoryConfigProvider": _of_folder,
+    f"org.apache.kafka.common.config.provider.{name}ConfigProvider": lookup
+    for name, lookup in (("EnvVar", _of_environment), ("File", _of_file), ("Directory", _of_folder))
 }
 
 
@@ -238,10 +234,6 @@ class ClientConfig:
         """Return the same settings with the whole timeout, for another question of a long run."""
         return replace(self)
 
-    def librdkafka(self) -> dict[str, Any]:
-        """Return the settings with secrets, only for the client."""
-        return dict(self.settings)
-
     def public(self) -> dict[str, Any]:
         """Return the settings for captures and messages, with possible secrets masked."""
         return {name: value if name in _PUBLIC else MASK for name, value in self.settings.items()}
@@ -317,7 +309,11 @@ def client_config(
                 f"invalid broker address {address!r}: give HOST:PORT, such as localhost:9092"
             )
     named = {name: value for name, value in properties.items() if _NAME.fullmatch(name)}
-    _require_texts(named)
+    for name, value in named.items():
+        if re.search("[\0\ud800-\udfff]", value):  # on which librdkafka's C would crash
+            raise ConfigError(
+                rf"{name} has a character that is not text: remove \u0000 and \uD800 to \uDFFF"
+            )
     odd = len(properties) - len(named)
     try:
         settings, unknown = _known({"client.id": "sharelag"} | to_librdkafka(named))
@@ -356,15 +352,6 @@ def read_properties(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path} is not a Java properties file: {error}") from error
 
 
-def _require_texts(properties: Mapping[str, str]) -> None:
-    """Refuse values that librdkafka's C would crash on."""
-    for name, value in properties.items():
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise ConfigError(
-                rf"{name} has a character that is not text: remove \u0000 and \uD800 to \uDFFF"
-            )
-
-
 def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the settings that librdkafka knows, checked by it, and the names of the others.
 
@@ -376,13 +363,10 @@ def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     known, unknown = dict(settings), list[str]()
     while True:
         # Without address and credentials: TLS files are opened, but no token is fetched.
-        requested = {
-            name: value
-            for name, value in known.items()
-            if name not in ("sasl.mechanism", "bootstrap.servers")
-        }
-        if "security.protocol" in requested:
-            requested["security.protocol"] = requested["security.protocol"].removeprefix("SASL_")
+        left_out = ("sasl.mechanism", "bootstrap.servers")
+        requested = {name: value for name, value in known.items() if name not in left_out}
+        if protocol := requested.get("security.protocol"):
+            requested["security.protocol"] = protocol.removeprefix("SASL_")
         try:
             AdminClient(requested | {"log_level": 0})
             return known, unknown

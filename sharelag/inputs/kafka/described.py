@@ -118,24 +118,19 @@ def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
                 f"line {number} has no share group offset: {line[:200]!r}. Give the complete "
                 "output of kafka-share-groups.sh --describe --offsets, with its headers"
             )
-        yield {
-            _OFFSET_COLUMNS[name]: _offset_value(name, word)
-            for name, word in zip(header, words, strict=True)
+        pairs = list(zip(header, words, strict=True))
+        numbers = {
+            name: None if word == "-" else int(word) for name, word in pairs if name not in _TEXTS
         }
+        texts = {name: word.rstrip(" ") for name, word in pairs if name in _TEXTS}
+        yield {_OFFSET_COLUMNS[name]: value for name, value in (texts | numbers).items()}
 
 
 def _is_number(name: str, word: str) -> bool:
-    """Whether a word of a column is a number that Kafka has there, or the dash for none."""
     if name in _TEXTS or word == "-":
         return True
     is_number = re.fullmatch(r"\d{1,19}", word, re.ASCII) is not None
     return is_number and int(word) <= (_LAST_INT32 if name in _INT32 else _LAST_INT64)
-
-
-def _offset_value(name: str, word: str) -> str | int | None:
-    if name in _TEXTS:
-        return word.rstrip(" ")
-    return None if word == "-" else int(word)
 
 
 _COLUMNS = {

@@ -75,7 +75,13 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
         return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
     advice = known.what_to_do(what)
     if is_refusal(error) and error.str().startswith(_UNFETCHED):
-        return tokenless_error(config, error.str().removeprefix(_UNFETCHED))
+        why = error.str().removeprefix(_UNFETCHED)  # may say what the endpoint answered
+        if secret := str(config.settings.get("sasl.oauthbearer.client.secret", "")):
+            why = why.replace(secret, MASK)
+        return AuthenticationError(
+            f"no token came from sasl.oauthbearer.token.endpoint.url ({why}), so no broker was "
+            "contacted: check that address, and the client's id and secret, in --command-config"
+        )
     if is_refusal(error):
         return AuthenticationError(
             f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
@@ -84,7 +90,9 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
         asked = "ask the cluster for" if "CLUSTER" in known.name else "read"
         return AuthorizationError(f"not authorized to {asked} {what}: {advice}")
     if code in _NO_TOPIC:
-        return missing_topic(what)
+        advice = _NEVER_USED.get(what, ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice)
+        topic = what if what in _NEVER_USED else repr(what)
+        return TopicMissingError(f"the cluster has no topic {topic}: {advice}")
     if code in _NO_LEADER:
         return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
     if code in UNREACHABLE | LOGIN:
@@ -92,32 +100,14 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
     return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
 
 
-def tokenless_error(config: ClientConfig, why: str) -> AuthenticationError:
-    """Return the error for a token that was not fetched; why may say what the endpoint answered."""
-    if secret := str(config.settings.get("sasl.oauthbearer.client.secret", "")):
-        why = why.replace(secret, MASK)
-    return AuthenticationError(
-        f"no token came from sasl.oauthbearer.token.endpoint.url ({why}), so no broker was "
-        "contacted: check that address, and the client's id and secret, in --command-config"
-    )
-
-
-def missing_topic(topic: str) -> TopicMissingError:
-    """Return the error for a missing topic, with what that means."""
-    if topic == STATE_TOPIC:
-        return TopicMissingError(
-            f"the cluster has no topic {STATE_TOPIC}: no share group was ever used on it. "
-            "Consume with one (kafka-console-share-consumer.sh), or check that this is the "
-            "right cluster"
-        )
-    if topic == GROUP_TOPIC:
-        return TopicMissingError(
-            f"the cluster has no topic {GROUP_TOPIC}: no group of any type was ever used on it"
-        )
-    advice = ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice
-    return TopicMissingError(f"the cluster has no topic {topic!r}: {advice}")
-
-
+#: What it means that a topic of Kafka's own is missing.
+_NEVER_USED = {
+    STATE_TOPIC: (
+        "no share group was ever used on it. Consume with one (kafka-console-share-consumer.sh), "
+        "or check that this is the right cluster"
+    ),
+    GROUP_TOPIC: "no group of any type was ever used on it",
+}
 #: TLS alerts of a broker about the certificate of its client.
 _WANTS_CERTIFICATE = (
     *("alert bad certificate", "alert certificate required", "alert certificate unknown"),
@@ -142,20 +132,25 @@ def silence_error(config: ClientConfig, what: str, error: KafkaError | None = No
 
     A client that is new may not reach a broker although others of the same question were answered.
     """
-    is_any = config.patience.answered_client is not None
-    return unanswered_error(config, what, error) if is_any else unreachable_error(config, error)
+    if config.patience.answered_client is None:
+        return unreachable_error(config, error)
+    if advertised := _advertised(config, error):
+        return NoLeaderError(advertised)
+    why = f" ({error.str()})" if error else ""
+    return NoLeaderError(
+        f"the request for {what} was not answered at {config.bootstrap_servers} within "
+        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders "
+        "move. Try again; --timeout waits longer"
+    )
 
 
 def unreachable_error(
     config: ClientConfig, error: KafkaError | None = None
 ) -> BrokerUnreachableError:
     """Return the error for brokers that do not answer, or whose certificate is not trusted."""
-    if error and (reason := explain_distrust(config, error)):
-        return BrokerUnreachableError(reason)
-    if advertised := _advertised(config, error):
-        return BrokerUnreachableError(advertised)
-    if other := _other_protocol(config, error):
-        return BrokerUnreachableError(other)
+    found = (error and explain_distrust(config, error)) or _advertised(config, error)
+    if found := found or _other_protocol(config, error):
+        return BrokerUnreachableError(found)
     # How many brokers the library counts as down says nothing of why.
     is_why = error and error.code() != KafkaError._ALL_BROKERS_DOWN
     why = f" ({error.str()})" if error and is_why else ""
@@ -168,7 +163,6 @@ def unreachable_error(
 
 
 def _other_protocol(config: ClientConfig, error: KafkaError | None) -> str | None:
-    """Say that who answers speaks TLS, or something that is not Kafka's protocol."""
     if error and (size := _SIZE.search(error.str())):
         begin = int(size[1]).to_bytes(4, "big")
         if begin.isascii() and begin.decode().isprintable():
@@ -181,7 +175,6 @@ def _other_protocol(config: ClientConfig, error: KafkaError | None) -> str | Non
 
 
 def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
-    """Say which broker was named by one that answered, where an error is about its address."""
     found = _NAMED.match(error.str()) if error else None
     asked = {address.strip().rpartition("//")[2] for address in config.bootstrap_servers.split(",")}
     if error is None or found is None or found[1] in asked:
@@ -191,20 +184,6 @@ def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
         f"not reached from here within {config.timeout:g} s ({error.str()}): let "
         "advertised.listeners of that broker name an address that this machine reaches, or start "
         "the broker if it is down; --timeout waits longer"
-    )
-
-
-def unanswered_error(
-    config: ClientConfig, what: str, error: KafkaError | None = None
-) -> NoLeaderError:
-    """Return the error for a request that was not answered, while other ones were."""
-    if advertised := _advertised(config, error):
-        return NoLeaderError(advertised)
-    why = f" ({error.str()})" if error else ""
-    return NoLeaderError(
-        f"the request for {what} was not answered at {config.bootstrap_servers} within "
-        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders "
-        "move. Try again; --timeout waits longer"
     )
 
 
@@ -250,7 +229,7 @@ def connect(config: ClientConfig, host: str, port: int, within: float) -> socket
     plain = socket.create_connection((host, port), timeout=within)
     if not _wants_tls(config):
         return plain
-    settings = config.librdkafka()
+    settings = config.settings
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
     )
@@ -311,7 +290,7 @@ def needs_tls(config: ClientConfig) -> str | None:
 
 
 def _protocol(config: ClientConfig) -> str:
-    return str(config.librdkafka().get("security.protocol", "PLAINTEXT")).upper()
+    return str(config.settings.get("security.protocol", "PLAINTEXT")).upper()
 
 
 def _wants_tls(config: ClientConfig) -> bool:

@@ -28,7 +28,7 @@ from sharelag.inputs.kafka.failures import (
     translate_error,
     unreachable_error,
 )
-from sharelag.inputs.kafka.messages import Failed, MessagesWithHeaders, PlainMessages, Taken
+from sharelag.inputs.kafka.messages import Failed, MessagesWithHeaders, PlainMessages
 
 if TYPE_CHECKING:
     from sharelag.inputs.kafka.native import NativeMessages
@@ -80,8 +80,15 @@ def read_ranges(
                 waited = 0.0
             else:
                 waited += time.monotonic() - begun
-            gathered += reading.take(client, taken)
-            if _is_enough(gathered) or (gathered and (is_idle or not reading.open_ends)):
+            if taken.records is not None:
+                gathered.append(reading.take(client, taken.records))
+            # Errors of a partition after its records: they tell where the records end.
+            for failed in taken.failed:
+                reading.handle_error(client, failed)
+            rows = sum(batch.num_rows for batch in gathered)
+            octets = sum(batch.nbytes for batch in gathered)
+            is_enough = rows >= _BATCH_ROWS or octets >= _BATCH_BYTES
+            if is_enough or (gathered and (is_idle or not reading.open_ends)):
                 yield pa.concat_batches(gathered)
                 gathered = []
             if wrong := first_refusal(heard):
@@ -110,13 +117,6 @@ class _Reading:
     def left(self) -> int:
         return sum(end - self.positions[p] for p, end in self.open_ends.items())
 
-    def take(self, client: Messages, taken: Taken) -> list[pa.RecordBatch]:
-        batches = [] if taken.records is None else [self._rows(client, taken.records)]
-        # Handle errors of a partition after its records: they tell where the records end.
-        for failed in taken.failed:
-            self._handle_error(client, failed)
-        return batches
-
     def give_up(self, heard: Sequence[KafkaError]) -> None:
         """Raise after a timeout: the log ends before the range, or no broker answered."""
         if silent := self.open_ends.keys() - self.logs_end.keys():
@@ -137,14 +137,12 @@ class _Reading:
                 "--timeout waits longer"
             )
         for partition, end in self.open_ends.items():
-            self._lost(
-                partition, f"the log ends at offset {self.logs_end[partition]}, before {end}"
-            )
-            self.pruned_from.setdefault(partition, self.positions[partition])
+            ends = self.logs_end[partition]
+            self._lost(partition, f"the log ends at offset {ends}, before {end}")
             self._note_gap(partition, end)
         self.open_ends.clear()
 
-    def _rows(self, client: Messages, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def take(self, client: Messages, batch: pa.RecordBatch) -> pa.RecordBatch:
         partitions = batch.column("partition").to_numpy()
         offsets = batch.column("offset").to_numpy()
         wanted = np.zeros(len(offsets), np.bool_)
@@ -156,7 +154,7 @@ class _Reading:
             self._seen(client, p, int(offsets[of_p][-1]) + 1)
         return batch if wanted.all() else batch.filter(pa.array(wanted))
 
-    def _handle_error(self, client: Messages, failed: Failed) -> None:
+    def handle_error(self, client: Messages, failed: Failed) -> None:
         error, partition, offset = failed
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
@@ -166,7 +164,6 @@ class _Reading:
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if partition in self.open_ends:
                 self._lost(partition, "records were pruned before they were read")
-                self.pruned_from.setdefault(partition, self.positions[partition])
                 client.rewind(partition)
         elif not is_of_group(error):
             raise translate_error(error, self.topic, self.config)
@@ -190,11 +187,7 @@ class _Reading:
                 f"{where}; start from earliest, or set failOnDataLoss to false to skip them"
             )
         _LOG.warning("%s; continuing with the remaining records", where)
-
-
-def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
-    rows = sum(batch.num_rows for batch in gathered)
-    return bool(rows >= _BATCH_ROWS or sum(batch.nbytes for batch in gathered) >= _BATCH_BYTES)
+        self.pruned_from.setdefault(partition, self.positions[partition])
 
 
 def _client(

@@ -88,16 +88,17 @@ _LIMITS = {
 _VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
 #: Templates of files have them without a value, which is as if they were not there.
 _MAY_BE_EMPTY = ("sasl.jaas.config", "sasl.mechanism", "sasl.mechanisms", "security.protocol")
+_BY_ASSERTION = "JwtBearerJwtRetriever"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_JWT_RETRIEVERS = {
-    *("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever")
-}
+_JWT_RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", _BY_ASSERTION)
+_IDENTIFIES = "ssl.endpoint.identification.algorithm"
 #: Files by librdkafka's names.
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _OWN_LOGIN_HANDLERS = (
-    *("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler"),
+    "OAuthBearerLoginCallbackHandler",
+    "OAuthBearerUnsecuredLoginCallbackHandler",
 )
 
 
@@ -115,14 +116,21 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     unused = [part for part in ("SASL", "SSL") if protocol in _PROTOCOLS and part not in protocol]
     left = {n: v for n, v in left.items() if n.partition(".")[0].upper() not in unused}
     _refuse(left)
-    _require_files(left)
+    for name in _FILES:  # librdkafka does not name one that is not there
+        if (path := left.get(name)) and not Path(path).exists():
+            raise ConfigError(f"cannot read {name}={path}: no such file{_of_windows(path)}")
     done: dict[str, str] = {}
-    for translate in (_sasl, _truststore, _keystore, _endpoint_identification):
+    for translate in (_sasl, _truststore, _keystore):
         done |= translate(left)  # each removes its settings from `left`
+    if _IDENTIFIES in left:
+        left[_IDENTIFIES] = left[_IDENTIFIES].lower() or "none"
     for name, value in left.items():
         if name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES):
             done[_RENAMED.get(name, name)] = value
-    return {name: _within_limits(name, value) for name, value in done.items()}
+    for name, (low, high) in _LIMITS.items():
+        if re.fullmatch(r"-?\d{1,19}", done.get(name, "")):
+            done[name] = str(min(max(int(done[name]), low), high))
+    return done
 
 
 def as_written(text: str, properties: Mapping[str, str]) -> str:
@@ -131,13 +139,6 @@ def as_written(text: str, properties: Mapping[str, str]) -> str:
         new: old for new, old in _SOURCES.items() if old in properties and new not in properties
     }
     return re.sub(r"[a-z0-9_]+(?:\.[a-z0-9_]+)+", lambda name: names.get(name[0], name[0]), text)
-
-
-def _within_limits(name: str, value: str) -> str:
-    if name not in _LIMITS or not re.fullmatch(r"-?\d{1,19}", value):
-        return value
-    low, high = _LIMITS[name]
-    return str(min(max(int(value), low), high))
 
 
 def _refuse(properties: Mapping[str, str]) -> None:
@@ -230,9 +231,8 @@ def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to fetch tokens: add it"
         )
     retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
-    if retriever == "JwtBearerJwtRetriever":
-        return {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.grant.type": _JWT_BEARER}
-    return {"sasl.oauthbearer.method": "oidc"}
+    grant = {"sasl.oauthbearer.grant.type": _JWT_BEARER} if retriever == _BY_ASSERTION else {}
+    return {"sasl.oauthbearer.method": "oidc"} | grant
 
 
 # ---- TLS -----------------------------------------------------------------------------------------
@@ -243,16 +243,15 @@ def _truststore(left: dict[str, str]) -> dict[str, str]:
     left.pop("ssl.truststore.password", None)  # PEM certificates are not secret
     if not location or kind == "PEM":
         return {"ssl.ca.location": location} if location else {}
-    path = shlex.quote(location)
     command = (
-        f"openssl pkcs12 -in {path} -nokeys -out truststore.pem"
+        "openssl pkcs12 -in {} -nokeys -out"
         if kind == "PKCS12"
-        else f"keytool -list -rfc -keystore {path} > truststore.pem"
+        else "keytool -list -rfc -keystore {} >"
     )
     raise ConfigError(
         f"ssl.truststore.location is a {kind} store, which only Java reads: "
-        f"convert it with `{command}`, then set ssl.truststore.location=truststore.pem "
-        "and ssl.truststore.type=PEM"
+        f"convert it with `{command.format(shlex.quote(location))} truststore.pem`, then set "
+        "ssl.truststore.location=truststore.pem and ssl.truststore.type=PEM"
     )
 
 
@@ -290,28 +289,15 @@ def _store(left: dict[str, str], which: str) -> tuple[str, str]:
         raise ConfigError(
             f"cannot read ssl.{which}.location={location}: {error.strerror}{_of_windows(location)}"
         ) from error
-    return location, {b"\xfe\xed\xfe\xed": "JKS"}.get(
-        start, "PKCS12" if start[:1] == b"\x30" else "PEM"
-    )
+    if start == b"\xfe\xed\xfe\xed":
+        return location, "JKS"
+    return location, "PKCS12" if start[:1] == b"\x30" else "PEM"
 
 
 def _of_windows(location: str) -> str:
     """Say why a path of Windows lacks its backslashes, where it does."""
     is_stripped = re.match(r"[A-Za-z]:[^\\/]", location)
     return r"; write C:/certs, or C:\\certs, in a properties file" if is_stripped else ""
-
-
-def _require_files(left: Mapping[str, str]) -> None:
-    """Refuse files of librdkafka's settings that are not there: it does not name them."""
-    for name in _FILES:
-        path = left.get(name, "")
-        if path and not Path(path).exists():
-            raise ConfigError(f"cannot read {name}={path}: no such file{_of_windows(path)}")
-
-
-def _endpoint_identification(left: dict[str, str]) -> dict[str, str]:
-    name = "ssl.endpoint.identification.algorithm"
-    return {name: left.pop(name).lower() or "none"} if name in left else {}
 
 
 # ---- sasl.jaas.config ---------------------------------------------------------------------------
@@ -333,15 +319,8 @@ _CONTROLS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
-class JaasEntry(NamedTuple):
-    """One login module."""
-
-    module: str  # class name without the package
-    options: dict[str, str]
-
-
-def parse_jaas(text: str) -> JaasEntry:
-    """Parse the login module of a ``sasl.jaas.config``, without escapes of the properties file.
+def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
+    """Return the login module of a ``sasl.jaas.config``, without its package, and the options.
 
     A text that is invalid is a ConfigError, whose message does not quote it: it contains a
     password.
@@ -361,9 +340,8 @@ def parse_jaas(text: str) -> JaasEntry:
         raise _unreadable(
             "its options must be name=\"value\" pairs; a '\"' inside a value is written '\\\"'"
         )
-    return JaasEntry(
-        module.text.rsplit(".", 1)[-1], {n.text: v.text for n, v in zip(names, values, strict=True)}
-    )
+    pairs = zip(names, values, strict=True)
+    return module.text.rpartition(".")[2], {name.text: value.text for name, value in pairs}
 
 
 class _Token(NamedTuple):

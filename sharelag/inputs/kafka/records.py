@@ -68,17 +68,15 @@ def record_times(
     transactions, none after the first open one starts. One fetch of 32 KiB per partition, or one
     record batch if that is larger.
     """
-    requested = (
-        positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
-    )
+    names = ["topic", "topic_id", "partition", "asked_offset"]
+    requested = positions.select(names).drop_null().to_pylist()
     wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in requested})
     found = _first_records(config, wanted, read_committed) if wanted else {}
     rows = []
     for row in requested:
         place = (row["topic"], row["partition"], row["asked_offset"])
         if place in found:
-            offset, time = found[place]
-            rows.append({**row, "offset": offset, "timestamp": time})
+            rows.append(row | dict(zip(("offset", "timestamp"), found[place], strict=True)))
     return pa.Table.from_pylist(rows, schema=schemas.TIMES)
 
 
@@ -96,7 +94,7 @@ def _first_records(
     isolation = {"isolation.level": "read_committed"} if read_committed else {}
     with closing(consumer(config, error_cb=heard.append, **FRUGAL, **isolation)) as client:
         while left:
-            pending: dict[tuple[str, int], int] = {}
+            pending: dict[Place, int] = {}
             later = []
             for topic, partition, offset in left:
                 if offset >= ends[topic, partition]:
@@ -123,7 +121,7 @@ def _one_round(
     client: Any,
     config: ClientConfig,
     heard: Sequence[KafkaError],
-    pending: dict[tuple[str, int], int],
+    pending: dict[Place, int],
     silent: dict[str, ClusterError],
 ) -> dict[_Position, _First]:
     """Return the first record of each partition from its position on; empties ``pending``.
@@ -232,7 +230,12 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
     if partition not in known:
         raise InputError(f"topic {topic!r} has no partition {partition}: check the number")
     if known[partition].leader is None:
-        raise NoLeaderError(_leaderless(topic, partition, known[partition].replicas))
+        replicas = known[partition].replicas
+        where, which = ("brokers", "one of them") if len(replicas) > 1 else ("broker", "it")
+        raise NoLeaderError(
+            f"partition {partition} of {topic} has no leader: its replicas are on {where} "
+            f"{', '.join(str(node.id) for node in replicas)}; start {which}, and ask again"
+        )
     first, end = (
         kafka.offset_of(
             connection, kafka.ask_offsets(connection, {place: spec})[place], f"offsets of {topic}"
@@ -254,15 +257,16 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
             f"no record at {at}: it is the marker of a transaction, or the topic is compacted and "
             f"a later record has the same key{following}"
         )
-    return _record(found)
-
-
-def _leaderless(topic: str, partition: int, replicas: Sequence[Any]) -> str:
-    brokers = ", ".join(str(node.id) for node in replicas)
-    where, which = ("brokers", "one of them") if len(replicas) > 1 else ("broker", "it")
-    return (
-        f"partition {partition} of {topic} has no leader: its replicas are on {where} {brokers}; "
-        f"start {which}, and ask again"
+    kind, milliseconds = found.timestamp()
+    return TopicRecord(
+        topic,
+        partition,
+        offset,
+        datetime.fromtimestamp(milliseconds / 1000, UTC) if kind in _TIMESTAMPS else None,
+        _TIMESTAMPS.get(kind),
+        found.key(),
+        found.value(),
+        tuple(found.headers() or ()),
     )
 
 
@@ -277,17 +281,3 @@ def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Mes
                 None if is_end else one for _, one, is_end in place_messages(messages, config)
             ]
     return found[0]
-
-
-def _record(message: Any) -> TopicRecord:
-    kind, milliseconds = message.timestamp()
-    return TopicRecord(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=datetime.fromtimestamp(milliseconds / 1000, UTC) if kind in _TIMESTAMPS else None,
-        timestamp_type=_TIMESTAMPS.get(kind),
-        key=message.key(),
-        value=message.value(),
-        headers=tuple(message.headers() or ()),
-    )

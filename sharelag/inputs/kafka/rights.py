@@ -7,7 +7,6 @@ other operations its authorizer would allow (KIP-430).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -53,16 +52,15 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
     # Looking for the coordinator of a group would make a new cluster create that topic.
     if any(row["resource"] == GROUP_TOPIC for row in rows):
         rows += _describe(connection, "GROUP", sorted(set(groups)))
-    rows += _configs(connection, "TOPIC", ResourceType.TOPIC, sorted(set(topics)))
-    rows += _configs(connection, "GROUP", ResourceType.GROUP, sorted(set(groups)))
+    rows += _configs(connection, ResourceType.TOPIC, topics)
+    rows += _configs(connection, ResourceType.GROUP, groups)
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 
 
 def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
     """Return the error that reading a topic would end with; None where it may be read."""
     connection = Connection(config)
-    rows = _describe(connection, "TOPIC", [topic])
-    if all(row["allowed"] is not False for row in rows):
+    if all(row["allowed"] for row in _describe(connection, "TOPIC", [topic])):
         return None
     error = translate_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), topic, config)
     return error if isinstance(error, AuthorizationError) else None
@@ -74,7 +72,7 @@ def principal_of(config: ClientConfig) -> str | None:
     Kafka's default: the user name of SASL PLAIN and SCRAM. Names in certificates and tokens are
     mapped by rules of the brokers.
     """
-    settings = config.librdkafka()
+    settings = config.settings
     is_sasl = str(settings.get("security.protocol", "")).upper().startswith("SASL")
     mechanism = str(settings.get("sasl.mechanism", settings.get("sasl.mechanisms", "")))
     by_name = is_sasl and (mechanism == "PLAIN" or mechanism.startswith("SCRAM-"))
@@ -82,23 +80,16 @@ def principal_of(config: ClientConfig) -> str | None:
     return f"User:{name}" if name else None
 
 
-def _ask(connection: Connection, kind: str, names: list[str]) -> dict[str, Future[Any]]:
+def _describe(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
     # As groups of any type: brokers answer this request for share groups, too, with these rights
     # and nothing else of them (`KafkaApis.handleDescribeGroupsRequest`).
-    ask, asked = (
-        (connection.admin.describe_topics, TopicCollection(names))
-        if kind == "TOPIC"
-        else (connection.admin.describe_consumer_groups, names)
-    )
-    found: dict[str, Future[Any]] = ask(
-        asked, include_authorized_operations=True, request_timeout=connection.within
-    )
-    return found
-
-
-def _describe(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
+    admin = connection.admin
+    ask = admin.describe_topics if kind == "TOPIC" else admin.describe_consumer_groups
     for begin in range(0, len(names), _AT_ONCE):
-        for name, future in _ask(connection, kind, names[begin : begin + _AT_ONCE]).items():
+        some: Any = names[begin : begin + _AT_ONCE]
+        some = TopicCollection(some) if kind == "TOPIC" else some
+        asked = ask(some, include_authorized_operations=True, request_timeout=connection.within)
+        for name, future in asked.items():
             try:
                 told = connection.result(future, name).authorized_operations
             except AuthorizationError:
@@ -121,31 +112,22 @@ def _of_cluster(connection: Connection) -> Iterator[_Row]:
     cluster = connection.describe_cluster(with_rights=True)
     told = cluster.authorized_operations
     # Everybody may ask for the brokers; only those with DESCRIBE learn the rights.
-    yield from _rows(
-        "CLUSTER",
-        CLUSTER,
-        {"DESCRIBE": False} if told is None else _read_operations("CLUSTER", told),
-    )
+    allowed = {"DESCRIBE": False} if told is None else _read_operations("CLUSTER", told)
+    yield from _rows("CLUSTER", CLUSTER, allowed)
     node = str(next(iter(cluster.nodes)).id)
-    for row in _configs(connection, "CLUSTER", ResourceType.BROKER, [node]):
-        yield row | {"resource": CLUSTER}
+    for row in _configs(connection, ResourceType.BROKER, [node]):
+        yield row | {"resource_type": "CLUSTER", "resource": CLUSTER}
 
 
-def _configs(
-    connection: Connection, kind: str, resource: ResourceType, names: list[str]
-) -> Iterator[_Row]:
-    for name, entries in connection.describe_configs(resource, names):
-        yield from _rows(kind, name, {"DESCRIBE_CONFIGS": entries is not None})
+def _configs(connection: Connection, kind: ResourceType, names: Iterable[str]) -> Iterator[_Row]:
+    for name, entries in connection.describe_configs(kind, sorted(set(names))):
+        yield from _rows(kind.name, name, {"DESCRIBE_CONFIGS": entries is not None})
 
 
 def _rows(kind: str, name: str, allowed: dict[str, bool]) -> Iterator[_Row]:
+    where: _Row = {"resource_type": kind, "resource": name}
     for operation, is_allowed in allowed.items():
-        yield {
-            "operation": operation,
-            "resource_type": kind,
-            "resource": name,
-            "allowed": is_allowed,
-        }
+        yield where | {"operation": operation, "allowed": is_allowed}
 
 
 # ---- rules of the authorizer --------------------------------------------------------------------
@@ -191,10 +173,7 @@ def authorizer(config: ClientConfig) -> Authorizer | None:
     settings = _settings(connection, str(next(iter(cluster.nodes)).id))
     if settings is not None and _AUTHORIZER not in settings:
         return None
-    found = connection.result(
-        connection.admin.describe_acls(_EVERY, request_timeout=connection.within),
-        "the access rules",
-    )
+    asked = connection.admin.describe_acls(_EVERY, request_timeout=connection.within)
     rows = [
         {
             "principal": one.principal,
@@ -205,7 +184,7 @@ def authorizer(config: ClientConfig) -> Authorizer | None:
             "pattern_type": one.resource_pattern_type.name,
             "resource": one.name,
         }
-        for one in found
+        for one in connection.result(asked, "the access rules")
     ]
     return Authorizer(
         pa.Table.from_pylist(rows, schema=schemas.ACLS),

@@ -7,7 +7,7 @@ compaction removed, and, for a read_committed group, records of aborted transact
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import IsolationLevel, KafkaError, Message
+from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 from numpy.typing import NDArray
@@ -52,9 +52,7 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     logs: dict[Place, _Log] = {}
     for share in shares:
         if share.size:
-            logs.setdefault(
-                (share.columns["topic"], share.columns["partition"]), _Log()
-            ).shares.append(share)
+            logs.setdefault(share.place, _Log()).shares.append(share)
     answering = _ask_bounds(config, logs)
     hidden = _read(config, answering, "read_uncommitted")
     answering = {place: log for place, log in answering.items() if place[0] not in hidden}
@@ -64,10 +62,9 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     _read(config, doubtful, "read_committed")
     rows = []
     for share in shares:
-        log = answering.get((share.columns["topic"], share.columns["partition"]))
-        rows.append(
-            share.columns | (share.counts(log) if share.known and (log or not share.size) else {})
-        )
+        log = answering.get(share.place)
+        is_counted = share.known and (log or not share.size)
+        rows.append(share.columns | (share.counts(log) if is_counted else {}))
     return pa.Table.from_pylist(rows, schema=SCANNED)
 
 
@@ -87,6 +84,10 @@ class _Share:
     committed: int | None = None  # of those seen; None: not read a second time, so all of them
 
     @property
+    def place(self) -> Place:
+        return self.columns["topic"], self.columns["partition"]
+
+    @property
     def size(self) -> int:
         return int((self.ends - self.starts).sum())
 
@@ -102,9 +103,8 @@ class _Share:
 
     def counts(self, log: _Log | None) -> dict[str, Any]:
         records = self.seen if self.committed is None else self.committed
-        deleted = (
-            int(np.maximum(np.minimum(self.ends, log.start) - self.starts, 0).sum()) if log else 0
-        )
+        first = log.start if log else 0
+        deleted = int(np.maximum(np.minimum(self.ends, first) - self.starts, 0).sum())
         return {
             "records": records,
             "undecided": self.undecided,
@@ -167,11 +167,8 @@ def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
         for row in offsets.select(schemas.OFFSETS.names).to_pylist()
     }
     runs = flat(windows.column("runs"))
-    counts = pc.list_value_length(runs).fill_null(0).to_numpy(zero_copy_only=False)
-    at = np.concatenate([[0], np.cumsum(counts)])
-    first, last, state = (
-        pc.struct_field(pc.list_flatten(runs), i).to_numpy(zero_copy_only=False) for i in range(3)
-    )
+    at = np.append(0, np.cumsum(pc.list_value_length(runs).fill_null(0)))
+    first, last, state = map(np.asarray, pc.list_flatten(runs).flatten()[:3])
     done = np.isin(state, _TERMINAL)
     waits = state == int(DeliveryState.AVAILABLE)
     names = ["group_id", "topic_id", "partition", "effective_start_offset", "window_end_offset"]
@@ -196,19 +193,12 @@ def _share(
     known = window["effective_start_offset"] is not None and log.get("end_offset") is not None
     low = max(window["effective_start_offset"] or 0, log.get("log_start_offset") or 0)
     end = max(log.get("end_offset") or 0, window["window_end_offset"] or 0, low)
-    left = (
-        np.concatenate([[low], ends]).clip(low, end),
-        np.concatenate([firsts, [end]]).clip(low, end),
-    )
-    some = (left[0] < left[1]) & known
-    share = _Share(
-        {name: window[name] for name in ("group_id", "topic_id", "partition")},
-        known,
-        left[0][some],
-        left[1][some],
-    )
-    share.columns |= {"topic": log.get("topic"), "as_of": log.get("as_of")}
-    share.columns |= {"unfinished": share.size if known else None}
+    begins, ends = np.append(low, ends).clip(low, end), np.append(firsts, end).clip(low, end)
+    some = (begins < ends) & known
+    columns = {name: window[name] for name in ("group_id", "topic_id", "partition")}
+    columns |= {"topic": log.get("topic"), "as_of": log.get("as_of")}
+    share = _Share(columns, known, begins[some], ends[some])
+    columns["unfinished"] = share.size if known else None
     return share
 
 
@@ -222,14 +212,10 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place,
     start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
     answering = {}
     for p in wanted:
-        bounds = [
-            kafka.answer_of(connection, start[p]),
-            stable[p],
-            kafka.answer_of(connection, end[p]),
-        ]
-        if all(bounds):
+        low, high = (kafka.answer_of(connection, of[p]) for of in (start, end))
+        if low and high and stable[p]:
             log = answering[p.topic, p.partition] = logs[p.topic, p.partition]
-            log.bound(*(bound.offset for bound in bounds))
+            log.bound(low.offset, stable[p].offset, high.offset)
     return answering
 
 
@@ -239,55 +225,34 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place,
 def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> set[str]:
     """Read every log with this isolation level; return the topics that may not be read."""
     hidden: set[str] = set()
-    ends = {
-        place: log.until(isolation)
-        for place, log in logs.items()
-        if log.first < log.until(isolation)
-    }
+    untils = {place: log.until(isolation) for place, log in logs.items()}
+    ends = {place: end for place, end in untils.items() if logs[place].first < end}
     if not ends:
         return hidden
-    heard: list[KafkaError] = []
-    settings = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
-    with closing(consumer(config, error_cb=heard.append, **settings)) as client:
-        client.assign([Partition(*place, logs[place].first) for place in ends])
-        for messages in until_done(client, config, heard, lambda: not ends, _AT_ONCE):
-            upto = _take(config, messages, logs, ends, isolation, hidden)
-            for place in [
-                place for place in ends if place[0] in hidden or upto.get(place, -1) >= ends[place]
-            ]:
-                del ends[place]
-                client.incremental_unassign([Partition(*place)])
-    return hidden
-
-
-def _take(
-    config: ClientConfig,
-    messages: Sequence[Message],
-    logs: Mapping[Place, _Log],
-    ends: Mapping[Place, int],
-    isolation: str,
-    hidden: set[str],
-) -> dict[Place, int]:
-    """Count a batch of records and return the new position of each log.
-
-    Topics that may not be read are added to ``hidden``.
-    """
-    upto: dict[Place, int] = {}
-    found: dict[Place, list[int]] = {}
 
     def hide(place: Place, said: ClusterError) -> None:
         if place[0] not in hidden:
             _LOG.warning("%s; continuing without the records of its backlog", said)
         hidden.add(place[0])
 
-    for place, message, is_end in place_messages(messages, config, _REFUSED, hide):
-        if is_end:
-            upto[place] = message.offset()
-        else:
-            found.setdefault(place, []).append(message.offset())
-    for place, numbers in found.items():
-        if place in ends:
-            offsets = np.array(numbers, np.int64)
-            logs[place].take(offsets[: offsets.searchsorted(ends[place])], isolation)
-            upto[place] = max(upto.get(place, 0), numbers[-1] + 1)
-    return upto
+    heard: list[KafkaError] = []
+    settings = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
+    with closing(consumer(config, error_cb=heard.append, **settings)) as client:
+        client.assign([Partition(*place, logs[place].first) for place in ends])
+        for messages in until_done(client, config, heard, lambda: not ends, _AT_ONCE):
+            upto: dict[Place, int] = {}
+            found: dict[Place, list[int]] = {}
+            for place, message, is_end in place_messages(messages, config, _REFUSED, hide):
+                if is_end:
+                    upto[place] = message.offset()
+                else:
+                    found.setdefault(place, []).append(message.offset())
+            for place in found.keys() & ends.keys():
+                offsets = np.array(found[place], np.int64)
+                logs[place].take(offsets[: offsets.searchsorted(ends[place])], isolation)
+                upto[place] = max(upto.get(place, 0), found[place][-1] + 1)
+            done = {place for place in ends if upto.get(place, -1) >= ends[place]}
+            for place in done | {place for place in ends if place[0] in hidden}:
+                del ends[place]
+                client.incremental_unassign([Partition(*place)])
+    return hidden

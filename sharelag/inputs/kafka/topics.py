@@ -45,9 +45,8 @@ def read_topic(
     continuously, and pruned records are superseded. A log that ends before a range, as a new
     leader's may, is a ClusterError.
     """
-    yield from read_ranges(
-        config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss
-    )
+    ranges = offset_ranges(config, topic) if ranges is None else ranges
+    yield from read_ranges(config, topic, ranges, fail_on_data_loss)
 
 
 def offset_ranges(
@@ -102,9 +101,10 @@ def choose_partitions(
     topic: str, there: Collection[int], only: Collection[int] | None
 ) -> list[int]:
     """Return those partitions of a topic, or all of them, sorted; ConfigError if it lacks one."""
-    if unknown := set(there if only is None else only) - set(there):
+    only = there if only is None else only
+    if unknown := set(only) - set(there):
         raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
-    return sorted(there if only is None else only)
+    return sorted(only)
 
 
 def cluster_id(config: ClientConfig) -> str:
@@ -139,19 +139,14 @@ def consumer_groups(config: ClientConfig) -> dict[str, str]:
     connection = Connection(config)
     asked = connection.admin.list_consumer_groups(request_timeout=connection.within)
     found = connection.result(asked, "the list of groups")
-    return {
-        one.group_id: "Consumer" if one.type == ConsumerGroupType.CONSUMER else "Classic"
-        for one in found.valid
-    }
+    kinds = {ConsumerGroupType.CONSUMER: "Consumer"}
+    return {one.group_id: kinds.get(one.type, "Classic") for one in found.valid}
 
 
 def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
     """Return each partition's first offset at or after a time in ms, else its end offset."""
     connection = Connection(config)
-    at = {
-        Partition(topic, partition): OffsetSpec.for_timestamp(moment)
-        for partition, moment in times.items()
-    }
+    at = {Partition(topic, p): OffsetSpec.for_timestamp(time) for p, time in times.items()}
     found = ask_offsets(connection, at)
     end = ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest()))
     offsets = {}
@@ -293,9 +288,7 @@ def _require_known(answer: Answer, what: str) -> Answer:
 def id_text(found: Any) -> str:
     """Return a topic id of the client as Kafka prints it."""
     halves = (found.get_most_significant_bits(), found.get_least_significant_bits())
-    return topic_id_text(
-        b"".join((half & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big") for half in halves)
-    )
+    return topic_id_text(b"".join((half % 2**64).to_bytes(8, "big") for half in halves))
 
 
 def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
@@ -317,7 +310,8 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
     rows = []
     for p in partitions:
         answer, of_topic = answer_of(connection, stable[p]), settings.get(p.topic, {})
-        retention = {name: of_topic.get(f"retention.{name}") for name in ("ms", "bytes")}
+        retention = [of_topic.get(f"retention.{unit}") for unit in ("ms", "bytes")]
+        numbers = [None if text is None else int(text) for text in retention]
         rows.append(
             {
                 "topic": p.topic,
@@ -325,8 +319,8 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
                 "partition": p.partition,
                 "last_stable_offset": answer and answer.offset,
                 "cleanup_policy": of_topic.get("cleanup.policy"),
-                "retention_ms": None if retention["ms"] is None else int(retention["ms"]),
-                "retention_bytes": None if retention["bytes"] is None else int(retention["bytes"]),
+                "retention_ms": numbers[0],
+                "retention_bytes": numbers[1],
                 "as_of": requested,
             }
         )
@@ -371,9 +365,8 @@ def past_offsets(
     keys = {(p, time): _Then(config.bootstrap_servers, topics[p.topic], p.partition, time)
             for time in times for p in partitions}  # fmt: skip
     requested = {place: key for place, key in keys.items() if key not in _ENDS}
-    ends = {key: _ENDS[key] for key in keys.values() if key in _ENDS} | _ask_ends(
-        connection, requested
-    )
+    ends: dict[_Then, int | None] = {key: _ENDS[key] for key in keys.values() if key in _ENDS}
+    ends |= _ask_ends(connection, requested)
     rows = [
         {
             "topic": p.topic,
@@ -403,8 +396,8 @@ def _ask_ends(
     ends = {}
     for (p, time), key in requested.items():
         found = then[p, time]
-        ends[key] = _end_then(start[p], end[p], found, time < now)
-        if found is not None and found.offset >= 0 and (known := ends[key]) is not None:
+        known = ends[key] = _end_then(start[p], end[p], found, time < now)
+        if found is not None and found.offset >= 0 and known is not None:
             _ENDS[key] = known
     while len(_ENDS) > _ENDS_KEPT:
         _ENDS.pop(next(iter(_ENDS)))  # the oldest

@@ -194,22 +194,16 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> Progress:  # noqa: N802
         """Return the start of a query without a checkpoint."""
-        options = self.options
-        first = {
-            topic: resolve(options, topic, there, options.starting, options.starting_at)
-            for topic, there in logs(options).items()
-        }
-        return _progress(first)
+        options, there = self.options, logs(self.options)
+        start = (options.starting, options.starting_at)
+        return _progress({name: resolve(options, name, of, *start) for name, of in there.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit by ``maxOffsetsPerTrigger``."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-        return (
-            ReadAllAvailable()
-            if self.options.max_offsets is None
-            else ReadMaxRows(self.options.max_offsets)
-        )
+        most = self.options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
         """Return the end of the micro-batch that starts at ``start``."""
@@ -244,10 +238,8 @@ class StreamReader(DataSourceStreamReader):
                     "and includeGaps to true to get them as rows"
                 )
             _LOG.warning("%s; continuing with the remaining records", where)
-        return [
-            *(gaps if self.options.include_gaps else []),
-            *split(ranges, self.options.min_partitions),
-        ]
+        pieces = split(ranges, self.options.min_partitions)
+        return [*gaps, *pieces] if self.options.include_gaps else pieces
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
@@ -260,9 +252,8 @@ class StreamReader(DataSourceStreamReader):
         schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
         span = {partition.partition: (partition.first, partition.end)}
         lost: list[tuple[int, int, int]] = []
-        for batch in read_ranges(
-            options.config, partition.topic, span, options.fail_on_data_loss, lost
-        ):
+        loss = options.fail_on_data_loss
+        for batch in read_ranges(options.config, partition.topic, span, loss, lost):
             yield for_spark(batch, schema)
         if lost and options.include_gaps:  # pruned since the micro-batch was planned
             yield _gap_rows([Gap(partition.topic, *one) for one in lost])
@@ -284,15 +275,11 @@ def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
             spans[topic, partition] = max(position, first), end
     total = sum(end - begin for begin, end in spans.values())
     # A deleted topic keeps its position.
-    reached = {
-        topic: {int(p): offset for p, offset in partitions.items()}
-        for topic, partitions in start.items()
-    }
+    reached = {name: {int(p): offset for p, offset in of.items()} for name, of in start.items()}
     for (topic, partition), (begin, end) in spans.items():
-        size = end - begin
-        share = (
-            size if limit is None or total <= limit else max(limit * size // total, min(size, 1))
-        )
+        size = share = end - begin
+        if limit is not None and total > limit:
+            share = max(limit * size // total, min(size, 1))
         reached.setdefault(topic, {})[partition] = begin + share
     return _progress(reached)
 
@@ -306,10 +293,7 @@ def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], lis
             if position > upto:
                 _LOG.warning(
                     "%s partition %d now starts at %d, after %d: records in between may be missing",
-                    topic,
-                    partition,
-                    position,
-                    upto,
+                    *(topic, partition, position, upto),
                 )
             if position >= upto:
                 continue
@@ -325,10 +309,7 @@ def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], lis
 
 def _progress(offsets: Mapping[str, Mapping[int, int]]) -> Progress:
     # Sorted, since Spark compares the JSON texts.
-    return {
-        topic: {str(p): offsets[topic][p] for p in sorted(offsets[topic])}
-        for topic in sorted(offsets)
-    }
+    return {t: {str(p): n for p, n in sorted(each.items())} for t, each in sorted(offsets.items())}
 
 
 def _require_continuous(topic: str, partition: int, position: int, end: int) -> None:
@@ -341,16 +322,10 @@ def _require_continuous(topic: str, partition: int, position: int, end: int) -> 
 
 
 def _gap_rows(gaps: Sequence[Gap]) -> pa.RecordBatch:
-    found = datetime.now(UTC)
+    found = {"timestamp": datetime.now(UTC), "timestampType": -1}
     rows = [
-        {
-            "topic": gap.topic,
-            "partition": gap.partition,
-            "offset": gap.first,
-            "timestamp": found,
-            "timestampType": -1,
-            "gapEnd": gap.end,
-        }
+        {"topic": gap.topic, "partition": gap.partition, "offset": gap.first, "gapEnd": gap.end}
+        | found
         for gap in gaps
     ]
     return for_spark(pa.RecordBatch.from_pylist(rows, schema=RAW_AND_GAPS), RAW_AND_GAPS)

@@ -18,20 +18,14 @@ from sharelag.inputs.kafka.config import ClientConfig, from_spark_options
 FORMAT = "sharelag_kafka"
 EARLIEST, LATEST = -2, -1
 
+#: One of these names the topics.
+_TOPICS = ("subscribe", "subscribePattern", "assign")
 _OPTIONS = {
     name.lower(): name
     for name in (
-        "subscribe",
-        "subscribePattern",
-        "assign",
-        "startingOffsets",
-        "endingOffsets",
-        "startingOffsetsByTimestamp",
-        "endingOffsetsByTimestamp",
-        "minPartitions",
-        "failOnDataLoss",
-        "maxOffsetsPerTrigger",
-        "includeGaps",
+        *(*_TOPICS, "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"),
+        *("endingOffsetsByTimestamp", "minPartitions", "failOnDataLoss"),
+        *("maxOffsetsPerTrigger", "includeGaps"),
     )
 }
 #: Options that only one kind of query has.
@@ -76,25 +70,26 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
         raise ConfigError(
             f"unknown option {name!r} of {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*"
         )
-    which = [name for name in ("subscribe", "subscribePattern", "assign") if name in given]
+    which = [name for name in _TOPICS if name in given]
     if len(which) != 1:
-        raise ConfigError(
-            "give one of subscribe, subscribePattern and assign, "
-            f"not {' and '.join(which) or 'none'}"
-        )
+        got = " and ".join(which) or "none"
+        raise ConfigError(f"give one of subscribe, subscribePattern and assign, not {got}")
     if not given[which[0]].strip(" ,"):
         raise ConfigError(f"{which[0]} is empty: give at least one topic")
-    if "subscribePattern" in given:
-        _require_pattern(given["subscribePattern"])
-    _require_kind(given, stream)
+    pattern = given.get("subscribePattern")
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise ConfigError(f"invalid subscribePattern {pattern!r}: {error}") from error
+    kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
+    for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
+        if name in given:
+            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: remove it")
+    names = (name.strip() for name in given.get("subscribe", "").split(","))
     return ReadOptions(
         config=from_spark_options(clients),
-        topics=list(
-            dict.fromkeys(
-                name.strip() for name in given.get("subscribe", "").split(",") if name.strip()
-            )
-        ),
-        pattern=given.get("subscribePattern"),
+        topics=list(dict.fromkeys(filter(None, names))),
+        pattern=pattern,
         assigned=_assigned(given),
         starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
         ending=_positions(given, "endingOffsets", "latest"),
@@ -112,16 +107,17 @@ def _positions(
     given: Mapping[str, str], name: str, default: str, stream: bool = False
 ) -> str | Positions:
     text = given.get(name, default).strip()
-    useless = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}[name]
-    if text.lower() in ("earliest", "latest"):
-        if text.lower() == useless[0] and not stream:
-            raise ConfigError(f"{name} cannot be {text} in a batch query: nothing would be read")
-        return text.lower()
-    found = _by_partition(given, name) or {}
-    if not stream and any(useless[1] in each.values() for each in found.values()):
-        raise ConfigError(
-            f"{name} cannot be {useless[1]} ({useless[0]}) in a batch query: nothing would be read"
-        )
+    is_first = name == "startingOffsets"
+    word, useless = ("latest", LATEST) if is_first else ("earliest", EARLIEST)
+    found: str | Positions = text.lower()
+    if found not in ("earliest", "latest"):
+        found = _by_partition(given, name) or {}
+        is_useless = any(useless in each.values() for each in found.values())
+        text = f"{useless} ({word})"
+    else:
+        is_useless = found == word
+    if is_useless and not stream:
+        raise ConfigError(f"{name} cannot be {text} in a batch query: nothing would be read")
     return found
 
 
@@ -167,20 +163,6 @@ def _whole(number: object) -> int:
     return number
 
 
-def _require_pattern(text: str) -> None:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ConfigError(f"invalid subscribePattern {text!r}: {error}") from error
-
-
-def _require_kind(given: Mapping[str, str], stream: bool) -> None:
-    for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
-        if name in given:
-            kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
-            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: remove it")
-
-
 def _count(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
@@ -216,10 +198,8 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
     for topic, there in logs(options).items():
         first = resolve(options, topic, there, options.starting, options.starting_at)
         end = resolve(options, topic, there, options.ending, options.ending_at)
-        requested = [
-            OffsetRange(topic, partition, first[partition], end[partition]) for partition in there
-        ]
-        ranges += [_in_log(options, one, there) for one in requested]
+        requested = [OffsetRange(topic, p, first[p], end[p]) for p in there]
+        ranges += [_in_log(options, one, there[one.partition]) for one in requested]
     return [one for one in ranges if one.end > one.first]
 
 
@@ -267,16 +247,12 @@ def resolve(
     if isinstance(positions, str):
         return {partition: span[positions == "latest"] for partition, span in there.items()}
     _require_exactly(topic, there, positions)
-    return {
-        p: {EARLIEST: there[p][0], LATEST: there[p][1]}.get(n, n)
-        for p, n in positions[topic].items()
-    }
+    ends = {EARLIEST: 0, LATEST: 1}
+    return {p: there[p][ends[n]] if n in ends else n for p, n in positions[topic].items()}
 
 
-def _in_log(
-    options: ReadOptions, one: OffsetRange, there: Mapping[int, tuple[int, int]]
-) -> OffsetRange:
-    first, end = there[one.partition]
+def _in_log(options: ReadOptions, one: OffsetRange, there: tuple[int, int]) -> OffsetRange:
+    first, end = there
     if options.fail_on_data_loss and not (first <= one.first <= end and first <= one.end <= end):
         raise DataLossError(
             f"{one.topic} partition {one.partition} has offsets {first} to {end} (exclusive), not "

@@ -67,19 +67,17 @@ def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
     Spark, too.
     """
     found = _found(offsets, spark)
-    if not callable(found):
-        _require_current(found)
-        return _collect(found)
-    return found()
+    if callable(found):
+        return found()
+    _require_current(found)
+    return found.select(schemas.OFFSETS.names).toArrow().cast(schemas.OFFSETS, safe=False)
 
 
 def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | Callable[[], pa.Table]:
     if isinstance(offsets, str | Path):
         path = str(offsets)
-        if "://" in path:
-            return _Folder(path)
-        if Path(path).exists():
-            return _Folder(str(Path(path).absolute()))
+        if "://" in path or Path(path).exists():
+            return _Folder(path if "://" in path else str(Path(path).absolute()))
         if not is_table_of(spark, path):
             raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
         folder = _folder_of(spark, path)
@@ -100,11 +98,6 @@ def _folder_of(spark: SparkSession, table: str) -> str | None:
     if about.get("Provider", "").lower() != "parquet" or "Location" not in about:
         return None
     return str(about["Location"]).removeprefix("file:")
-
-
-def _collect(frame: DataFrame) -> pa.Table:
-    table = frame.select(schemas.OFFSETS.names).toArrow()
-    return table.cast(schemas.OFFSETS, safe=False)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -123,16 +124,13 @@ def _is_at(spark: SparkSession, pattern: str) -> bool:
     return True
 
 
-def files_in_reach(
-    spark: SparkSession, source: object, topic: str
-) -> Sequence[str | RawFile] | None:
+def files_in_reach(spark: SparkSession, source: Any, topic: str) -> Sequence[str | RawFile] | None:
     """Return Parquet files with all records of a topic, if Spark's tasks see the same files.
 
     An input with ``parquet_files(topic)`` has its records in files of this machine. None where only
     Spark itself can read the records.
     """
-    listed = getattr(source, "parquet_files", None)
-    files: Sequence[str | RawFile] | None = None if listed is None else listed(topic)
+    files = source.parquet_files(topic) if hasattr(source, "parquet_files") else None
     return files if files and are_in_reach(spark, of_paths(files)) else None
 
 
@@ -182,24 +180,20 @@ def segments(spark: SparkSession, folder: Path, topic: str, control: bool = Fals
 
 def _send(spark: SparkSession, files: Sequence[RawFile], schema: pa.Schema) -> DataFrame:
     folder = Path(files[0].path).parent
+    advice = "send: copy the folder to a place that Spark can read, and give that path"
     size = sum(Path(file.path).stat().st_size for file in files)
     if size > _MOST_SENT:
         raise InputError(
-            f"Spark cannot access {folder}, and its {size >> 20:,} MiB are too large to "
-            "send: copy the folder to a place that Spark can read, and give that path"
+            f"Spark cannot access {folder}, and its {size >> 20:,} MiB are too large to {advice}"
         )
-
-    def few() -> Iterator[pa.RecordBatch]:
-        # A repeated value is in each of its rows: files may be much smaller than their records.
-        total = 0
-        for batch in parquet_batches(files, schema=schema):
-            total += batch.nbytes
-            if total > _MOST_DECODED:
-                raise InputError(
-                    f"Spark cannot access {folder}, and its records have more than "
-                    f"{_MOST_DECODED >> 20:,} MiB, too many to send: copy the folder to a "
-                    "place that Spark can read, and give that path"
-                )
-            yield batch
-
-    return frame_of(spark, pa.Table.from_batches([*few()], schema))
+    batches, total = [], 0
+    # A repeated value is in each of its rows: files may be much smaller than their records.
+    for batch in parquet_batches(files, schema=schema):
+        batches.append(batch)
+        total += batch.nbytes
+        if total > _MOST_DECODED:
+            raise InputError(
+                f"Spark cannot access {folder}, and its records have more than "
+                f"{_MOST_DECODED >> 20:,} MiB, too many to {advice}"
+            )
+    return frame_of(spark, pa.Table.from_batches(batches, schema))

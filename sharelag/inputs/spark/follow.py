@@ -128,16 +128,12 @@ def follow(
         job = _Job(config, folder, begun, compact_every)
         register(spark)
         options = {"subscribe": ",".join(name for name, first in there.items() if first)}
-        options |= {
-            "startingOffsets": _starting(begun, there),
-            "failOnDataLoss": "false",
-            "includeGaps": "true",
-        }
-        options |= {"maxOffsetsPerTrigger": str(max_offsets_per_trigger), **config.spark_options()}
+        options |= {"startingOffsets": _starting(begun, there), "failOnDataLoss": "false"}
+        options |= {"maxOffsetsPerTrigger": str(max_offsets_per_trigger), "includeGaps": "true"}
+        options |= config.spark_options()
         rows = spark.readStream.format(FORMAT).options(**options).load()
-        writer = rows.writeStream.foreachBatch(brief(job.append)).option(
-            "checkpointLocation", str(checkpoint)
-        )
+        writer = rows.writeStream.foreachBatch(brief(job.append))
+        writer = writer.option("checkpointLocation", str(checkpoint))
         trigger: dict[str, Any] = (
             {"availableNow": True} if until_now else {"processingTime": f"{every} seconds"}
         )
@@ -153,9 +149,7 @@ class _Job:
     def __init__(
         self, config: ClientConfig, folder: Path, begun: ArchiveInfo, compact_every: int
     ) -> None:
-        self.config = config
-        self.folder = folder
-        self.begun = begun
+        self.config, self.folder, self.begun = config, folder, begun
         self.compact_every = compact_every
         self.scratch = views.staging(folder, "follow")
         self.commits = count(1)
@@ -171,16 +165,13 @@ class _Job:
         day = _day(view)
         scratch = self.scratch / f"{batch}"
         scratch.mkdir()
-        report = rows.mapInArrow(
-            partial(_write, str(scratch)), schemas.spark_schema(_REPORT)
-        ).toArrow()
+        write = partial(_write, str(scratch))
+        report = rows.mapInArrow(write, schemas.spark_schema(_REPORT)).toArrow()
         is_file = report.column("path").is_valid()
-        add = {
-            f"{RECORDS}/source={row['topic']}/day={day}/{batch:012d}-{row['task']:05d}.parquet": (
-                Path(row["path"])
-            )
-            for row in report.filter(is_file).to_pylist()
-        }
+        add = {}
+        for row in report.filter(is_file).to_pylist():
+            of_day = f"{RECORDS}/source={row['topic']}/day={day}"
+            add[f"{of_day}/{batch:012d}-{row['task']:05d}.parquet"] = Path(row["path"])
         gaps = report.filter(pc.invert(is_file)).select(GAP.names).cast(GAP)
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
@@ -270,12 +261,9 @@ def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _gaps(rows: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [
-        rows.column(name) for name in ("topic", "partition", "offset", "gapEnd", "timestamp")
-    ]
-    return pa.RecordBatch.from_arrays(
-        [c.cast(f.type) for c, f in zip(columns, GAP, strict=True)], schema=GAP
-    )
+    names = ("topic", "partition", "offset", "gapEnd", "timestamp")
+    columns = [rows.column(name).cast(of.type) for name, of in zip(names, GAP, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=GAP)
 
 
 def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int]:

@@ -195,7 +195,6 @@ class FrameInput(RecordsOnly):
         return cast("datetime | None", last.cast(schemas.TIMESTAMP, safe=False)[0].as_py())
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        """Refuse: a DataFrame is not read in this process."""
         raise InputError("a DataFrame is read on Spark: use engine='spark'")
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
@@ -208,13 +207,11 @@ class FrameInput(RecordsOnly):
         return find_files(self.raw)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        """Return the last known end of each partition of these topics, up to a moment."""
         until = as_of if isinstance(as_of, datetime) else None
         find = partial(ends_as_of, topic_ids=topic_ids, as_of=as_of)
         return self._find_ends(find, None, until)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        """Return ends of these topics: the first and the last one between any two moments."""
         if not moments:
             return schemas.OFFSETS.empty_table()
         find = partial(ends_between, topic_ids=topic_ids, moments=moments)
@@ -263,9 +260,8 @@ def read_here(offsets: Any, later: bool = False) -> pa.Table | None:
     try:
         if sum(Path(file.path).stat().st_size for file in files) > _READ_HERE:
             return None
-        found = pa.Table.from_batches(
-            parquet_batches(files, schema=schemas.OFFSETS), schemas.OFFSETS
-        )
+        batches = parquet_batches(files, schema=schemas.OFFSETS)
+        found = pa.Table.from_batches(batches, schemas.OFFSETS)
     except (InputError, OSError):
         return None  # Spark says what is wrong when the rows are read
     return schemas.conform_given(found, schemas.OFFSETS, "offsets")
@@ -295,9 +291,8 @@ def find_files(
             if leaf.relation().location().getClass().getSimpleName() != "InMemoryFileIndex":
                 return None
         return list(_listed(query.sparkPlan(), later, schema))
-    except (Py4JError, LookupError):  # another kind of plan or condition, without such parts
-        return None
-    except PySparkException:  # which Spark raises when the rows are read, too
+    # Another kind of plan or condition, without such parts; or what Spark raises at reading, too.
+    except (Py4JError, LookupError, PySparkException):
         return None
 
 
@@ -329,9 +324,8 @@ def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
     )
     if not is_scan:
         raise LookupError("more than a scan of Parquet files")
-    for folder in _items(
-        relation.location().listFiles(plan.partitionFilters(), plan.dataFilters())
-    ):
+    listed = relation.location().listFiles(plan.partitionFilters(), plan.dataFilters())
+    for folder in _items(listed):
         for file in _items(folder.files()):
             path = local_path(file.getPath().toUri().toString())
             if path is None:
@@ -386,12 +380,11 @@ def _comparisons(part: Any) -> Iterator[Condition]:
         yield from _comparisons(part.right())
     elif kind == "IsNotNull":  # Spark says so of all that it compares
         yield part.child().name(), "", None
-    elif kind == "In":
-        values = tuple(_value(part.value(), one.value()) for one in _items(part.list()))
-        yield part.value().name(), "in", values
-    elif kind == "InSet":
-        values = tuple(_value(part.child(), one) for one in _items(part.hset().toSeq()))
-        yield part.child().name(), "in", values
+    elif kind in ("In", "InSet"):
+        column = part.value() if kind == "In" else part.child()
+        given = _items(part.list() if kind == "In" else part.hset().toSeq())
+        values = (one.value() if kind == "In" else one for one in given)
+        yield column.name(), "in", tuple(_value(column, one) for one in values)
     else:
         column = part.left()
         yield column.name(), _COMPARISONS[kind], _value(column, part.right().value())
@@ -430,27 +423,30 @@ _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 
 def reads_internal_topics(spark: SparkSession) -> bool:
     """Whether a session has Spark's own Kafka source, with the setting for internal topics."""
-    return _is_set(spark) and _has_connector(spark)
-
-
-def leaves_out_internal_topics(frame: DataFrame) -> bool:
-    """Whether a DataFrame reads Spark's own Kafka source, in a session without the setting."""
-    return not _is_set(frame.sparkSession) and _reads_kafka(frame)
-
-
-def _is_set(spark: SparkSession) -> bool:
-    return (spark.conf.get(KAFKA_SETTING, "false") or "").lower() == "true"
-
-
-def _has_connector(spark: SparkSession) -> bool:
     from pyspark.errors import AnalysisException
 
+    if not _is_set(spark):
+        return False
     options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "none"}
     try:  # brokers are contacted when rows are read, not here
         spark.read.format("kafka").options(**options).load().schema  # noqa: B018
     except AnalysisException:
         return False
     return True
+
+
+def leaves_out_internal_topics(frame: Any) -> bool:
+    """Whether a DataFrame reads Spark's own Kafka source, in a session without the setting."""
+    if _is_set(frame.sparkSession):
+        return False
+    if is_connect(frame.sparkSession):
+        return "format='kafka'" in frame._plan.print()
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    return "KafkaRelation(" in plan or "KafkaSourceProvider" in plan
+
+
+def _is_set(spark: SparkSession) -> bool:
+    return (spark.conf.get(KAFKA_SETTING, "false") or "").lower() == "true"
 
 
 def holds_whole_partitions(frame: DataFrame) -> bool:
@@ -477,7 +473,9 @@ def _connect_scan(frame: Any) -> Callable[[str], bool] | None:
 def _classic_scan(frame: Any) -> Any:
     from py4j.protocol import Py4JError
 
-    plan = _below(frame._jdf.queryExecution().analyzed(), _CHOOSING)
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.nodeName() in _CHOOSING:
+        plan = plan.children().head()
     try:
         if plan.nodeName() == "DataSourceV2Relation" and _is_of_kafka(plan.table().name()):
             return plan.options().containsKey
@@ -491,19 +489,5 @@ def _classic_scan(frame: Any) -> Any:
     return None
 
 
-def _below(plan: Any, names: set[str]) -> Any:
-    """Return the first part of Java's plan, from its result on, that has another name."""
-    while plan.nodeName() in names:
-        plan = plan.children().head()
-    return plan
-
-
 def _is_of_kafka(name: str) -> bool:
     return name == "kafka" or name.startswith(FORMAT)
-
-
-def _reads_kafka(frame: Any) -> bool:
-    if is_connect(frame.sparkSession):
-        return "format='kafka'" in frame._plan.print()
-    plan = frame._jdf.queryExecution().analyzed().toString()
-    return "KafkaRelation(" in plan or "KafkaSourceProvider" in plan

@@ -36,6 +36,8 @@ _ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "M
 #: Seconds in which Java has written an archive, for sure.
 _LONG = 3600
 _COMMAND = "from sharelag.cli import main; main()"
+#: What names this environment: Java compares the places of the jars.
+_ENVIRONMENT = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
 #: What asks for the classes of an answer.
 _QUESTION = ("lag", "--capture", "demo", "--engine", "spark")
 _LATER = (
@@ -47,9 +49,8 @@ _LATER = (
 def archive_options() -> list[str]:
     """Return Java options for a quick start; none where no classes have been recorded."""
     there = _place()
-    if there is None or not there.is_file():
-        return []
-    return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
+    is_there = there is not None and there.is_file()
+    return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT] if is_there else []
 
 
 def prepare_at_exit() -> None:
@@ -75,15 +76,10 @@ def prepare() -> bool:
         return False
     _part(there).touch()
     if record(*_QUESTION, there=there):
-        for old in there.parent.glob(f"*-{_environment()}.jsa"):  # of another Spark or Java
+        for old in there.parent.glob(f"*-{_ENVIRONMENT}.jsa"):  # of another Spark or Java
             if old != there:
                 old.unlink()
     return True
-
-
-def _environment() -> str:
-    """Return what names this environment: Java compares the places of the jars."""
-    return blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
 
 
 def _place() -> Path | None:
@@ -113,7 +109,7 @@ def archive() -> Path | None:
 def _kept(name: str) -> Path | None:
     """Return the path of an archive in the user's cache folder; None where none may be kept."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
-    there = folder / f"{name}-{_environment()}.jsa"
+    there = folder / f"{name}-{_ENVIRONMENT}.jsa"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for part in folder.glob(_parts_of(there)):
@@ -238,7 +234,6 @@ def of_use(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _pass_on(reader: int) -> None:
-    """Copy lines to standard error until nobody can write any more."""
     with os.fdopen(reader, "rb") as lines:
         for line in of_use(lines):
             os.write(_STANDARD_ERROR, line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 
@@ -30,11 +30,11 @@ def notice(words: str) -> Iterator[None]:
     A notebook shows it only where a cell waits: what a thread clears later may reach no cell.
     """
     line = f"{words} ..."
-    if in_notebook() and current_thread() is not main_thread():
-        yield
-    elif in_notebook():
-        with _display(line):
+    if in_notebook() and current_thread() is main_thread():
+        with display_line(line):
             yield
+    elif in_notebook():
+        yield
     elif sys.stderr.isatty():
         _SHOWN.append(line)
         _write(f"\r{line}\x1b[K")
@@ -53,11 +53,12 @@ def _write(text: str) -> None:
 
 
 @contextmanager
-def _display(line: str) -> Iterator[None]:
+def display_line(line: str) -> Iterator[Callable[[str], None]]:
+    """Show a line in a notebook during the ``with`` block; yield what replaces it."""
     from IPython.display import display
 
     shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
     try:
-        yield
+        yield lambda other: shown.update({"text/plain": other}, raw=True)
     finally:
         shown.update({"text/plain": ""}, raw=True)

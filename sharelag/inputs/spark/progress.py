@@ -8,13 +8,13 @@ queries to a callback. `Tasks` counts all that a session does, which `spark_bar`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread, current_thread, get_ident, main_thread
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from sharelag.inputs.spark.notice import in_notebook
+from sharelag.inputs.spark.notice import display_line, in_notebook
 from sharelag.inputs.spark.sessions import existing, is_connect
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ class _Classic:
         jobs = [self._tracker.getJobInfo(job) for job in self._jobs() if job not in self._before]
         stages = {stage for job in jobs if job for stage in job.stageIds}
         infos = {stage: self._tracker.getStageInfo(stage) for stage in stages}
-        self._seen |= {
-            stage: Count(one.numCompletedTasks, one.numTasks) for stage, one in infos.items() if one
-        }
+        for stage, one in infos.items():
+            if one:
+                self._seen[stage] = Count(one.numCompletedTasks, one.numTasks)
         return _total(self._seen)
 
     def close(self) -> None:
@@ -126,9 +126,8 @@ class _Connect:
         # The session calls this in the thread that waits for the query.
         if self._thread in (None, get_ident()):
             for one in stages or ():
-                self._seen[operation_id, one.stage_id] = Count(
-                    one.num_completed_tasks, one.num_tasks
-                )
+                found = Count(one.num_completed_tasks, one.num_tasks)
+                self._seen[operation_id, one.stage_id] = found
 
 
 def _total(seen: Mapping[Any, Count]) -> Count:
@@ -154,10 +153,9 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
     from tqdm import tqdm
 
     ended = Event()
-    with _Line(words) if in_notebook() else tqdm(desc=words, unit="task", leave=False) as bar:
-        watcher = Thread(
-            target=_watch, args=(bar, Tasks(), ended), name="sharelag-spark-bar", daemon=True
-        )
+    with _line(words) if in_notebook() else tqdm(desc=words, unit="task", leave=False) as bar:
+        what = (bar, Tasks(), ended)
+        watcher = Thread(target=_watch, args=what, name="sharelag-spark-bar", daemon=True)
         watcher.start()
         try:
             yield
@@ -169,29 +167,23 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
 class _Line:
     """A line of a notebook's output; a widget would leave a dead view in saved notebooks."""
 
-    def __init__(self, words: str) -> None:
-        self._words, self.n, self.total = words, 0, None
-
-    def __enter__(self) -> Self:
-        from IPython.display import display
-
-        self._shown = f"{self._words} ..."
-        self._handle: Any = display({"text/plain": self._shown}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        return self
+    def __init__(self, words: str, show: Callable[[str], None]) -> None:
+        self._words, self._show, self._shown = words, show, f"{words} ..."
+        self.n, self.total = 0, None
 
     def refresh(self) -> None:
         """Show how many tasks are done."""
-        line = (
-            f"{self._words} ... {self.n} of {self.total} tasks"
-            if self.total
-            else f"{self._words} ..."
-        )
+        done = f" {self.n} of {self.total} tasks" if self.total else ""
+        line = f"{self._words} ...{done}"
         if line != self._shown:
             self._shown = line
-            self._handle.update({"text/plain": line}, raw=True)
+            self._show(line)
 
-    def __exit__(self, *_: object) -> None:
-        self._handle.update({"text/plain": ""}, raw=True)
+
+@contextmanager
+def _line(words: str) -> Iterator[_Line]:
+    with display_line(f"{words} ...") as show:
+        yield _Line(words, show)
 
 
 def _watch(bar: Any, tasks: Tasks, ended: Event) -> None:

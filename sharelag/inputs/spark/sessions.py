@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
-from sharelag.errors import SetupError
+from sharelag.errors import SetupError, first_line
 from sharelag.inputs.spark import java
 from sharelag.inputs.spark.notice import notice
 from sharelag.java import find_java
@@ -81,18 +81,18 @@ def local_settings() -> dict[str, str]:
 def user_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the user's settings: ``spark-defaults.conf``, ``spark-submit`` and ``MASTER``."""
     found = {"spark.master": environment["MASTER"]} if environment.get("MASTER") else {}
-    file = _folder(environment) / "spark-defaults.conf"
+    folder = environment.get("SPARK_CONF_DIR") or spark_home(environment) / "conf"
+    file = Path(folder, "spark-defaults.conf")
     if file.is_file():
         found |= javaproperties.loads(file.read_text())
-    return found | dict(
-        _read_submitted_settings(shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", "")))
-    )
-
-
-def _folder(environment: Mapping[str, str]) -> Path:
-    if "SPARK_CONF_DIR" in environment:
-        return Path(environment["SPARK_CONF_DIR"])
-    return spark_home(environment) / "conf"
+    submitted = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))
+    for name, value in pairwise(submitted):
+        if name == "--master":
+            found["spark.master"] = value
+        elif name in ("--conf", "-c"):
+            setting, _, text = value.partition("=")
+            found[setting] = text
+    return found
 
 
 def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -100,15 +100,6 @@ def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
     import pyspark
 
     return Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-
-
-def _read_submitted_settings(arguments: list[str]) -> Iterator[tuple[str, str]]:
-    for name, value in pairwise(arguments):
-        if name == "--master":
-            yield "spark.master", value
-        elif name in ("--conf", "-c"):
-            setting, _, text = value.partition("=")
-            yield setting, text
 
 
 _STARTING = RLock()
@@ -230,19 +221,15 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
     arguments = ""
     if not remote.startswith("sc:"):  # pyspark may start Spark or a Connect server here
         _set_environment(remote or "local")
-        if remote or _only_connect(wanted):
-            said = user_settings() | wanted
-            missing = (
-                f"--conf {name}={value} " for name, value in STARTED.items() if name not in said
-            )
-            arguments = "".join(missing)
+        is_server = bool(remote) or _only_connect(wanted)
+        said = user_settings() | wanted if is_server else _read_submitted()
+        more = {name: value for name, value in STARTED.items() if name not in said}
+        if is_server:
+            arguments = "".join(f"--conf {name}={value} " for name, value in more.items())
         else:
-            said = _read_submitted()
-            wanted = {name: value for name, value in STARTED.items() if name not in said} | wanted
-    with (
-        notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()),
-        _started_with(arguments),
-    ):
+            wanted = more | wanted
+    words = f"connecting to Spark {remote.partition('/;')[0]}".rstrip()
+    with notice(words), _started_with(arguments):
         made = _make_session(app_name, wanted)
         before = made.conf.getAll
         for name, value in RUNTIME.items():
@@ -317,23 +304,19 @@ def _require_java() -> None:
 
 
 def _advice(error: Exception, remote: str) -> str:
-    said = next(iter(str(error).splitlines()), type(error).__name__)
+    said = first_line(error)
     if isinstance(error, ImportError):
-        return (
-            f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]', "
-            "or use --engine local"
-        )
-    if "CONNECT_URL_NOT_SET" in said:
-        return (
+        advice = f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]'"
+    elif "CONNECT_URL_NOT_SET" in said:
+        advice = (
             "only Spark Connect is installed here, but no server is given: set SPARK_REMOTE "
-            "(sc://HOST:PORT), or pip install 'sharelag[spark]' and restart, or use --engine local"
+            "(sc://HOST:PORT), or pip install 'sharelag[spark]' and restart"
         )
-    if remote.startswith("sc:"):
+    elif remote.startswith("sc:"):
+        advice = f"no Spark Connect server answered at {remote} ({said}): check SPARK_REMOTE"
+    else:
         return (
-            f"no Spark Connect server answered at {remote} ({said}): "
-            "check SPARK_REMOTE, or use --engine local"
+            f"Spark does not start ({said}): Java 17 or newer with all its modules is needed; "
+            "`sharelag doctor` checks it, and --engine local needs no Java"
         )
-    return (
-        f"Spark does not start ({said}): Java 17 or newer with all its modules is needed; "
-        "`sharelag doctor` checks it, and --engine local needs no Java"
-    )
+    return f"{advice}, or use --engine local"

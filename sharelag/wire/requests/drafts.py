@@ -102,4 +102,4 @@ def split_at_gaps(
 
 def _integers(column: pa.Array) -> NDArray[np.int64]:
     """Return integers, -1 where a line lacks one."""
-    return np.asarray(pc.fill_null(column, -1).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(pc.fill_null(column, -1), np.int64)

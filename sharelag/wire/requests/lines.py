@@ -42,11 +42,7 @@ UNCLEAR = "its time has the abbreviation of several zones: name the one of the l
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
-    [
-        ("requestApiKey", pa.int16()),
-        ("requestApiVersion", pa.int16()),
-        ("clientId", pa.string()),
-    ]
+    [("requestApiKey", pa.int16()), ("requestApiVersion", pa.int16()), ("clientId", pa.string())]
 )
 
 
@@ -133,15 +129,14 @@ def read_lines(
 
 def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines:
     """Return lines that cannot be read, each a reject."""
-    which = pa.repeat(pa.scalar(True), len(lines))
-    times = pa.nulls(len(lines), INSTANT)
+    which, times = pa.repeat(True, len(lines)), pa.nulls(len(lines), INSTANT)
     return Lines(len(lines), 0, _rejects(positions, lines, times, which, source, why), [])
 
 
 def _forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     """Return the forms of a request that there are, and which of the objects have each."""
     if today.name != drafts.NAME:
-        return [(today, pa.repeat(pa.scalar(True), len(objects)))]
+        return [(today, pa.repeat(True, len(objects)))]
     is_draft = pc.match_substring_regex(objects, drafts.MARK)
     forms = [(today, pc.invert(is_draft)), (drafts.acknowledge(), is_draft)]
     return [(form, mine) for form, mine in forms if pc.any(mine).as_py()]
@@ -154,10 +149,10 @@ def _rejects(
     line = numbers.filter(which)
     return pa.RecordBatch.from_arrays(
         [
-            pa.repeat(pa.scalar(source), len(line)),
+            pa.repeat(source, len(line)),
             line,
             times.filter(which),
-            pa.repeat(pa.scalar(why), len(line)),
+            pa.repeat(why, len(line)),
             pc.utf8_rtrim(texts.filter(which), "\r\n"),
         ],
         schema=LINE_REJECTS,
@@ -176,13 +171,10 @@ def _schema(api: Api) -> pa.Schema:
 def _is_whole(table: pa.Table) -> bool:
     needed = ("requestHeader", "request", "response", "totalTimeMs")
     has_all = all(table.column(name).null_count == 0 for name in needed)
-    return has_all and all(_is_possible(table.column(name)) for name in _DURATIONS)
-
-
-def _is_possible(milliseconds: pa.ChunkedArray) -> bool:
-    """Whether every duration is one: no NaN, none without end, none before its beginning."""
-    inside = pc.and_(pc.greater_equal(milliseconds, 0), pc.less(milliseconds, _LONGEST))
-    return pc.all(inside).as_py() is not False
+    # NaN is in no range, and what is not known in any.
+    spans = (table.column(name) for name in _DURATIONS)
+    inside = (pc.and_(pc.greater_equal(one, 0), pc.less(one, _LONGEST)) for one in spans)
+    return has_all and all(pc.all(one).as_py() is not False for one in inside)
 
 
 # ---- what wraps a request ------------------------------------------------------------------------

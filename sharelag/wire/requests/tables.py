@@ -80,19 +80,16 @@ def spread(first: pa.Array, types: pa.Array) -> tuple[NDArray[np.int64], pa.Arra
     Return the batch of each run, its first and last offsets as a struct, and its type. ``first`` is
     null where the line does not say it; ``types`` has one type an offset.
     """
-    batch = pc.list_parent_indices(types).to_numpy(zero_copy_only=False).astype(np.int64)
+    batch = np.asarray(pc.list_parent_indices(types), np.int64)
     values = pc.list_flatten(types)
-    if not len(batch):
-        return batch, pa.array([], _RUN), values
     number = np.arange(len(batch))
-    starts = np.searchsorted(batch, batch)
-    at = pc.fill_null(first, 0).to_numpy(zero_copy_only=False)[batch] + number - starts
-    unknown = np.asarray(first.is_null().to_numpy(zero_copy_only=False), bool)[batch]
-    kinds = values.to_numpy(zero_copy_only=False)
-    begins = np.flatnonzero(
-        np.concatenate([[True], (batch[1:] != batch[:-1]) | (kinds[1:] != kinds[:-1])])
-    )
-    ends = np.concatenate([begins[1:] - 1, [len(batch) - 1]])
+    at = np.asarray(pc.fill_null(first, 0))[batch] + number - np.searchsorted(batch, batch)
+    unknown = np.asarray(first.is_null())[batch]
+    kinds = np.asarray(values)
+    is_new = np.ones(len(batch), bool)
+    is_new[1:] = (batch[1:] != batch[:-1]) | (kinds[1:] != kinds[:-1])
+    begins = np.flatnonzero(is_new)
+    ends = np.append(begins, len(batch))[1:] - 1
     sides = [pa.array(at[side], mask=unknown[side]) for side in (begins, ends)]
     runs = pa.StructArray.from_arrays(sides, fields=list(_RUN))
     return batch[begins], runs, values.take(pa.array(begins))
@@ -115,10 +112,9 @@ class Log:
         connection = column(one.rows, "connection")
         self.broker = pc.struct_field(pc.extract_regex(connection, _BROKER), "broker")
         # Within a second that a log does not divide, its order is all that is known.
-        is_exact = one.completed.is_exact.to_numpy(zero_copy_only=False)
+        is_exact = np.asarray(one.completed.is_exact)
         line = np.minimum(one.position.to_numpy() // _LINE, 999_999)
-        completed = completed + np.where(is_exact, 0, line)
-        self.completed = completed
+        self.completed = completed = completed + np.where(is_exact, 0, line)
         self.began = completed - micros["total"]
         #: When the broker began to work on it, which is when acknowledgements count.
         self.handled = np.where(is_exact, self.began + micros["requestQueue"], completed)
@@ -135,11 +131,10 @@ class Log:
         """Return rows of a table: the columns of their lines, and these; others are null."""
         moments = pa.array(self.completed if at is None else at).cast(schemas.INSTANT)
         line = {"position": self.one.position.take(row), "timestamp": moments.take(row)}
-        line["broker"] = self.broker.take(row)
-        line["source"] = self.one.source
+        columns = line | {"broker": self.broker.take(row), "source": self.one.source} | columns
         arrays = []
         for field in schema:
-            value = (line | columns).get(field.name)
+            value = columns.get(field.name)
             if not isinstance(value, pa.Array):
                 value = pa.repeat(pa.scalar(value, field.type), len(row))
             arrays.append(value.cast(field.type))
@@ -161,24 +156,23 @@ def column(table: pa.Table, name: str) -> pa.Array:
 
 def only_where(condition: pa.Array, values: pa.Array) -> pa.Array:
     """Return values, null where a condition does not hold."""
-    return pc.if_else(condition, values, pa.scalar(None, values.type))
+    return pc.if_else(condition, values, None)
 
 
 def positive(values: pa.Array, least: int = 1) -> pa.Array:
     """Return numbers; null for those that stand for what is not known."""
-    return pc.if_else(pc.greater_equal(values, least), values, pa.scalar(None, values.type))
+    return only_where(pc.greater_equal(values, least), values)
 
 
 def rename_fields(lists: pa.Array, kind: pa.ListType) -> pa.Array:
     """Return lists of structs under our names for the same fields, nulls kept."""
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(lists).fill_null(0)
     items = pc.list_flatten(lists)
-    fields = [
-        pc.struct_field(items, json_name(field.name)).cast(field.type) for field in kind.value_type
-    ]
-    values = pa.StructArray.from_arrays(fields, fields=list(kind.value_type))
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), values, type=kind, mask=lists.is_null())
+    inner = list(kind.value_type)
+    fields = [pc.struct_field(items, json_name(one.name)).cast(one.type) for one in inner]
+    values = pa.StructArray.from_arrays(fields, fields=inner)
+    ends = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+    return pa.ListArray.from_arrays(ends, values, type=kind, mask=lists.is_null())
 
 
 def json_name(column: str) -> str:
@@ -411,7 +405,7 @@ def _listings(log: Log) -> pa.RecordBatch:
     """Return groups of coordinators, and a row without one for each that answered an error."""
     _, groups = log.response.into("groups")
     errors = log.response.of("errorCode")
-    failed = pa.array(np.flatnonzero(pc.not_equal(errors, 0).to_numpy(zero_copy_only=False)))
+    failed = pa.array(np.flatnonzero(pc.not_equal(errors, 0)))
 
     def beside(values: pa.Array) -> pa.Array:
         return pa.concat_arrays([values, pa.nulls(len(failed), values.type)])

@@ -20,44 +20,12 @@ from sharelag.schemas import INSTANT
 LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 #: Minutes that zones are ahead of UTC whose abbreviation has one meaning in logs.
-_ZONES = {
-    "Z": 0,
-    "UTC": 0,
-    "GMT": 0,
-    "WET": 0,
-    "WEST": 60,
-    "CET": 60,
-    "CEST": 120,
-    "EET": 120,
-    "EEST": 180,
-    "MSK": 180,
-    "SAST": 120,
-    "PKT": 300,
-    "ICT": 420,
-    "WIB": 420,
-    "HKT": 480,
-    "SGT": 480,
-    "AWST": 480,
-    "JST": 540,
-    "KST": 540,
-    "ACST": 570,
-    "AEST": 600,
-    "ACDT": 630,
-    "AEDT": 660,
-    "NZST": 720,
-    "NZDT": 780,
-    "BRT": -180,
-    "EST": -300,
-    "EDT": -240,
-    "CDT": -300,
-    "MST": -420,
-    "MDT": -360,
-    "PST": -480,
-    "PDT": -420,
-    "AKST": -540,
-    "AKDT": -480,
-    "HST": -600,
-}
+_ZONES = {"Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 60, "CET": 60, "CEST": 120, "EET": 120}
+_ZONES |= {"EEST": 180, "MSK": 180, "SAST": 120, "PKT": 300, "ICT": 420, "WIB": 420, "HKT": 480}
+_ZONES |= {"SGT": 480, "AWST": 480, "JST": 540, "KST": 540, "ACST": 570, "AEST": 600, "ACDT": 630}
+_ZONES |= {"AEDT": 660, "NZST": 720, "NZDT": 780, "BRT": -180, "EST": -300, "EDT": -240}
+_ZONES |= {"CDT": -300, "MST": -420, "MDT": -360, "PST": -480, "PDT": -420, "AKST": -540}
+_ZONES |= {"AKDT": -480, "HST": -600}
 #: Abbreviations of several zones, such as those of Chicago and Shanghai.
 _AMBIGUOUS = ("ADT", "AMT", "AST", "BST", "CST", "GST", "IST", "SST")
 _CLOCK = (
@@ -137,11 +105,9 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     of_zone = pc.coalesce(pc.subtract(zoned.at, zoned.ahead), since.at)
     ahead = own.ahead
     if zone is None:
-        is_bare = own.ahead.is_null()
-        bare = pc.if_else(is_bare, own.at, pa.scalar(None, pa.int64()))
+        bare = pc.if_else(own.ahead.is_null(), own.at, None)
         ahead = pc.coalesce(ahead, _ahead_of(bare, of_zone))
-    is_unclear = pc.and_(own.is_unclear, ahead.is_null()).fill_null(False)
-    is_unclear = pc.and_(is_unclear, pa.scalar(zone is None))
+    is_unclear = pc.and_(pc.and_(own.is_unclear, ahead.is_null()), zone is None).fill_null(False)
     at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone or "UTC"))
     untold = pc.if_else(ahead.is_valid(), BESIDE, TAKEN)
     told_by = pc.if_else(pc.or_(own.ahead.is_valid(), own.at.is_null()), OWN, untold)
@@ -151,7 +117,7 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     has_more = pc.and_(pc.invert(own.is_exact), pc.coalesce(zoned.is_exact, since.is_exact))
     finer = pc.and_(is_soon, has_more).fill_null(False)
     at = pc.coalesce(pc.if_else(finer, of_zone, at), since.at)
-    at = pc.if_else(is_unclear, pa.scalar(None, pa.int64()), at)
+    at = pc.if_else(is_unclear, None, at)
     is_exact = pc.coalesce(pc.or_(own.is_exact, finer), since.is_exact).fill_null(False)
     return Times(at.cast(INSTANT), is_exact, is_unclear, told_by)
 
@@ -163,7 +129,6 @@ def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
     them have to be, and these have to agree, unless summer time begins or ends among them; the late
     ones are as far ahead as their neighbours. Else nothing tells the zone, and all are null.
     """
-    none = pa.scalar(None, pa.int64())
     apart = pc.subtract(local, instants)
     quarters = pc.round(pc.divide(pc.cast(apart, pa.float64()), float(_QUARTER)))
     ahead = pc.multiply(quarters.cast(pa.int64()), _QUARTER)
@@ -174,8 +139,8 @@ def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
     agree = len(steps) == 0 or (len(steps) == 1 and abs(steps[0]) == _SUMMER)
     if not agree or 2 * len(told) <= len(apart) - apart.null_count:
         return pa.nulls(len(apart), pa.int64())
-    ahead = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, none)))
-    return pc.if_else(apart.is_valid(), ahead, none)
+    ahead = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, None)))
+    return pc.if_else(apart.is_valid(), ahead, None)
 
 
 def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
@@ -212,11 +177,10 @@ def _read(texts: pa.Array, pattern: str) -> _Local:
 
 
 def _half_day(clock: pa.Array, half: pa.Array) -> pa.Array:
-    is_twelve = pc.starts_with(clock, "12")
-    after = pc.if_else(is_twelve, 0, 12 * 3600_000_000)
-    before = pc.if_else(is_twelve, -12 * 3600_000_000, 0)
-    kind = pc.utf8_upper(half)
-    return pc.case_when(pc.make_struct(pc.equal(kind, "P"), pc.equal(kind, "A")), after, before, 0)
+    hours = pc.if_else(pc.equal(pc.utf8_upper(half), "P"), 12, 0)
+    # Twelve is the first hour of its half.
+    is_twelve = pc.and_(pc.starts_with(clock, "12"), pc.not_equal(half, ""))
+    return pc.multiply(pc.subtract(hours, pc.if_else(is_twelve, 12, 0)), 3600_000_000)
 
 
 def _micros(digits: pa.Array) -> pa.Array:
@@ -227,13 +191,11 @@ def _ahead(zones: pa.Array) -> pa.Array:
     """Return how far zones such as ``+02`` and ``CET`` are ahead of UTC, in microseconds."""
     found = pc.extract_regex(zones, rf"(?P<s>{_SIGN})(?P<h>\d\d?):?(?P<m>\d\d)?")
     hours, rest = (pc.struct_field(found, name) for name in "hm")
-    minutes = pc.add(
-        pc.multiply(hours.cast(pa.int64()), 60), pc.utf8_lpad(rest, 1, "0").cast(pa.int64())
-    )
+    rest = pc.utf8_lpad(rest, 1, "0").cast(pa.int64())
+    minutes = pc.add(pc.multiply(hours.cast(pa.int64()), 60), rest)
     minutes = pc.if_else(pc.equal(pc.struct_field(found, "s"), "+"), minutes, pc.negate(minutes))
-    of_name = pa.array(_ZONES.values(), pa.int64()).take(
-        pc.index_in(zones, pa.array(_ZONES.keys()))
-    )
+    named = pc.index_in(zones, pa.array(_ZONES.keys()))
+    of_name = pa.array(_ZONES.values(), pa.int64()).take(named)
     return pc.multiply(pc.coalesce(minutes, of_name), 60_000_000)
 
 

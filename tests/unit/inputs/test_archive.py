@@ -49,17 +49,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _raw(first: int, count: int, partition: int = 0) -> pa.Table:
-    rows = [
-        {
-            "key": b"k",
-            "value": b"%08d" % n,
-            "topic": STATE_TOPIC,
-            "partition": partition,
-            "offset": n,
-            "timestamp": BEGUN,
-        }
-        for n in range(first, first + count)
-    ]
+    place = {"key": b"k", "topic": STATE_TOPIC, "partition": partition, "timestamp": BEGUN}
+    rows = [place | {"value": b"%08d" % n, "offset": n} for n in range(first, first + count)]
     return pa.Table.from_pylist(rows, schema=schemas.RAW)
 
 
@@ -80,10 +71,8 @@ def _add(folder: Path, batch: int, *tables: pa.Table, day: str = DAY) -> bool:
 def _offsets(folder: Path) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for batch in ArchiveInput(folder).batches(STATE_TOPIC):
-        for partition, offset in zip(
-            *(batch.column(n).to_pylist() for n in ("partition", "offset")), strict=True
-        ):
-            found.setdefault(partition, []).append(offset)
+        for row in batch.select(["partition", "offset"]).to_pylist():
+            found.setdefault(row["partition"], []).append(row["offset"])
     return found
 
 
@@ -268,9 +257,8 @@ def test_large_files_are_left_alone(folder: Path) -> None:
         _add(folder, batch, _raw(batch * 500, 500))
     one = max(path.stat().st_size for path in views.current(folder).files("records"))
     assert compact(folder, target_bytes=one + 1) == 6
-    assert [
-        pq.ParquetFile(p).metadata.num_rows for p in views.current(folder).files("records")
-    ] == [1000] * 3
+    files = views.current(folder).files("records")
+    assert [pq.ParquetFile(path).metadata.num_rows for path in files] == [1000] * 3
     assert _offsets(folder) == {0: list(range(3000))}
     assert compact(folder, target_bytes=10) == 0
     assert not list((folder / ".staging" / "compact").glob("*"))
@@ -368,16 +356,10 @@ def _sample(
     folder: Path, seconds: float, ends: dict[tuple[str, int], int | None], log_start: int = 0
 ) -> None:
     moment = BEGUN + timedelta(seconds=seconds)
+    same = {"log_start_offset": log_start, "leader_epoch": 1, "as_of": moment}
     rows = [
-        {
-            "topic": f"name-{topic}",
-            "topic_id": topic,
-            "partition": partition,
-            "log_start_offset": log_start,
-            "end_offset": end,
-            "leader_epoch": 1,
-            "as_of": moment,
-        }
+        {"topic": f"name-{topic}", "topic_id": topic, "partition": partition, "end_offset": end}
+        | same
         for (topic, partition), end in ends.items()
     ]
     table = pa.Table.from_pylist(rows, schemas.OFFSETS)
@@ -427,9 +409,8 @@ def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> Non
         _sample(folder, seconds, {**ends})
     compact(folder)
     moments = [random.uniform(-2, seconds + 2) for _ in range(60)]
-    table = ArchiveInput(folder).past_offsets(
-        ["x", "z"], [BEGUN + timedelta(seconds=m) for m in moments]
-    )
+    asked = [BEGUN + timedelta(seconds=moment) for moment in moments]
+    table = ArchiveInput(folder).past_offsets(["x", "z"], asked)
     assert table.num_rows == 180
     for row in table.to_pylist():
         place, at = (row["topic_id"], row["partition"]), (row["as_of"] - BEGUN).total_seconds()
@@ -532,9 +513,8 @@ def test_what_an_archive_says_about_itself(folder: Path) -> None:
     assert is_archive(folder)
     assert not is_archive(folder / "gone")
     # It can be continued, and begins where it did.
-    assert begin(folder, "cluster", {STATE_TOPIC: [5, 9, 3]}, CONFIG).topics == {
-        STATE_TOPIC: [0, 7]
-    }
+    again = begin(folder, "cluster", {STATE_TOPIC: [5, 9, 3]}, CONFIG)
+    assert again.topics == {STATE_TOPIC: [0, 7]}
 
 
 def _become_a_file(folder: Path) -> None:

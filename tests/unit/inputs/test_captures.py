@@ -28,17 +28,10 @@ AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo(
     "5L6g3nShT-eMCtK--X86sw", AS_OF, {"__share_group_state": 4, "__consumer_offsets": 0}, {"a": 1}
 )
+_ORDERS = {"topic": "orders", "topic_id": "A" * 22, "partition": 0, "as_of": AS_OF}
 OFFSETS = pa.Table.from_pylist(
     [
-        {
-            "topic": "orders",
-            "topic_id": "A" * 22,
-            "partition": 0,
-            "log_start_offset": 5,
-            "end_offset": 90,
-            "leader_epoch": 3,
-            "as_of": AS_OF,
-        },
+        _ORDERS | {"log_start_offset": 5, "end_offset": 90, "leader_epoch": 3},
         {"topic": "offline", "topic_id": "B" * 22, "partition": 1, "as_of": AS_OF},
     ],
     schema=schemas.OFFSETS,
@@ -46,21 +39,12 @@ OFFSETS = pa.Table.from_pylist(
 
 
 def _records(first: int, count: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [
-            {
-                "key": None if n % 3 == 0 else b"\x00\x00k",
-                "value": None if n % 2 else b"v",
-                "topic": "__share_group_state",
-                "partition": 0,
-                "offset": n,
-                "timestamp": AS_OF,
-                "timestampType": 0,
-            }
-            for n in range(first, first + count)
-        ],
-        schema=schemas.RAW,
-    )
+    place = {"topic": STATE_TOPIC, "partition": 0, "timestamp": AS_OF, "timestampType": 0}
+    rows = [
+        {"key": None if n % 3 == 0 else b"\x00\x00k", "value": None if n % 2 else b"v", "offset": n}
+        for n in range(first, first + count)
+    ]
+    return pa.RecordBatch.from_pylist([place | row for row in rows], schema=schemas.RAW)
 
 
 BATCHES = [_records(0, 5), _records(5, 3)]
@@ -303,11 +287,8 @@ def test_a_writer_that_fails_leaves_what_was_there(
     if there:
         _write(folder)
     before = _tree(tmp_path)
-    records, finish = (
-        (BATCHES, _fails_at_the_end)
-        if at_the_end
-        else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
-    )
+    records = BATCHES if at_the_end else _fails_half_way()
+    finish = _fails_at_the_end if at_the_end else lambda _: ({"offsets": OFFSETS}, INFO)
     with pytest.raises(RuntimeError, match="went away"):
         write_capture(folder, records, finish, overwrite=there)
     assert _tree(tmp_path) == before
@@ -334,9 +315,7 @@ def test_an_overwrite_that_fails_while_renaming_keeps_the_old_one(
 
 def test_an_existing_capture_needs_overwrite(capture: Path) -> None:
     before = _tree(capture)
-    with pytest.raises(
-        InputError, match="exists already: choose another folder, or add --overwrite"
-    ):
+    with pytest.raises(InputError, match="already: choose another folder, or add --overwrite"):
         _write(capture)
     assert _tree(capture) == before
     _write(capture, overwrite=True, info=replace(INFO, cluster_id="another"))
@@ -422,10 +401,8 @@ def test_a_capture_that_lost_a_file_of_records_says_what_is_missing(tmp_path: Pa
     folder = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
     (file,) = (folder / "records").iterdir()
     records = pq.read_table(file)
-    lost = pc.and_(
-        pc.equal(records.column("topic"), STATE_TOPIC), pc.equal(records.column("partition"), 1)
-    )
-    for name, rows in {"0": records.filter(pc.invert(lost)), "1": records.filter(lost)}.items():
+    lost = (pc.field("topic") == STATE_TOPIC) & (pc.field("partition") == 1)
+    for name, rows in {"0": records.filter(~lost), "1": records.filter(lost)}.items():
         pq.write_table(rows, folder / "records" / f"state-{name}.parquet")
     file.unlink()
     assert sharelag("lag", "--capture", str(folder), "--engine", "local").returncode == 0

@@ -24,6 +24,12 @@ OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 TOKEN_URL = "https://login.example.com/token"
 SECRET = "s3cr3t-Tr0ub4dor"
 HOST_NAMES = "ssl.endpoint.identification.algorithm"
+BY_PASSWORD = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+BY_TOKEN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +73,7 @@ def _settings(properties: dict[str, str]) -> dict[str, Any]:
     """Translate, and have the client itself say whether it takes the result."""
     config = client_config("localhost:1", None, properties)
     consumer(config).close()
-    return config.librdkafka()
+    return dict(config.settings)
 
 
 def _refusal(properties: dict[str, str]) -> str:
@@ -98,12 +104,7 @@ def _refusal(properties: dict[str, str]) -> str:
     ],
 )
 def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
-    properties = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": jaas,
-    }
-    found = _settings(properties)
+    found = _settings(BY_PASSWORD | {"sasl.jaas.config": jaas})
     names = ("sasl.username", "sasl.password", "sasl.mechanism", "sasl.jaas.config")
     assert [found.get(name) for name in names] == [user, password, "PLAIN", None]
 
@@ -112,12 +113,10 @@ def test_plain_user_and_password(jaas: str, user: str, password: str) -> None:
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms"])
 def test_scram(mechanism: str, name: str) -> None:
     jaas = f'{SCRAM} required username="alice" password="pw";'
-    found = _settings(
-        {"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas}
-    )
-    assert found["sasl.mechanism"] == mechanism.upper()
-    assert found["security.protocol"] == "SASL_PLAINTEXT"
-    assert found["sasl.password"] == "pw"
+    given = {"security.protocol": "sasl_plaintext", name: mechanism, "sasl.jaas.config": jaas}
+    found = _settings(given)
+    names = ("sasl.mechanism", "security.protocol", "sasl.password")
+    assert [found[name] for name in names] == [mechanism.upper(), "SASL_PLAINTEXT", "pw"]
 
 
 @pytest.mark.parametrize(
@@ -140,15 +139,8 @@ def test_scram(mechanism: str, name: str) -> None:
     ],
 )
 def test_oauthbearer(credentials: dict[str, str]) -> None:
-    found = _settings(
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
-            "sasl.login.callback.handler.class": "org.apache.kafka.x.OAuthBearerLoginCallbackHandler",
-        }
-        | credentials
-    )
+    handler = "org.apache.kafka.x.OAuthBearerLoginCallbackHandler"
+    found = _settings(BY_TOKEN | {"sasl.login.callback.handler.class": handler} | credentials)
     names = ("method", "client.id", "client.secret", "scope")
     told = [found[f"sasl.oauthbearer.{name}"] for name in names]
     assert told == ["oidc", "me", SECRET, "kafka"]
@@ -186,7 +178,7 @@ NO_TOKEN_URL = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} r
 def test_sasl_that_cannot_work_says_why_and_shows_no_password(
     properties: dict[str, str], advice: str
 ) -> None:
-    message = _refusal({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"} | properties)
+    message = _refusal(BY_PASSWORD | properties)
     assert advice in message
     assert SECRET not in message
 
@@ -263,15 +255,9 @@ def test_the_advised_conversion_works(
         "keytool -list": f"-storepass {SECRET}",
         "openssl pkcs1": f"-passin pass:{SECRET}",
     }.get(command[:13], f"-srcstorepass {SECRET} -deststorepass {SECRET}")
-    tool, rest = command.split(" > ")[0], command.partition(" > ")[2]
-    subprocess.run(
-        f"{tool} {password}" + (f" > {rest}" if rest else ""),
-        shell=True,
-        check=True,
-        cwd=tmp_path,
-        capture_output=True,
-    )
+    tool, writes, rest = command.partition(" > ")
     monkeypatch.chdir(tmp_path)
+    subprocess.run(f"{tool} {password}{writes}{rest}", shell=True, check=True, capture_output=True)
     _settings(properties | dict(setting.split("=") for setting in settings))
 
 
@@ -365,10 +351,10 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         named = "" if wins == "environment:1" else "bootstrap.servers=file:1\n"
         file = _file(tmp_path, f"client.id=file\n{named}")
         config = client_config(option, file, single)
-        assert config.bootstrap_servers == config.librdkafka()["bootstrap.servers"] == wins
-        assert config.librdkafka()["client.id"] == "file"
+        assert config.bootstrap_servers == config.settings["bootstrap.servers"] == wins
+        assert config.settings["client.id"] == "file"
         again = client_config(option, file, {"client.id": "single"})
-        assert again.librdkafka()["client.id"] == "single"
+        assert again.settings["client.id"] == "single"
 
 
 def test_no_cluster_named() -> None:
@@ -407,7 +393,7 @@ def test_a_file_as_java_writes_it(tmp_path: Path) -> None:
         + f'sasl.jaas.config={SCRAM} required \\\n    username="alice" \\\n'.encode()
         + b'    password="p\\u00e4ss\\\\\\"w\xf6rd";\n'
     )
-    found = client_config("localhost:1", file).librdkafka()
+    found = client_config("localhost:1", file).settings
     assert (found["sasl.username"], found["sasl.password"]) == ("alice", 'päss"wörd')
     assert found["sasl.mechanism"] == "SCRAM-SHA-256"
 
@@ -423,13 +409,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> No
 
 
 def test_spark_options() -> None:
-    options = {
-        "kafka.bootstrap.servers": "b:1",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.jaas.config": f'{PLAIN} required username="a" password="pw";',
-    }
-    found = from_spark_options(options).librdkafka()
+    given = BY_PASSWORD | {"sasl.jaas.config": f'{PLAIN} required username="a" password="pw";'}
+    options = {f"kafka.{name}": value for name, value in given.items()}
+    found = from_spark_options(options | {"kafka.bootstrap.servers": "b:1"}).settings
     names = ("bootstrap.servers", "sasl.username", "sasl.password")
     assert [found[name] for name in names] == ["b:1", "a", "pw"]
 
@@ -438,24 +420,17 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
     # The engine hands a configuration on as Spark options, which are read once more.
     store = tmp_path / "client.keystore"
     store.write_bytes(Path(pem["p12.path"]).read_bytes())
-    first = client_config(
-        "localhost:1",
-        None,
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret=" {SECRET} ";',
-            "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
-            "ssl.truststore.location": pem["certificate.path"],
-            "ssl.keystore.location": str(store),
-            "ssl.keystore.password": SECRET,
-            HOST_NAMES: "",
-            "request.timeout.ms": "600000",
-        },
-        timeout=12.5,
-    )
+    given = BY_TOKEN | {
+        "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret=" {SECRET} ";',
+        "ssl.truststore.location": pem["certificate.path"],
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": SECRET,
+        HOST_NAMES: "",
+        "request.timeout.ms": "600000",
+    }
+    first = client_config("localhost:1", None, given, timeout=12.5)
     again = from_spark_options(first.spark_options())
-    assert again.librdkafka() == first.librdkafka()
+    assert again.settings == first.settings
     assert again.timeout == 12.5
 
 
@@ -464,28 +439,21 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
 
 @pytest.fixture
 def secretive(pem: dict[str, str]) -> ClientConfig:
-    return client_config(
-        "localhost:1",
-        None,
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}";',
-            "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@login.example.com/token",
-            "sasl.password": SECRET,
-            "ssl.key.password": SECRET,
-            "ssl.keystore.password": SECRET,
-            "ssl.keystore.key": pem["key"],
-            "ssl.keystore.certificate.chain": pem["certificate"],
-        },
-    )
+    given = BY_TOKEN | {
+        "sasl.jaas.config": f'{OAUTH} required clientId="me" clientSecret="{SECRET}";',
+        "sasl.oauthbearer.token.endpoint.url": f"https://me:{SECRET}@login.example.com/token",
+        **dict.fromkeys(("sasl.password", "ssl.key.password", "ssl.keystore.password"), SECRET),
+        "ssl.keystore.key": pem["key"],
+        "ssl.keystore.certificate.chain": pem["certificate"],
+    }
+    return client_config("localhost:1", None, given)
 
 
 def test_secrets_are_shown_nowhere(secretive: ClientConfig, pem: dict[str, str]) -> None:
     shown = f"{secretive!r} {secretive} {secretive.public()} {[secretive]}"
     assert SECRET not in shown
     assert pem["key"].splitlines()[1] not in shown
-    assert secretive.librdkafka()["sasl.oauthbearer.client.secret"] == SECRET
+    assert secretive.settings["sasl.oauthbearer.client.secret"] == SECRET
     assert secretive.public()["bootstrap.servers"] == "localhost:1"
     assert secretive.public()["sasl.mechanism"] == "OAUTHBEARER"
 
@@ -535,7 +503,7 @@ def test_a_file_is_taken_with_one_note_at_most(
     file = _file(tmp_path, TAKEN[name])
     config = client_config("localhost:1", file)
     consumer(config).close()
-    assert (config.librdkafka().get("sasl.password", "").find(CLOUD_SECRET) >= 0) == (
+    assert (config.settings.get("sasl.password", "").find(CLOUD_SECRET) >= 0) == (
         "jaas" in TAKEN[name]
     )
     (note,) = (record.getMessage() for record in caplog.records if record.name == NAME)
@@ -567,7 +535,7 @@ def test_lines_of_other_tools_and_of_templates(
 ) -> None:
     config = client_config(None, _file(tmp_path, text))
     consumer(config).close()
-    assert config.librdkafka().get(name) == value
+    assert config.settings.get(name) == value
 
 
 SECTION = "without the section of a JAAS file around it"
@@ -655,10 +623,10 @@ def test_the_secret_reaches_the_client_and_nobody_else(
 ) -> None:
     file = written(tmp_path, properties(places[kind], kind))
     config = client_config("b:1", file)
-    assert config.librdkafka()["sasl.password"] == PROVIDED
+    assert config.settings["sasl.password"] == PROVIDED
     assert PROVIDED not in f"{config!r} {config.public()}"
-    assert not [name for name in config.librdkafka() if "providers" in name]
-    assert from_spark_options(config.spark_options()).librdkafka()["sasl.password"] == PROVIDED
+    assert not [name for name in config.settings if "providers" in name]
+    assert from_spark_options(config.spark_options()).settings["sasl.password"] == PROVIDED
     assert PROVIDED in secrets_of(file, {})  # so that reports mask it
 
 
@@ -668,7 +636,7 @@ def test_a_secret_that_looks_like_a_reference_is_not_one(
     monkeypatch.setenv("SHARELAG_TEST_PW", "${it:HOME}")
     config = client_config("b:1", written(tmp_path, properties("${it:SHARELAG_TEST_PW}")))
     again = from_spark_options(config.spark_options())
-    assert again.librdkafka()["sasl.password"] == "${it:HOME}"
+    assert again.settings["sasl.password"] == "${it:HOME}"
 
 
 @pytest.mark.parametrize(

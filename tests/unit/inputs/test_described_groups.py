@@ -47,11 +47,14 @@ def groups(text: str, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in parse_groups(text).groups.to_pylist()]
 
 
+def given(folder: Path, text: str) -> tuple[str, str]:
+    """The option by which a command reads this text."""
+    (folder / "printed.txt").write_text(text, "utf-8")
+    return "--kafka-output", str(folder / "printed.txt")
+
+
 def printed(tmp_path: Path, text: str, *arguments: str) -> list[dict[str, Any]]:
-    """The rows of a command that reads this text."""
-    file = tmp_path / "printed.txt"
-    file.write_text(text, "utf-8")
-    return ask(*arguments, "--kafka-output", str(file))
+    return ask(*arguments, *given(tmp_path, text))
 
 
 @pytest.mark.row("CLI-06")
@@ -139,28 +142,22 @@ def test_java_counts_the_length_of_names_in_utf_16(tmp_path: Path) -> None:
 def test_other_text_is_an_error_that_says_what_to_give(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="headers"):
         parse_groups(text)
-    file = tmp_path / "printed.txt"
-    file.write_text(text, "utf-8")
-    done = sharelag("groups", "--kafka-output", str(file))
+    done = sharelag("groups", *given(tmp_path, text))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
 def test_members_that_were_not_printed_are_unknown_and_not_none(tmp_path: Path) -> None:
-    file = tmp_path / "printed.txt"
-
     def said(command: str, text: str, *arguments: str) -> str:
-        file.write_text(text, "utf-8")
-        return sharelag(command, "--kafka-output", str(file), *arguments).stderr
+        return sharelag(command, *given(tmp_path, text), *arguments).stderr
 
     printed = "as Kafka's command printed them\n"
     for text, groups in ((LISTED, "2 groups"), (OFFSETS, "2 groups")):
         unknown = f"sharelag: not known: the members of {groups}: kafka-share-groups.sh"
         assert said("groups", text).startswith(f"sharelag: {groups}, {printed}{unknown}")
-        assert said("members", text).startswith(
-            f"sharelag: 0 members of {groups}, {printed}{unknown}"
-        )
-    members = parse_groups(STATES).groups.column("members").to_pylist()
-    whole = f"{len(members)} groups, {sum(members)} members, {printed}"
+        members = f"sharelag: 0 members of {groups}, {printed}{unknown}"
+        assert said("members", text).startswith(members)
+    counts = parse_groups(STATES).groups.column("members").to_pylist()
+    whole = f"{len(counts)} groups, {sum(counts)} members, {printed}"
     assert said("groups", STATES) == f"sharelag: {whole}"
     assert said("groups", STATES, "--state", "Dead") == f"sharelag: 0 groups, 0 members, {printed}"
     assert "not known" not in said("members", MEMBERS)
@@ -170,17 +167,15 @@ def test_a_name_with_line_feeds_is_the_name_of_one_group() -> None:
     """As Kafka's command prints it: the row goes on in the next line."""
     for name in ("a\nb  c", "a\n\n c"):
         padded = name.ljust(16)
-        assert groups(STATES.replace("a b  c          ", padded), "group_id", "members") == sorted(
-            [(name, 1), ("crowd", 3)]
-        )
+        read = groups(STATES.replace("a b  c          ", padded), "group_id", "members")
+        assert read == sorted([(name, 1), ("crowd", 3)])
         found = parse_groups(MEMBERS.replace("crowd           XN", f"{padded}XN"))
         assert found.members.column("group_id").to_pylist() == sorted([name, "crowd", "crowd"])
 
 
 def test_hostile_names_are_escaped_on_a_terminal(tmp_path: Path) -> None:
-    file = tmp_path / "printed.txt"
-    file.write_text(LISTED.replace("a b  c ", "\x1b[31mX "), "utf-8")
-    shown = sharelag("groups", "--kafka-output", str(file)).stdout
+    hostile = given(tmp_path, LISTED.replace("a b  c ", "\x1b[31mX "))
+    shown = sharelag("groups", *hostile).stdout
     assert "\x1b" not in shown
     assert "[31mX" in shown
 
@@ -201,10 +196,9 @@ def test_a_text_that_is_cut_anywhere_is_read_or_an_error() -> None:
 
 
 def test_options_of_an_input_do_not_go_with_it(tmp_path: Path) -> None:
-    file = tmp_path / "printed.txt"
-    file.write_text(LISTED, "utf-8")
+    text = given(tmp_path, LISTED)
     for option in (["--capture", "chapters"], ["--as-of", "0:1"], ["--engine", "local"]):
-        done = sharelag("groups", "--kafka-output", str(file), *option)
+        done = sharelag("groups", *text, *option)
         assert done.returncode == 2
         assert f"{option[0]} with --kafka-output: remove one of them" in done.stderr
-    assert sharelag("members", "--kafka-output", str(file), "--group", "nobody").returncode == 1
+    assert sharelag("members", *text, "--group", "nobody").returncode == 1

@@ -34,12 +34,11 @@ WHAT = ("mbean", "metric", "attribute", "group_id", "topic", "partition", "ack_t
 def figures(table: pa.Table) -> dict[tuple[Any, ...], float]:
     """Figures by what they measure, without those of a time that passes."""
     passing = re.compile("rate|latency", re.IGNORECASE)
-    kept = [
-        row
+    return {
+        (*(row[name] for name in WHAT), *row["tags"]): row["figure"]
         for row in table.to_pylist()
         if not passing.search(f"{row['metric']} {row['attribute']}")
-    ]
-    return {(*(row[name] for name in WHAT), *row["tags"]): row["figure"] for row in kept}
+    }
 
 
 def shown(folder: Path, text: str, *options: str) -> list[dict[str, Any]]:
@@ -99,12 +98,8 @@ def test_an_mbean_is_its_metric_and_its_tags(tmp_path: Path) -> None:
 def test_groups_by_state_add_up_to_all_share_groups() -> None:
     rows = ask("metrics", str(DATA / "second.properties"))
     (count,) = [row["figure"] for row in rows if row["metric"] == "group-count"]
-    states = {
-        tag: row["figure"]
-        for row in rows
-        if row["metric"] == "share-group-count"
-        for tag in row["tags"]
-    }
+    of_states = [row for row in rows if row["metric"] == "share-group-count"]
+    states = {tag: row["figure"] for row in of_states for tag in row["tags"]}
     assert states == {"state=Dead": 0, "state=Empty": 1, "state=Stable": 0}
     assert sum(states.values()) == count == 1
 
@@ -158,9 +153,8 @@ def test_two_readings_of_a_broker_give_rates() -> None:
     seconds = (second["as_of"][0].as_py() - first["as_of"][0].as_py()).total_seconds()
     assert {row["ack_type"] for row in rows} == {"accept", "release", "reject", "renew"}
     for row in rows:
-        before = first.filter(
-            (pc.field("ack_type") == row["ack_type"]) & (pc.field("attribute") == "Count")
-        )
+        is_count = pc.field("attribute") == "Count"
+        before = first.filter((pc.field("ack_type") == row["ack_type"]) & is_count)
         more = row["figure"] - before["figure"][0].as_py()
         assert row["increase"] == more
         assert row["rate"] == pytest.approx(more / seconds)

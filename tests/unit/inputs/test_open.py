@@ -147,9 +147,8 @@ def test_a_broken_package_is_named(
     packages: Packages, point: str, where: str, message: str
 ) -> None:
     install(packages, point)
-    with pytest.raises(
-        InputError, match=f"the input 's3state' of the package 'our-store' {message}"
-    ):
+    named = "the input 's3state' of the package 'our-store'"
+    with pytest.raises(InputError, match=f"{named} {message}"):
         sharelag.open(where, engine="local")
     answer = command("lag", "--raw", where)
     assert answer.returncode == 1

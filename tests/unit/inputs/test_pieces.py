@@ -85,9 +85,8 @@ def test_row_groups_of_other_topics_are_not_read(tmp_path: Path) -> None:
         write(tmp_path / "groups.parquet", [[0], [1]], GROUP_TOPIC),
         write(tmp_path / "states.parquet", [[0]], f"mirror.{STATE_TOPIC}"),
     ]
-    assert [piece.file.path for task in plan(paths, STATE_TOPIC).tasks for piece in task] == paths[
-        1:
-    ]
+    planned = plan(paths, STATE_TOPIC).tasks
+    assert [piece.file.path for task in planned for piece in task] == paths[1:]
     assert plan(paths[:1], STATE_TOPIC).tasks == []
 
 
@@ -184,11 +183,8 @@ def test_a_file_cut_short_after_the_plan_is_an_error(tmp_path: Path) -> None:
 
 
 def test_large_records_are_read_a_few_at_a_time(tmp_path: Path) -> None:
-    rows = [
-        {"key": b"k", "value": bytes([n]) * 1_000_000, "topic": STATE_TOPIC, "partition": 0}
-        | {"offset": n}
-        for n in range(20)
-    ]
+    place = {"key": b"k", "topic": STATE_TOPIC, "partition": 0}
+    rows = [place | {"value": bytes([n]) * 1_000_000, "offset": n} for n in range(20)]
     path = str(tmp_path / "large.parquet")
     pq.write_table(pa.Table.from_pylist(rows, schema=schemas.RAW), path, use_dictionary=["topic"])
     (task,) = plan([path], STATE_TOPIC).tasks

@@ -86,12 +86,6 @@ def test_the_bytes_are_those_that_were_printed(tmp_path: Path, text: str) -> Non
     assert set(found.column("topic").to_pylist()) == {STATE_TOPIC}
 
 
-def test_a_log_dump_has_partition_and_time(tmp_path: Path) -> None:
-    found = read_printed(file(tmp_path, DUMPED))
-    assert set(found.column("partition").to_pylist()) == {3}
-    assert found.column("timestamp").cast("int64").to_pylist()[0] == 1732000000000
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -100,10 +94,11 @@ def test_a_log_dump_has_partition_and_time(tmp_path: Path) -> None:
         "__share_group_state-7/00000000000000000000.log",
     ],
 )
-def test_a_log_dump_of_any_folder_has_its_place(tmp_path: Path, name: str) -> None:
+def test_a_log_dump_of_any_folder_has_its_place_and_times(tmp_path: Path, name: str) -> None:
     second = DUMPED.replace("/logs/__share_group_state-3/00000000000000000000.log", name)
     found = read_printed(file(tmp_path, DUMPED + second))
     assert found.column("partition").to_pylist() == [3] * 4 + [7] * 4
+    assert found.column("timestamp").cast("int64").to_pylist()[0] == 1732000000000
     assert set(found.column("topic").to_pylist()) == {STATE_TOPIC}
 
 
@@ -360,9 +355,7 @@ LONG = {
     "a path without an end": DUMP[0] + "Dumping " + "a" * 400_000,
     "a line of blanks": FIRST + "\n" + " " * 400_000 + "x\n",
     "a place of tabs": FIRST + "\nCreateTime:" + "\t" * 400_000 + "x\n",
-    "marks of keys and values": DUMP[0]
-    + "| offset: 1 CreateTime: 1 "
-    + " key: {} payload: {" * 9999,
+    "marks of keys": f"{DUMP[0]}| offset: 1 CreateTime: 1 {' key: {} payload: {' * 9999}",
     "objects in objects": '{"key":' * 150_000,
     "lists of objects": '{"key":[1,' * 100_000,
 }
@@ -446,10 +439,8 @@ def dumped(parts: list[str]) -> str:
     lines = ["Dumping /logs/__share_group_state-3/00000000000000000000.log"]
     for n, one in enumerate(parts):
         if n == 5:
-            lines += [
-                "Dumping /logs/__share_group_state-4/00000000000000000007.log",
-                "baseOffset: 0",
-            ]
+            lines.append("Dumping /logs/__share_group_state-4/00000000000000000007.log")
+            lines.append("baseOffset: 0")
         row = json.loads(one)
         row["key"]["type"] = str(row["key"]["type"])
         value = row["value"] and {**row["value"], "version": "0"}
@@ -468,7 +459,7 @@ def try_read(path: Path) -> pa.RecordBatch | str:
 
 
 def check(path: Path, seed: str, monkeypatch: pytest.MonkeyPatch, is_dump: bool = False) -> int:
-    """Compare both ways to try_read one text; return how many pieces were try_read at once."""
+    """Compare both ways to read one text; return how many pieces were read at once."""
     random, at_once = Random(seed), 0
     name = "regular_lines" if is_dump else "regular_records"
     reading: Any = regular_lines if is_dump else regular_records
@@ -513,8 +504,7 @@ def test_no_record_of_regular_text_is_read_for_itself(
     rows = [*kafka_json(decode_arrow(before).records)]
     if not place:
         rows = [{"key": row["key"], "value": row["value"]} for row in rows]
-    path = tmp_path / "printed.txt"
-    path.write_text("".join(map(json.dumps, rows)), "utf-8")
+    path = file(tmp_path, "".join(map(json.dumps, rows)))
     monkeypatch.delattr(printed, "_row")
     found = read_printed(path)
     assert found.column("offset").to_pylist() == [n + 100 * place for n in range(200)]
@@ -529,9 +519,8 @@ def test_no_line_of_a_regular_dump_is_read_for_itself(
 ) -> None:
     before = state_records("dump", 200)
     text = dumped([json.dumps(row) for row in kafka_json(decode_arrow(before).records)])
-    path = tmp_path / "printed.txt"
-    path.write_text(text, "utf-8")
-    monkeypatch.delattr(printed, "_of_line")
+    path = file(tmp_path, text)
+    monkeypatch.delattr("sharelag.inputs.files.printed_records.Printed.encode")
     found = read_printed(path)
     assert found.column("partition").to_pylist() == [3] * 5 + [4] * 195
     times = found.column("timestamp").cast(pa.int64()).to_pylist()

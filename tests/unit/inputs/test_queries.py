@@ -31,9 +31,8 @@ class _Query:
 
     @property
     def status(self) -> dict[str, Any]:
-        return {
-            "message": "Initializing sources" if self.waits < 3 else "Waiting for data to arrive"
-        }
+        does = "Initializing sources" if self.waits < 3 else "Waiting for data to arrive"
+        return {"message": does}
 
     def awaitTermination(self, seconds: float) -> bool:
         self.waits += 1

@@ -52,6 +52,10 @@ def read_all_control(folder: Path) -> pa.Table:
     return pa.Table.from_batches(read_control(folder), schemas.RAW)
 
 
+def read_all(folder: Path, topic: str = STATE_TOPIC) -> pa.Table:
+    return pa.Table.from_batches(read_segments(folder, topic), schemas.RAW)
+
+
 @pytest.mark.row("PCR-01")
 @pytest.mark.parametrize("generation", [0, 1])
 def test_control_records_are_read_and_users_are_not(tmp_path: Path, generation: int) -> None:
@@ -60,7 +64,7 @@ def test_control_records_are_read_and_users_are_not(tmp_path: Path, generation: 
     found = read_all_control(folder).combine_chunks().to_batches()[0]
     for name in ("key", "value", "topic", "partition", "offset"):
         assert found.column(name).equals(expected.column(name))
-    seen = pa.Table.from_batches(read_segments(folder, "orders"), schemas.RAW)
+    seen = read_all(folder, "orders")
     assert set(seen.column("value").to_pylist()) == {b"of a user"}
     assert set(range(140)) - set(seen.column("offset").to_pylist()) == set(range(130, 138))
 
@@ -211,15 +215,12 @@ def write_state(folder: Path, octets: bytes) -> Path:
 def test_a_log_cut_at_any_byte_is_read_up_to_there(tmp_path: Path, cases: Any) -> None:
     parts = walk_batches()
     whole = b"".join(parts)
-    all_of_it = pa.Table.from_batches(read_segments(write_state(tmp_path, whole), STATE_TOPIC))
-    values = all_of_it.column("value").to_pylist()
+    values = read_all(write_state(tmp_path, whole)).column("value").to_pylist()
     ends = [sum(map(len, parts[: n + 1])) for n in range(len(parts))]
     counts = [sum(2 if n else 1 for n in range(k)) for k in range(len(parts) + 1)]
     anywhere = Random("cut segments").sample(range(1, len(whole)), cases(50, 200))
     for cut in [*anywhere, *ends]:
-        found = pa.Table.from_batches(
-            read_segments(write_state(tmp_path, whole[:cut]), STATE_TOPIC), schemas.RAW
-        )
+        found = read_all(write_state(tmp_path, whole[:cut]))
         complete = sum(end <= cut for end in ends)
         kept = min(counts[complete], len(values))
         rest = whole[ends[complete - 1] if complete else 0 : cut]
@@ -243,9 +244,7 @@ def test_zeros_that_a_broker_allocated_ahead_are_the_end_and_no_reject(tmp_path:
     file = directory(tmp_path, 1) / "orders-0" / "00000000000000000001.log"
     file.write_bytes(file.read_bytes() + bytes(5_000))
     assert read_all_control(tmp_path).num_rows == 8
-    found = pa.Table.from_batches(
-        read_segments(write_state(tmp_path, b"".join(walk_batches()) + bytes(4096)), STATE_TOPIC)
-    )
+    found = read_all(write_state(tmp_path, b"".join(walk_batches()) + bytes(4096)))
     assert found.num_rows == len(walk_records(max(WALK)))
 
 
@@ -298,21 +297,21 @@ def test_damaged_segments_are_read_or_refused(
     segment = tmp_path / f"{'orders' if is_control else STATE_TOPIC}-0" / SEGMENT
     segment.parent.mkdir()
 
-    def read_all() -> tuple[set[_Row], int]:
+    def read() -> tuple[set[_Row], int]:
         """Return the records that are no rejects, and how many are in no place."""
         records: set[_Row] = set()
         lost = 0
-        for read in read_control(tmp_path) if is_control else read_segments(tmp_path, STATE_TOPIC):
-            found = decode_arrow(read)
+        for given in read_control(tmp_path) if is_control else read_segments(tmp_path, STATE_TOPIC):
+            found = decode_arrow(given)
             rows = found.records.num_rows + found.rejects.num_rows + found.skipped
-            lost += abs(read.num_rows - rows)
+            lost += abs(given.num_rows - rows)
             rejected = set(found.rejects.column("offset").to_pylist())
-            columns = (read.column(name).to_pylist() for name in ("offset", "key", "value"))
+            columns = (given.column(name).to_pylist() for name in ("offset", "key", "value"))
             records |= {row for row in zip(*columns, strict=True) if row[0] not in rejected}
         return records, lost
 
     segment.write_bytes(log)
-    whole, _ = read_all()
+    whole, _ = read()
     assert whole or is_control
     count, happened = cases(80, 5000), {True: Counter[str](), False: Counter[str]()}
     lost, wrong = {True: 0, False: 0}, 0
@@ -322,7 +321,7 @@ def test_damaged_segments_are_read_or_refused(
         is_told = chance.random() < 0.4
         segment.write_bytes(octets if is_told else _with_checksums(octets))
         try:
-            found, more = read_all()
+            found, more = read()
             lost[is_told] += more
             others = found - whole if is_told else set()
             is_moved = bool(others) and _are_the_last_ones_moved(others, found, whole)
@@ -334,18 +333,11 @@ def test_damaged_segments_are_read_or_refused(
                 pytest.fail(f"seed {seed}: {error}")
         except Exception as error:
             pytest.fail(f"seed {seed}: {type(error).__name__}: {error}")
-    for is_told, fault in (
-        (True, "a segment of a broker is damaged"),
-        (False, "a segment of a broker is damaged, and its checksums made to fit"),
-    ):
-        injected(
-            *("records", fault, happened[is_told].total(), happened[is_told]),
-            lost=lost[is_told],
-            wrong=wrong if is_told else None,
-        )
-        assert (
-            min(happened[is_told][key] for key in ("segments read", "refusals with the file")) > 1
-        )
+    for is_told, then in ((True, ""), (False, ", and its checksums made to fit")):
+        told, fault = happened[is_told], f"a segment of a broker is damaged{then}"
+        count_wrong = wrong if is_told else None
+        injected("records", fault, told.total(), told, lost=lost[is_told], wrong=count_wrong)
+        assert min(told["segments read"], told["refusals with the file"]) > 1
     assert (lost[True], lost[False], wrong) == (0, 0, 0)
 
 
@@ -390,7 +382,7 @@ def test_a_batch_that_would_fill_the_memory_is_refused(
 
     def refused() -> None:
         with pytest.raises(InputError, match="more than 64 MiB without compression"):
-            list(read_segments(tmp_path, STATE_TOPIC))
+            read_all(tmp_path)
 
     assert peak_of(refused) < MOST_BYTES // 2 + 4 * len(packed)
 
@@ -398,7 +390,7 @@ def test_a_batch_that_would_fill_the_memory_is_refused(
 def test_a_block_of_snappy_that_leads_back_ends(tmp_path: Path) -> None:
     _write_packed(tmp_path, CODECS["snappy"], b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, -4))
     with pytest.raises(InputError, match="cannot be read"):
-        list(read_segments(tmp_path, STATE_TOPIC))
+        read_all(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -425,10 +417,9 @@ def test_a_batch_out_of_order_or_beyond_what_a_segment_has_is_corrupt(
     offset: int, tmp_path: Path
 ) -> None:
     write_state(tmp_path, _batch(0) + _batch(offset, RECORDS))
-    with pytest.raises(
-        InputError, match=f"begins at offset {offset}, where .* from 10 to {2**31 - 1} can"
-    ):
-        list(read_segments(tmp_path, STATE_TOPIC))
+    said = f"begins at offset {offset}, where .* from 10 to {2**31 - 1} can"
+    with pytest.raises(InputError, match=said):
+        read_all(tmp_path)
 
 
 def test_a_batch_of_the_next_segment_is_corrupt(tmp_path: Path) -> None:
@@ -436,7 +427,7 @@ def test_a_batch_of_the_next_segment_is_corrupt(tmp_path: Path) -> None:
     write_state(tmp_path, octets)
     (tmp_path / f"{STATE_TOPIC}-0" / f"{40:020}.log").write_bytes(octets)
     with pytest.raises(InputError, match=f"{SEGMENT}: .* offset 40, where .* from 0 to 39 can be"):
-        list(read_segments(tmp_path, STATE_TOPIC))
+        read_all(tmp_path)
 
 
 def test_a_folder_that_may_not_be_listed_is_no_empty_partition(

@@ -63,7 +63,7 @@ def test_names_in_any_case(name: str) -> None:
 @pytest.mark.parametrize("name", ["kafka.Client.Id", "KAFKA.CLIENT.ID"])
 def test_client_settings_in_any_case(name: str) -> None:
     config = read_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", name: "me"}).config
-    assert config.librdkafka()["client.id"] == "me"
+    assert config.settings["client.id"] == "me"
 
 
 ORDERS_0, ORDERS_1, EU = ("orders", 0, 5, 100), ("orders", 1, 0, 40), ("orders-eu", 0, 0, 10)

@@ -212,9 +212,7 @@ def test_times_of_a_layout_are_true_to_milliseconds(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", COARSE)
-def test_times_of_a_layout_without_fractions_are_true_to_a_second(
-    name: str, tmp_path: Path
-) -> None:
+def test_times_of_a_layout_to_seconds_are_true_to_a_second(name: str, tmp_path: Path) -> None:
     check(written(tmp_path, COARSE[name]), within=timedelta(seconds=1))
 
 
@@ -277,10 +275,8 @@ def test_what_a_runtime_has_cut_is_put_together(
         for line, at, stream in zip(lines, MOMENTS, streams, strict=True)
     ]
     assert min(map(len, parts)) > 2
-    if alternating:
-        mixed = [part for pair in zip_longest(*parts) for part in pair if part]
-    else:
-        mixed = [part for each in parts for part in each]
+    mixed = [part for each in (zip_longest(*parts) if alternating else parts) for part in each]
+    mixed = list(filter(None, mixed))
     path.write_text("".join(f"{part}\n" for part in mixed))
     check(path)
     assert [one.end for one in pieces_of(path, 100, path)] == [None]

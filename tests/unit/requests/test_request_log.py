@@ -49,9 +49,8 @@ def test_the_catalogue_has_every_request_about_share_groups() -> None:
     shipped = {path.stem for path in folder.glob("*.json")}
     assert shipped == {f"{name}{end}" for name in APIS.values() for end in ("Request", "Response")}
     for key, name in APIS.items():
-        head = json.loads(
-            re.sub(r"(?m)^\s*//.*$", "", (folder / f"{name}Request.json").read_text())
-        )
+        text = (folder / f"{name}Request.json").read_text()
+        head = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
         assert (head["apiKey"], api(key).name) == (key, name)
 
 
@@ -116,9 +115,8 @@ def test_a_write_before_version_1_has_no_count(tmp_path: Path) -> None:
 @pytest.mark.row("RPC-16")
 def test_a_summary_is_what_was_answered(tmp_path: Path) -> None:
     answer = {"stateEpoch": 2, "leaderEpoch": 1, "startOffset": 2, "deliveryCompleteCount": 2}
-    log = log_of(
-        tmp_path, state_call("ReadShareGroupStateSummary", 0, leaderEpoch=9, answer=answer)
-    )
+    call = state_call("ReadShareGroupStateSummary", 0, leaderEpoch=9, answer=answer)
+    log = log_of(tmp_path, call)
     names = ("call", "state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
     assert rows(log.table("state_calls"), *names) == [("summary", 2, 1, 2, 2)]
 
@@ -221,10 +219,8 @@ def test_offsets_of_a_subscribed_topic_are_not_deleted(tmp_path: Path) -> None:
         {"topicName": "returns", "topicId": TOPIC, "errorCode": 0, "errorMessage": None},
     ]
     request = {"groupId": "g", "topics": [{"topicName": one["topicName"]} for one in answered]}
-    log = log_of(
-        tmp_path,
-        line("DeleteShareGroupOffsets", 0, request, {"errorCode": 0, "responses": answered}),
-    )
+    response = {"errorCode": 0, "responses": answered}
+    log = log_of(tmp_path, line("DeleteShareGroupOffsets", 0, request, response))
     found = rows(log.table("offset_calls"), "call", "topic", "error_code")
     assert found == [("delete offsets", "orders", 86), ("delete offsets", "returns", 0)]
 
@@ -232,9 +228,8 @@ def test_offsets_of_a_subscribed_topic_are_not_deleted(tmp_path: Path) -> None:
 @pytest.mark.row("ADM-04")
 def test_a_group_with_members_is_not_deleted(tmp_path: Path) -> None:
     answered = [{"groupId": "busy", "errorCode": 68}, {"groupId": "idle", "errorCode": 0}]
-    log = log_of(
-        tmp_path, line("DeleteGroups", 0, {"groupsNames": ["busy", "idle"]}, {"results": answered})
-    )
+    asked = {"groupsNames": ["busy", "idle"]}
+    log = log_of(tmp_path, line("DeleteGroups", 0, asked, {"results": answered}))
     found = rows(log.table("offset_calls"), "call", "group_id", "error_code")
     assert found == [("delete group", "busy", 68), ("delete group", "idle", 0)]
 
@@ -517,11 +512,8 @@ def test_assignment_epochs_never_go_back(tmp_path: Path) -> None:
 
 
 def test_a_group_that_was_deleted_begins_anew(tmp_path: Path) -> None:
-    again = [
-        described(n, state, epoch)
-        for n, (state, epoch) in enumerate([("Empty", 5), ("Dead", 0), ("Stable", 1)])
-    ]
-    assert found(tmp_path, *again) == []
+    again = enumerate([("Empty", 5), ("Dead", 0), ("Stable", 1)])
+    assert found(tmp_path, *(described(n, *one) for n, one in again)) == []
 
 
 def test_two_groups_without_a_member_id_are_two_runs() -> None:
@@ -576,10 +568,8 @@ def test_records_of_an_older_leader_are_found(tmp_path: Path) -> None:
 
 
 def test_a_write_without_a_record_is_found(tmp_path: Path) -> None:
-    writes = [
-        state_call(WRITE, at, leaderEpoch=0, startOffset=at, stateBatches=[])
-        for at in (100, 500, 900)
-    ]
+    asked: dict[str, Any] = {"leaderEpoch": 0, "stateBatches": []}
+    writes = [state_call(WRITE, at, startOffset=at, **asked) for at in (100, 500, 900)]
     records = _history((0, 0, "snapshot"), (0, 1, "update"), (0, 2, "update"), times=(99, 499, 899))
     assert found(tmp_path, *writes, history=records) == []
     # The first may have been pruned, the second has none.

@@ -41,16 +41,9 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def rows_of(kind: RecordKind, topic: str) -> st.SearchStrategy[dict[str, Any]]:
-    place = {
-        "topic": st.just(topic),
-        "record_partition": st.integers(0, 99),
-        "offset": st.integers(0, 2**62),
-    }
-    about = {
-        "record_type": st.just(kind.type),
-        "tombstone": st.just(False),
-        "timestamp": st.integers(0, 2**41),
-    }
+    place = {"topic": st.just(topic), "record_partition": st.integers(0, 99)}
+    place |= {"offset": st.integers(0, 2**62), "timestamp": st.integers(0, 2**41)}
+    about = {"record_type": st.just(kind.type), "tombstone": st.just(False)}
     fields = {field.column: _values(field) for field in (*kind.key, *kind.value)}
     missing = {name: st.none() for name in _SCHEMAS[topic].names}
     return st.fixed_dictionaries(missing | place | about | fields | {"unknown_tags": _tags()})
@@ -65,27 +58,17 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
         return _TOPIC_IDS
     if field.type == "string":
         return st.none() | _TEXTS if field.nullable else _TEXTS
-    element = field.element
-    item = (
-        _values(element)
-        if element
-        else st.fixed_dictionaries({f.column: _values(f) for f in field.fields})
-    )
+    if field.element:
+        return st.lists(_values(field.element), max_size=5)
+    item = st.fixed_dictionaries({inner.column: _values(inner) for inner in field.fields})
     return st.lists(item, max_size=5)
 
 
 def _tags() -> st.SearchStrategy[list[dict[str, Any]]]:
-    tag = st.fixed_dictionaries(
-        {
-            "path": st.just(""),
-            "element": st.none(),
-            "tag": st.integers(5, 2**31 - 1),
-            "data": st.binary(max_size=9),
-        }
-    )
-    return st.lists(tag, max_size=3, unique_by=lambda t: t["tag"]).map(
-        lambda tags: sorted(tags, key=lambda t: t["tag"])
-    )
+    parts = {"path": st.just(""), "element": st.none(), "tag": st.integers(5, 2**31 - 1)}
+    tag = st.fixed_dictionaries(parts | {"data": st.binary(max_size=9)})
+    lists = st.lists(tag, max_size=3, unique_by=lambda one: one["tag"])
+    return lists.map(lambda tags: sorted(tags, key=lambda one: one["tag"]))
 
 
 @pytest.mark.row("PSS-01", "PSS-02")
@@ -134,16 +117,11 @@ def test_what_no_record_can_have_is_refused(column: str, value: object, why: str
 
 @pytest.mark.row("PSS-07", "PSS-09", "CMP-02")
 def test_the_count_is_a_tagged_field() -> None:
-    key, _ = encode_record(
-        SHARE_UPDATE, {"group_id": "G1", "topic_id": "A" * 22, "partition": 0, "tombstone": True}
-    )
-    body = (
-        "0000 00000000 00000000 ffffffffffffffff 02 000000000000006e 000000000000006e 00 0001 00 "
-    )
-    values = [
-        bytes.fromhex(body + tail)
-        for tail in ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")
-    ]
+    place = {"group_id": "G1", "topic_id": "A" * 22, "partition": 0}
+    key, _ = encode_record(SHARE_UPDATE, place | {"tombstone": True})
+    body = "0000 00000000 00000000 ffffffffffffffff 02 000000000000006e 000000000000006e 00 0001 00"
+    tails = ("00", "01 00 04 00000000", "02 00 04 00000000 07 01 ff")
+    values = [bytes.fromhex(body + tail) for tail in tails]
     records = decode_arrow(raw([(key, value) for value in values])).records.to_pylist()
     assert [row["delivery_complete_count"] for row in records] == [None, 0, 0]
     assert [row["start_offset"] for row in records] == [None] * 3
@@ -170,11 +148,8 @@ def test_slices_chunks_and_large_types_read_the_same() -> None:
     chunked = pa.Table.from_batches([batch.slice(0, 7), batch.slice(7)])
     assert decode_arrow(chunked).records.equals(whole)
     large = pa.Table.from_batches([batch])
-    for name, kind in {
-        "key": pa.large_binary(),
-        "value": pa.large_binary(),
-        "topic": pa.large_string(),
-    }.items():
+    kinds = {"key": pa.large_binary(), "value": pa.large_binary(), "topic": pa.large_string()}
+    for name, kind in kinds.items():
         large = with_column(large, name, large.column(name).cast(kind))
     assert decode_arrow(large).records.equals(whole)
     assert decode_arrow(batch.slice(0, 0)).records.num_rows == 0
@@ -187,9 +162,8 @@ def test_a_text_that_is_not_utf8_is_read_as_java_reads_it() -> None:
 
 def test_wrong_columns_are_named() -> None:
     table = pa.table({"key": pa.array([b""]), "value": pa.array(["text"])})
-    with pytest.raises(
-        InputError, match=r"value: expected binary, got string.*topic: .* no such column"
-    ):
+    said = r"value: expected binary, got string.*topic: .* no such column"
+    with pytest.raises(InputError, match=said):
         decode_arrow(table)
 
 
