@@ -118,12 +118,7 @@ def _tell(ctx: click.Context, reason: str) -> None:
     "say how often they came true.",
 )
 def check(
-    rule_file: Path,
-    output: str,
-    engine: str,
-    over: timedelta,
-    ledger: Path | None,
-    **options: Any,
+    rule_file: Path, output: str, engine: str, over: timedelta, ledger: Path | None, **options: Any
 ) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 

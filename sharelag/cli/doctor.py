@@ -140,10 +140,7 @@ def checks(config: ClientConfig | None = None, kafka_version: str | None = None)
         yield from _defects(kafka_version)
     if config is None:
         yield Check(
-            "warn",
-            "cluster",
-            "not checked",
-            "add --bootstrap-server HOST:PORT to check a cluster",
+            "warn", "cluster", "not checked", "add --bootstrap-server HOST:PORT to check a cluster"
         )
         return
     from sharelag.inputs.kafka import topics as kafka

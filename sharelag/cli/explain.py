@@ -123,9 +123,7 @@ def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> 
     help="Output of `kafka-share-groups.sh --describe --offsets` to compare with; - is stdin.",
 )
 @click.option(
-    "--true",
-    is_flag=True,
-    help="Read the whole backlog and count the records that exist.",
+    "--true", is_flag=True, help="Read the whole backlog and count the records that exist."
 )
 def reconcile(output: str, described: Any, true: bool, **options: Any) -> int | None:
     """Compare the lag computed in several ways, and explain the differences.

@@ -155,9 +155,7 @@ _A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
 CHOICE = [
     *NAMES,
     click.option(
-        "--as-of",
-        metavar="WHEN",
-        help=f"{_A_TIME}, or offsets of state partitions (0:1200,3:88).",
+        "--as-of", metavar="WHEN", help=f"{_A_TIME}, or offsets of state partitions (0:1200,3:88)."
     ),
 ]
 #: Reports take a time only: offsets of state partitions belong to one cluster's topic.

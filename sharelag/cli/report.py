@@ -196,14 +196,7 @@ def index_(out: Path) -> None:
     "and systemd, else UTC]",
 )
 @with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
-def schedule_(
-    name: str,
-    cron: str,
-    kind: str,
-    zone: str | None,
-    out: Path,
-    **options: Any,
-) -> None:
+def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **options: Any) -> None:
     """Print the definition of a regular report NAME for an existing scheduler.
 
     Put client settings in a file (--command-config): many people can read a definition.

@@ -162,11 +162,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
 @repeat("--group", metavar="GROUP", help="Only this group; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="All figures, not those of shares alone.")
 def metrics(
-    places: tuple[str, ...],
-    output: str,
-    timeout: Any,
-    group: tuple[str, ...],
-    everything: bool,
+    places: tuple[str, ...], output: str, timeout: Any, group: tuple[str, ...], everything: bool
 ) -> None:
     """Show what brokers measure themselves about share groups, by Kafka's names of its MBeans.
 

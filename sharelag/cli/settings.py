@@ -278,9 +278,7 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
 )
 @with_options(OUTPUT, VERBOSE)
 @click.option(
-    "--kafka-version",
-    metavar="VERSION",
-    help=f"Of the tools, such as 4.3.1.  [default: {NEWEST}]",
+    "--kafka-version", metavar="VERSION", help=f"Of the tools, such as 4.3.1.  [default: {NEWEST}]"
 )
 @click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
 def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:

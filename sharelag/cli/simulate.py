@@ -59,9 +59,7 @@ _TUNED = 700
     "with --members, --assignor and --setting.",
 )
 @click.option(
-    "--until",
-    metavar="WHEN",
-    help="The end of that past.  [default: the end of the input]",
+    "--until", metavar="WHEN", help="The end of that past.  [default: the end of the input]"
 )
 @click.option(
     "--alert",

@@ -55,11 +55,7 @@ class Counts(click.ParamType[list[int]]):
         except ValueError:
             counts = []
         if self.bounds and (len(counts) != 2 or not 0 <= counts[0] <= counts[1]):
-            self.fail(
-                f"{value!r} is not a range of member counts, such as 1,64.",
-                param,
-                ctx,
-            )
+            self.fail(f"{value!r} is not a range of member counts, such as 1,64.", param, ctx)
         if not counts or min(counts) < 0 or (len(set(counts)) < len(counts) and not self.bounds):
             self.fail(f"{value!r} is not a list of member counts, such as 8,16.", param, ctx)
         return counts
@@ -122,10 +118,7 @@ SCENARIO = [
         help="Mean processing time of a record.  [default: estimated from the group's rates]",
     ),
     click.option(
-        "--service-ms",
-        type=Duration(timedelta(), bare="ms"),
-        hidden=True,
-        callback=_deprecate,
+        "--service-ms", type=Duration(timedelta(), bare="ms"), hidden=True, callback=_deprecate
     ),
     duration("--over", default="1h", help="How far back rates look."),
 ]

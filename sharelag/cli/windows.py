@@ -90,12 +90,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.generations import group_types
-    from sharelag.workbench.show import (
-        decode_rows,
-        decode_texts,
-        draft_types,
-        older_generations,
-    )
+    from sharelag.workbench.show import decode_rows, decode_texts, draft_types, older_generations
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)

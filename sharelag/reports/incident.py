@@ -289,8 +289,7 @@ def _first_of_the_worst(
         return None
     worst = found[0][0]
     begun, one = min(
-        ((begun, one) for level, begun, one in found if level == worst),
-        key=lambda pair: pair[0][0],
+        ((begun, one) for level, begun, one in found if level == worst), key=lambda pair: pair[0][0]
     )
     return one, begun
 
@@ -316,10 +315,7 @@ Tried: TypeAlias = Otherwise | str
 
 
 def otherwise(
-    case: Case,
-    members: int | Sequence[int] | None,
-    alert: str | None = None,
-    seeds: int = SEEDS,
+    case: Case, members: int | Sequence[int] | None, alert: str | None = None, seeds: int = SEEDS
 ) -> Tried:
     """Simulate the group with the largest lag over the time of a report, as it was and otherwise.
 

@@ -193,12 +193,7 @@ def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | 
     verdict = (
         {"schema_version": SCHEMA_VERSION}
         | (outcome or {})
-        | {
-            "level": run.level,
-            "headline": run.headline,
-            "error": run.error,
-            "run_id": run.run_id,
-        }
+        | {"level": run.level, "headline": run.headline, "error": run.error, "run_id": run.run_id}
     )
     for name, value in (("verdict.json", verdict), (store.RUN, asdict(run))):
         (half / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -307,7 +307,7 @@ def _kubernetes(job: Job) -> str:
     params = dict(job.params)
     mounts: list[dict[str, Any]] = [{"name": "reports", "mountPath": _OUT}]
     volumes: list[dict[str, Any]] = [
-        {"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}},
+        {"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}}
     ]
     steps = [
         "Build the image from python:3.11-slim and push it to a registry of your nodes:",

@@ -28,10 +28,7 @@ _MOMENTS = 60
 
 
 def capture_kafka(
-    config: ClientConfig,
-    folder: Path,
-    overwrite: bool = False,
-    patience: timedelta | None = None,
+    config: ClientConfig, folder: Path, overwrite: bool = False, patience: timedelta | None = None
 ) -> CaptureInfo:
     """Capture a running cluster: its records, and what else an investigation would ask it.
 

@@ -92,10 +92,7 @@ def rights_of(
 
 
 def _by_rules(
-    found: Authorizer,
-    every: list[Right],
-    principal: str,
-    super_users: Collection[str] | None,
+    found: Authorizer, every: list[Right], principal: str, super_users: Collection[str] | None
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Judge by rules, as far as brokers show what the authorizer goes by besides."""
     if super_users is not None:

@@ -27,13 +27,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.comparison.rows import (
-    SHOWN,
-    amount,
-    measure_words,
-    standing,
-    unknown_work,
-)
+from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words, standing, unknown_work
 from sharelag.whatif.grid import variants
 from sharelag.whatif.horizon import WORDS, cut_short, size
 from sharelag.workbench.bench import Workbench
@@ -85,8 +79,7 @@ LogEnd = Annotated[
 ]
 Offset = Annotated[int | None, Field(ge=0, lt=1 << 63, description="To this offset, in each log.")]
 Written = Annotated[
-    str | None,
-    _text("To the first record of this time or later, such as 2026-11-21T03:10:00Z."),
+    str | None, _text("To the first record of this time or later, such as 2026-11-21T03:10:00Z.")
 ]
 Ago = Annotated[
     str | None, _text("To the first record written within this time before now, such as 30m.")
@@ -322,10 +315,7 @@ class Tools:
             bench.describe(),
             engine=SIMULATED,
             unknown=(*begin.unknown, *_say_unknown(found)),
-            notes=(
-                *found.sentences(),
-                *(f"assumed: {sentence}" for sentence in scenario.assumed),
-            ),
+            notes=(*found.sentences(), *(f"assumed: {sentence}" for sentence in scenario.assumed)),
         )
         by_measure = () if unknown_work(scenario) else _verdicts(found)
         return answer_of(result, result.title, found.verdict(), by_measure)

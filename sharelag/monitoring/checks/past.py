@@ -111,11 +111,7 @@ def _then(
     made, has_made = numbers(windows, "create_timestamp")
     absent = np.asarray(~is_known & has_made & (made > milliseconds(at)), bool)
     lag, bounded = _lag(
-        evidence.lag,
-        known,
-        beside(mine, first, SHARE_PARTITION),
-        _ends(evidence.lag, ends, at),
-        at,
+        evidence.lag, known, beside(mine, first, SHARE_PARTITION), _ends(evidence.lag, ends, at), at
     )
     earlier = ends.filter(pc.less_equal(ends.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
     earlier = earlier.filter(

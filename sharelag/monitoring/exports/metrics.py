@@ -322,8 +322,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     if gathered.seconds is not None:
         took.add_metric([], gathered.seconds)
     attempts = CounterMetricFamily(
-        "kafka_share_group_collect_attempts",
-        "Attempted collections since the start.",
+        "kafka_share_group_collect_attempts", "Attempted collections since the start."
     )
     attempts.add_metric([], gathered.attempts)
     errors = CounterMetricFamily(

@@ -99,12 +99,7 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
     rows = pa.concat_tables([scored, new])
     if rows.num_rows:
         about = {"as_of": iso(evidence.as_of), "source": read.source.describe()}
-        append_rows(
-            ledger,
-            rows,
-            name_of(_NAME, cluster),
-            about | {"tool_version": __version__},
-        )
+        append_rows(ledger, rows, name_of(_NAME, cluster), about | {"tool_version": __version__})
     return Kept(made, scored, calibration(pa.concat_tables([kept, new])), new.num_rows)
 
 

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 @question("windows", "offsets", "lag", stands_alone=True, sums_with="by")
-def lag(
-    t: Tables,
-    group: str | None = None,
-    by: str | None = None,
-    brief: bool = False,
-) -> Result:
+def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool = False) -> Result:
     """Return share partitions' lag with its terms, its sums, or what Kafka computes it from."""
     base = t.bench.base(t.read)
     each = only(t.read.brief if brief else t.read.table("lag"), group)

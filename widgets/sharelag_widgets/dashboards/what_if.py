@@ -274,10 +274,7 @@ class WhatIfLab(GroupDashboard):
                 self.bar.description = f"{text.number(done)} of {text.number(total)} runs"
 
     def _ended(
-        self,
-        run: Run | None,
-        found: Comparison | Clearing | None,
-        error: BaseException | None,
+        self, run: Run | None, found: Comparison | Clearing | None, error: BaseException | None
     ) -> None:
         with self._lock:
             if run is not None and run is not self._trial:
