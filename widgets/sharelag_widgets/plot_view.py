@@ -72,7 +72,6 @@ class PlotView(View):
     ) -> None:
         super().__init__(selection, times=times, title=title)
         self._alt, self._dark = alt, dark
-        self.on_msg(self._send_library)
         self.figure = figure
         self._hear()
 
@@ -128,9 +127,8 @@ class PlotView(View):
     def summary(self) -> str:
         """Return what is drawn, in a sentence, and the names in its legend."""
         names = [trace.get("name") for trace in self._figure.get("data", [])]
-        named = dict.fromkeys(
-            _plain_text(str(name)) for name in names if name
-        )  # each once, in their order
+        # each once, in their order
+        named = dict.fromkeys(_plain_text(str(name)) for name in names if name)
         return self.note or ": ".join(filter(None, [self.alt, ", ".join(named)]))
 
     def still(self, title: str = "") -> str:
@@ -149,8 +147,9 @@ class PlotView(View):
             None if selection.moment is None else selection.moment.timestamp() * 1000
         )
 
-    def _send_library(self, _: Any, message: Any, __: Any) -> None:
-        if isinstance(message, dict) and message.get("want") == "plotly":
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        super()._answer(message)
+        if message.get("want") == "plotly":
             self.send({"plotly": True}, [_plotly_js()])
 
 
@@ -204,6 +203,5 @@ def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
             arrays.append(base64.b64decode(node["bdata"]))
             return {"dtype": node["dtype"], "shape": node.get("shape"), "array": len(arrays) - 1}
         return {name: _without_arrays(value, arrays) for name, value in node.items()}
-    return (
-        [_without_arrays(item, arrays) for item in node] if isinstance(node, list | tuple) else node
-    )
+    is_list = isinstance(node, list | tuple)
+    return [_without_arrays(item, arrays) for item in node] if is_list else node

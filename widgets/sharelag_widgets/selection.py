@@ -15,11 +15,9 @@ import traitlets
 
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.schemas import SHARE_PARTITION as SHARE_PARTITION
 
-from .columns import Rows, table_of
-
-#: The columns that name a share partition in every table of sharelag.
-SHARE_PARTITION = ("group_id", "topic_id", "partition")
+from .columns import Rows, require, table_of
 
 Key = tuple[Any, ...]
 _TURNING = {"R", "AL", "RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI", "PDI", "PDF"}
@@ -119,12 +117,9 @@ class Selection(traitlets.HasTraits):
         given += [f"offsets={self.offsets!r}"] if self.offsets else []
         given += [f"moment={iso(self.moment)!r}"] if self.moment else []
         given += [f"columns={self.columns!r}"] if self.columns != SHARE_PARTITION else []
-        made = f"Selection({', '.join(given)})"
-        return (
-            f"from sharelag_widgets import Selection\n\n{made}"
-            + (f".of({rows})" if rows else "")
-            + "\n"
-        )
+        choose = f".of({rows})" if rows else ""
+        made = f"Selection({', '.join(given)}){choose}"
+        return f"from sharelag_widgets import Selection\n\n{made}\n"
 
     def __repr__(self) -> str:
         return self.to_code().splitlines()[-1]
@@ -139,12 +134,7 @@ def _time(text: str) -> datetime:
 def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
     """Return the key of every row."""
     names = list(columns)
-    if missing := [name for name in names if name not in table.schema.names]:
-        raise InputError(
-            f"the table has no column {', '.join(missing)}; it has "
-            f"{', '.join(table.schema.names)}. "
-            "Say with keys=(...) which columns name a row"
-        )
+    require(table, names, more=". Say with keys=(...) which columns name a row")
     return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
 
 
@@ -156,19 +146,15 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
     if selection.columns != names:
         raise InputError(
             f"the selection has keys {', '.join(selection.columns)}, and the rows have "
-            f"{', '.join(names)}: "
-            "give keys=selection.columns, or another selection"
+            f"{', '.join(names)}: give keys=selection.columns, or another selection"
         )
     return selection
 
 
 def isolate(name: str) -> str:
     """A name within a sentence: one that runs from right to left must not turn what follows."""
-    return (
-        f"\u2068{name}\u2069"
-        if any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
-        else name
-    )
+    turns = any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
+    return f"\u2068{name}\u2069" if turns else name
 
 
 def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
