@@ -231,7 +231,6 @@ def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
 
 
 def _level(value: float, place: str, theme: Theme) -> dict[str, Any]:
-    """Return a dotted line across a panel."""
     look = {"dash": "dot", "width": 1.5, "color": PAPER[theme]["ink"]}
     across = {"xref": "paper", "x0": 0, "x1": 1}
     return {"type": "line", "line": look, **across, "yref": place, "y0": value, "y1": value}

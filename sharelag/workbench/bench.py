@@ -239,8 +239,8 @@ class Workbench(Opened):
         """Return how records that were given up could be sent again; nothing is sent.
 
         As `sharelag.schemas.REDRIVE`, one row per run of offsets. ``group`` and ``queue`` are as
-        for `dead_letters`; ``statuses`` are of its column ``status``, and without any written,
-        duplicate, missing and passed.
+        for `dead_letters`. Only rows with one of ``statuses`` are there; without any they are
+        written, duplicate, missing and passed.
         """
         return self.ask("redrive", group=group, queue=queue, statuses=statuses)
 
@@ -367,21 +367,10 @@ class Workbench(Opened):
     ) -> PeekedRecord:
         """Return the record at an offset with its state in the group; of a running cluster only.
 
-        It is read by a consumer that joins no group and commits nothing. Nothing keeps it.
-
-        Parameters
-        ----------
-        group, topic : str
-        partition, offset : int
-        mask : iterable of str, or callable
-            Fields of JSON to hide, such as ``card.number``; or a function of what was read from
-            JSON. What is not JSON is hidden whole then.
-
-        Raises
-        ------
-        InputError
-            There is no such record, the group has no state of the partition, or the input has no
-            records of topics.
+        It is read at the ``offset`` of a ``topic``'s ``partition`` by a consumer that joins no
+        ``group`` and commits nothing. Nothing keeps it. ``mask`` are fields of JSON to hide, such
+        as ``card.number``, or a function of what was read from JSON; what is not JSON is hidden
+        whole then. It is an `InputError` if there is no such record, or no state of the partition.
         """
         whole = self.is_gathered
         evidence = self.evidence(group) if whole else self.state_of(group, "windows")
@@ -419,21 +408,12 @@ class Workbench(Opened):
     ) -> Result:
         """Which rights each command needs on the cluster, and which of them we have.
 
-        Parameters
-        ----------
-        group, topic : str, optional
-            Only those on this one; by default on each group and topic of the share state.
-        principal : str, optional
-            Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
-        super_users : collection of str, optional
-            Those of the brokers' setting ``super.users``, which brokers do not show: without it
-            what the rules do not allow to somebody else is unknown where there may be any.
-
-        Raises
-        ------
-        InputError
-            The input is not a running cluster, a principal has no type, or ``super_users`` are
-            given without a principal.
+        They are those on one ``group`` or ``topic``, by default on each of the share state. A
+        ``principal`` is somebody else, such as ``User:alice``, judged by the rules that the cluster
+        lists. ``super_users`` are those of the brokers' setting ``super.users``, which brokers do
+        not show: without it what the rules do not allow to somebody else is unknown where there may
+        be any. It is an `InputError` if the input is not a running cluster, a principal has no
+        type, or ``super_users`` are given without a principal.
         """
         groups = [group] if group is not None else sorted(self.choice.groups)
         topics = [topic] if topic is not None else sorted(self.choice.topics)

@@ -148,9 +148,8 @@ def in_words(table: pa.Table, of_somebody: bool = False) -> tuple[str, ...]:
     by_rights: dict[str, list[str]] = {}
     ours = failing_of_ours(table)
     for command, missing in failing(table).items():
-        if not of_somebody and command not in ours:
-            continue
-        by_rights.setdefault(" and ".join(missing), []).append(command)
+        if of_somebody or command in ours:
+            by_rights.setdefault(" and ".join(missing), []).append(command)
     return tuple(
         f"without {missing}, these end with an error: {', '.join(commands)}"
         for missing, commands in by_rights.items()

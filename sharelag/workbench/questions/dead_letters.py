@@ -125,9 +125,8 @@ def redrive(
     ledger = _ledger(t, _of_queue(t, group, queue), group, queue).table
     table = redrive_arrow(ledger, statuses, *address_of(t.bench.source))
     shown = {(row["status"], row["from"]) for row in table.to_pylist()}
-    may_have_gaps = ("missing", "source") in shown or _may_have_markers(
-        _of_statuses(ledger, statuses)
-    )
+    may_have_gaps = ("missing", "source") in shown
+    may_have_gaps = may_have_gaps or _may_have_markers(_of_statuses(ledger, statuses))
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
     base = t.bench.base_of(t.bench.evidence(group))
     nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())

@@ -123,7 +123,6 @@ def _limit(t: Tables, group: str | None) -> int | None:
 
 
 def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | None]) -> Result:
-    """Return what the coordinator holds of each share partition."""
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
         "deliveries": chart("delivery_count", table, limit=limit),
