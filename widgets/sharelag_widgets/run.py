@@ -217,11 +217,9 @@ class RunView(RowsView):
         super().close()
 
     def _to_run(self) -> Any:
-        """Return what the function is given."""
         raise NotImplementedError
 
     def _last_edit(self) -> str:
-        """Return the id of what it is of."""
         raise NotImplementedError
 
     def _handle_msg(self, msg: Any) -> None:
@@ -268,8 +266,8 @@ class RunView(RowsView):
             with self.hold_sync():
                 if found is not None:
                     of = of if begun == self._begun else _ANOTHER
-                    self.difference, self.state = found, "done"
-                    self.result = difference_state(found, of)
+                    self.difference, self.result = found, difference_state(found, of)
+                    self.state = "done"
                 elif error is not None:
                     self.error, self.failure, self.state = error, words_of(error), "failed"
 

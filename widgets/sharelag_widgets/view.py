@@ -211,7 +211,6 @@ class RowsView(View):
         self.data = pack(self._columns()) if len(self._rows) else b""
 
     def _columns(self) -> dict[str, Column]:
-        """Return the columns that the browser needs."""
         return {"_key": column_of(key_texts(self._rows, self._key_columns), "key")}
 
     def _picked(self, _: str) -> dict[str, Any]:

@@ -428,7 +428,6 @@ class WindowStrip(View):
         self.note = "" if there else _EMPTY
 
     def _last(self) -> int:
-        """Return the last moment of the share partition that is shown."""
         at = self._moments.at[self.shown : self.shown + 2]
         return int(at[1] - at[0]) - 1 if self._moments.keys else 0
 

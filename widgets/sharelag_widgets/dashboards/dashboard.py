@@ -48,17 +48,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     A subclass says its title and help, makes its controls and parts (`_make`), and fills them
     (`_show`).
 
-    Parameters
-    ----------
-    bench : Workbench
-    selection : Selection, optional
-        Give one to several dashboards, and they are linked.
-    every : float, optional
-        Seconds between two refreshes; 0 for by hand only. Else 30 of a cluster or an archive.
-    live : bool, optional
-        Whether reading again can give something else; else the input decides.
-    stale_after : float
-        Seconds after which what is shown is called stale.
+    Dashboards with one ``selection`` are linked. ``every`` is how many seconds are between two
+    refreshes, 0 for by hand only; else 30 of a cluster or an archive. ``live`` says whether reading
+    again can give something else, else the input decides, and ``stale_after`` after how many
+    seconds what is shown is called stale.
     """
 
     TITLE = ""
@@ -239,7 +232,6 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.redraw()
 
     def _say_code(self, _: Any = None) -> None:
-        """The Python that chooses what is picked."""
         is_picked = any(getattr(self._selection, name) for name in PICKED)
         self.header.code = self._selection.to_code("bench.lag().table") if is_picked else ""
 
@@ -261,19 +253,15 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header.names = "" if names.get("bench") is self._bench else next(ways, "")
 
     def _begin(self) -> None:
-        """Show everything for the first time."""
         self.show()
 
     def _top(self) -> Sequence[W.Widget]:
-        """Return what stands above the parts."""
         return [self.header, self.controls]
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        """Return controls and parts."""
         raise NotImplementedError
 
     def _show(self) -> None:
-        """Fill the parts."""
         raise NotImplementedError
 
     def _draw(self) -> None:
@@ -313,7 +301,6 @@ def _close(widget: W.Widget) -> None:
 
 
 def _parts(box: W.Box) -> Iterator[Part]:
-    """All parts that are shown."""
     for child in box.children:
         if isinstance(child, Part):
             yield child
@@ -326,15 +313,9 @@ IN_A_GROUP = ("group_id", "leader_epoch")
 
 
 class GroupDashboard(Dashboard):
-    """A dashboard of one group at a time.
+    """A dashboard of one ``group`` at a time, else of the one with the most lag.
 
-    Parameters
-    ----------
-    bench : Workbench
-    group : str, optional
-        Else the one with the most lag.
-    **options
-        As for `Dashboard`.
+    ``options`` are as for `Dashboard`.
     """
 
     def __init__(self, bench: Workbench, group: str | None = None, **options: Any) -> None:

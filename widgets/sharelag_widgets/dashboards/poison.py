@@ -243,7 +243,6 @@ class PoisonHunt(GroupDashboard):
             self._rows.keys = tuple(keys_of(self._touched(), _KEY))
 
     def _touched(self) -> pa.Table:
-        """Return the rows that have an offset which is picked."""
         if not self.selection.keys or self.selection.offsets is None:
             return SUSPECTS.empty_table()
         first, last = self.selection.offsets

@@ -49,7 +49,6 @@ class TriedGroup(GroupDashboard):
     _trial: Run | None = None
 
     def _make_trials(self) -> Tries:
-        """Return the buttons, and what was found by them."""
         self._tried_of = ""  # the group that was tried
         self._scenario: Scenario | None = None  # of that group
         self._reasons: dict[str, str] = {}  # why something cannot help it
@@ -168,7 +167,6 @@ class TriedGroup(GroupDashboard):
         return bool(self.found) and self._tried_of == self.group
 
     def _code(self, name: str) -> str:
-        """Return the Python that gives the comparison again."""
         if self._scenario is None:
             raise InputError("nothing was tried")
         group, simulated_ms = self._tried_of, self._scenario.duration_ms
