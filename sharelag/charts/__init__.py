@@ -1,9 +1,9 @@
 """Charts: what answers draw, as plotly figures.
 
 ``bench.lag().figure("decomposition")`` draws one; the functions here draw tables of your own. Each
-takes what the function of the same name with ``_records`` makes: Arrow in, tidy Arrow out, without
-plotly. Every figure says as of when, in which unit, and what is not known; a null is a gap or a
-hatched stretch, never 0.
+takes what the function of the same name with ``_records`` makes (Arrow in, tidy Arrow out, without
+plotly), and a ``theme``, light or dark. Every figure says as of when, in which unit, and what is
+not known; a null is a gap or a hatched stretch, never 0.
 """
 
 from sharelag.charts.causes import cause_figure
@@ -45,27 +45,10 @@ from sharelag.whatif.comparison.intervals import cost_against_age as scaling_cos
 
 #: For people; what makes the tables (``_records``) is here for the workbench's questions.
 __all__ = [
-    "assigned_figure",
-    "broker_load_figure",
-    "cause_figure",
-    "clearing_figure",
-    "compared_figure",
-    "decomposition_figure",
-    "delivery_count_figure",
-    "drain_figure",
-    "group_story_figure",
-    "lag_over_time_figure",
-    "lorenz_figure",
-    "otherwise_figure",
-    "projection_figure",
-    "rates_figure",
-    "rates_over_time_figure",
-    "scaling_cost_figure",
-    "scaling_cost_records",
-    "state_key_figure",
-    "state_record_figure",
-    "to_html",
-    "window_heat_figure",
-    "window_span_figure",
-    "window_state_figure",
-]
+    "assigned_figure", "broker_load_figure", "cause_figure", "clearing_figure", "compared_figure",
+    "decomposition_figure", "delivery_count_figure", "drain_figure", "group_story_figure",
+    "lag_over_time_figure", "lorenz_figure", "otherwise_figure", "projection_figure",
+    "rates_figure", "rates_over_time_figure", "scaling_cost_figure", "scaling_cost_records",
+    "state_key_figure", "state_record_figure", "to_html", "window_heat_figure",
+    "window_span_figure", "window_state_figure",
+]  # fmt: skip

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.charts import text
+from sharelag.metrics import columns
 from sharelag.schemas import NAMED_SHARE_PARTITION, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, flat
 from sharelag.tables.gaps import NO_END_OFFSET_THEN
@@ -21,8 +22,8 @@ _NAMES = [name for name, _ in NAMED_SHARE_PARTITION]
 def codes(table: Arrow) -> pa.DictionaryArray:
     """Return the share partition of each row, numbered in the order of their first rows."""
     # A group may hold any text, so it comes first: topic ids and numbers hold no colon.
-    columns = (flat(table.column(name)).cast(pa.string()) for name in SHARE_PARTITION)
-    texts = [pc.coalesce(column, "") for column in columns]
+    every = (flat(table.column(name)).cast(pa.string()) for name in SHARE_PARTITION)
+    texts = [pc.coalesce(column, "") for column in every]
     return pc.binary_join_element_wise(*texts, ":").dictionary_encode()
 
 
@@ -109,16 +110,15 @@ def latest(table: Arrow) -> datetime | None:
     return at
 
 
-def conform(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+def conform(given: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
     """Return columns as a table of a schema."""
-    arrays = [columns[field.name] for field in schema]
-    cast = [
-        flat(a).cast(field.type)
-        if isinstance(a, pa.Array | pa.ChunkedArray)
-        else pa.array(a, field.type)
-        for a, field in zip(arrays, schema, strict=True)
+    arrays = [
+        flat(one).cast(field.type)
+        if isinstance(one := given[field.name], pa.Array | pa.ChunkedArray)
+        else pa.array(one, field.type)
+        for field in schema
     ]
-    return pa.Table.from_arrays(cast, schema=schema)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def names_of(table: Arrow) -> dict[str, Any]:
@@ -136,10 +136,7 @@ def left_out(count: int, of: str, why: str) -> tuple[str, ...]:
 
 def floats(table: Arrow, name: str) -> Any:
     """Return a column as float64, NaN where unknown; times in milliseconds."""
-    column = flat(table.column(name))
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), float)
+    return columns.floats(table.column(name))
 
 
 def spans(table: Arrow) -> Any:

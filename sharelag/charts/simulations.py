@@ -59,11 +59,7 @@ def compared_records(comparison: Comparison, measure: str) -> pa.Table:
 def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw one point per variant with its interval, of all variants together.
 
-    Parameters
-    ----------
-    records : pyarrow.Table
-        `COMPARED`, of one measure.
-    theme : {"light", "dark"}
+    ``records`` are `COMPARED` of one measure.
     """
     plain = records.to_pylist()
     if not plain:
@@ -155,17 +151,9 @@ def projection_figure(
 
     Axes are fitted to what differs; a dot marks where the lag is gone.
 
-    Parameters
-    ----------
-    records : pyarrow.Table
-        `sharelag.whatif.compare.PROJECTED`.
-    theme : {"light", "dark"}
-    since : str
-        What the time is counted from, in words.
-    levels : mapping of str to float, optional
-        Levels to mark: of ``lag`` in offsets, of ``age_ms`` in milliseconds.
-    seen : tuple of str and datetime, optional
-        The variant that was not simulated but seen, and its last moment.
+    ``records`` are `sharelag.whatif.compare.PROJECTED`; ``since`` says in words what the time is
+    counted from. ``levels`` to mark are of ``lag`` in offsets and of ``age_ms`` in milliseconds;
+    ``seen`` is the variant that was not simulated but seen, with its last moment.
     """
     schemas.require(records, PROJECTED, "projection")
     unit = (
@@ -234,10 +222,7 @@ def projection_figure(
 def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
     """Draw lag above and the age of the oldest record below, with the level of the alert.
 
-    Parameters
-    ----------
-    found : Otherwise
-    theme : {"light", "dark"}
+    ``found`` is what `sharelag.whatif.otherwise` gave.
     """
     alert = found.alert
     levels = {} if alert is None else {alert.column: alert.level}
@@ -246,7 +231,6 @@ def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
 
 
 def _level(value: float, place: str, theme: Theme) -> dict[str, Any]:
-    """Return a dotted line across a panel."""
     look = {"dash": "dot", "width": 1.5, "color": PAPER[theme]["ink"]}
     across = {"xref": "paper", "x0": 0, "x1": 1}
     return {"type": "line", "line": look, **across, "yref": place, "y0": value, "y1": value}
@@ -380,11 +364,7 @@ _CELL_LINES = 3
 def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     """Draw assignors down and members across: when each drains, p95 age and member-hours.
 
-    Parameters
-    ----------
-    cells : pyarrow.Table
-        `sharelag.whatif.clearing.CELLS`.
-    theme : {"light", "dark"}
+    ``cells`` are `sharelag.whatif.clearing.CELLS`.
     """
     schemas.require(cells, CELLS, "cells")
     rows = cells.to_pylist()
@@ -466,11 +446,7 @@ def _clearing_title(rows: list[dict[str, Any]]) -> str:
 def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw a numbered point per variant with its 95 % interval; a line along the best ones.
 
-    Parameters
-    ----------
-    records : pyarrow.Table
-        `sharelag.whatif.comparison.intervals.COST_AGAINST_AGE`.
-    theme : {"light", "dark"}
+    ``records`` are `sharelag.whatif.comparison.intervals.COST_AGAINST_AGE`.
     """
     plain = records.to_pylist()
     counts = [text.number(one) for one in sorted({row["n"] for row in plain})]

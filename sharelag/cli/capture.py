@@ -28,37 +28,28 @@ _LONGEST_PAUSE = 30
 
 @command(option.CLUSTER, option.TIMEOUT, option.VERBOSE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace an existing capture.")
-@click.option(
-    "--follow",
-    is_flag=True,
-    help="Keep archiving until interrupted, ahead of Kafka's pruning; runs on Spark.",
+@option.switch("--overwrite", "Replace an existing capture.")
+@option.switch(
+    "--follow", "Keep archiving until interrupted, ahead of Kafka's pruning; runs on Spark."
 )
 @option.duration(
     "--every",
+    "With --follow: how often to add records and end offsets.",
     least=timedelta(),
     default="10s",
-    help="With --follow: how often to add records and end offsets.",
 )
-@click.option(
-    "--until-now", is_flag=True, help="With --follow: stop when everything up to now is archived."
-)
-@click.option(
+@option.switch("--until-now", "With --follow: stop when everything up to now is archived.")
+@option.text(
     "--lag-to",
+    "PLACE",
+    "With --follow: keep the Delta tables PLACE/windows and PLACE/lag up to date.",
     type=click.Path(path_type=Path, file_okay=False),
-    metavar="PLACE",
-    help="With --follow: keep the Delta tables PLACE/windows and PLACE/lag up to date.",
 )
-@click.option(
-    "--anonymise",
-    is_flag=True,
-    help="Replace the names of groups, topics, members, clients, hosts and racks.",
+@option.switch(
+    "--anonymise", "Replace the names of groups, topics, members, clients, hosts and racks."
 )
 @option.path(
-    "--from",
-    "origin",
-    metavar="DIR",
-    help="With --anonymise: a capture that exists, in place of a cluster.",
+    "--from", "origin", "DIR", "With --anonymise: a capture that exists, in place of a cluster."
 )
 def capture(
     folder: Path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,8 @@ class _Check(Command):
     ) -> click.Context:
         # Read once more without complaints: how to tell that something is wrong is one of the
         # options.
-        lenient = extra | {
-            "resilient_parsing": True,
-            "ignore_unknown_options": True,
-            "allow_extra_args": True,
-        }
+        ways = ("resilient_parsing", "ignore_unknown_options", "allow_extra_args")
+        lenient = extra | dict.fromkeys(ways, True)
         requested = super().make_context(info_name, list(args), parent, **lenient)
         try:
             return super().make_context(info_name, args, parent, **extra)
@@ -101,29 +99,23 @@ def _tell(ctx: click.Context, reason: str) -> None:
 
 
 @click.command(cls=_Check)
-@option.path("--rules", "rule_file", required=True, metavar="FILE", help="The rules, a YAML file.")
-@click.option(
+@option.path("--rules", "rule_file", "FILE", "The rules, a YAML file.", required=True)
+@option.switch(
     "--example",
-    is_flag=True,
+    "Print an example of a rule file, and exit.",
     is_eager=True,
     expose_value=False,
     callback=_print_example,
-    help="Print an example of a rule file, and exit.",
 )
 @with_options(option.INPUT, option.CHOICE, option.output("human", "json"), option.HOW, option.OVER)
 @option.path(
     "--ledger",
-    metavar="DIR",
-    help="Keep forecasts of the lag in this Delta table, as sharelag forecasts does; later runs "
+    "DIR",
+    "Keep forecasts of the lag in this Delta table, as sharelag forecasts does; later runs "
     "say how often they came true.",
 )
 def check(
-    rule_file: Path,
-    output: str,
-    engine: str,
-    over: timedelta,
-    ledger: Path | None,
-    **options: Any,
+    rule_file: Path, output: str, engine: str, over: timedelta, ledger: Path | None, **options: Any
 ) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 
@@ -170,14 +162,6 @@ def _put_place(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _heading(level: str, rows: list[dict[str, Any]]) -> str:
-    counts = dict.fromkeys(CHECKED, 0)
-    silenced = 0
-    for row in rows:
-        if row["silenced_until"]:
-            silenced += 1
-        else:
-            counts[row["level"]] += 1
-    shown = [
-        f"{count} {name}" for name, count in (*counts.items(), ("silenced", silenced)) if count
-    ]
+    counts = Counter("silenced" if row["silenced_until"] else row["level"] for row in rows)
+    shown = [f"{counts[name]} {name}" for name in (*CHECKED, "silenced") if counts[name]]
     return f"{level.upper()}: {', '.join(shown)}"

@@ -33,13 +33,13 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 
 
 @command()
-@click.option(
+@option.text(
     "--out",
+    "DIR",
+    "The folder to write to.",
     type=click.Path(path_type=Path),
     default=Path("out/demo"),
     show_default=True,
-    metavar="DIR",
-    help="The folder to write to.",
 )
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
@@ -84,15 +84,8 @@ def _report(out: Path, engine: str) -> dict[str, Any]:
     from sharelag.reports.execute import execute
     from sharelag.workbench.judged import worst_cause
 
-    made = report(
-        "daily",
-        {"capture": str(CAPTURE), "engine": engine},
-        out,
-        keep=5,
-        figures=False,
-        run=partial(execute, progress=tell),
-        progress=tell,
-    )
+    given, run = {"capture": str(CAPTURE), "engine": engine}, partial(execute, progress=tell)
+    made = report("daily", given, out, keep=5, figures=False, run=run, progress=tell)
     if made.verdict is None or made.run.error is not None:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
     groups = [group | {"cause": worst_cause(group)} for group in made.verdict["groups"]]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import ANSWER, INPUT, command, repeat, source_of
+from sharelag.cli.options import ANSWER, INPUT, command, repeat, source_of, switch, text
 from sharelag.cli.output import reading_bar, start, write
 from sharelag.metrics.dead_letters import STATUSES
 from sharelag.tables import views
@@ -18,14 +18,14 @@ _PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
 
 
 @command(INPUT, ANSWER)
-@click.option("--group", metavar="GROUP", help="The share group; else all.")
-@click.option(
+@text("--group", "GROUP", "The share group; else all.")
+@text(
     "--queue",
-    metavar="TOPIC_OR_PATH",
-    help="The topic that is the queue, or Parquet files of it with headers; else what the group's "
+    "TOPIC_OR_PATH",
+    "The topic that is the queue, or Parquet files of it with headers; else what the group's "
     "setting errors.deadletterqueue.topic.name says.",
 )
-@click.option("--redrive", is_flag=True, help="Plan how to send them again. It sends nothing.")
+@switch("--redrive", "Plan how to send them again. It sends nothing.")
 @click.option(
     "--status",
     "statuses",
@@ -73,8 +73,8 @@ def dlq(
 )
 @repeat(
     "--mask",
-    metavar="FIELD",
-    help="Hide a field of JSON, such as card.number; repeatable. What is not JSON is hidden whole.",
+    "FIELD",
+    "Hide a field of JSON, such as card.number; repeatable. What is not JSON is hidden whole.",
 )
 def peek(
     output: str,

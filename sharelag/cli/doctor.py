@@ -39,27 +39,25 @@ class Check(NamedTuple):
 
 
 @command(option.CLUSTER, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
-@click.option(
-    "--rights",
-    is_flag=True,
-    help="Show the rights that commands need on the cluster, and how to grant those missing.",
+@option.switch(
+    "--rights", "Show the rights that commands need on the cluster, and how to grant those missing."
 )
-@option.repeat("--group", metavar="GROUP", help="For --rights; repeatable.")
-@option.repeat("--topic", metavar="TOPIC", help="For --rights; repeatable.")
-@click.option(
+@option.repeat("--group", "GROUP", "For --rights; repeatable.")
+@option.repeat("--topic", "TOPIC", "For --rights; repeatable.")
+@option.text(
     "--principal",
-    metavar="USER",
-    help="For --rights: those of somebody else (User:alice), by the rules the cluster lists.",
+    "USER",
+    "For --rights: those of somebody else (User:alice), by the rules the cluster lists.",
 )
-@click.option(
+@option.text(
     "--super-users",
-    metavar="USERS",
-    help="For --principal: super.users of the brokers, which they do not show (User:a;User:b).",
+    "USERS",
+    "For --principal: super.users of the brokers, which they do not show (User:a;User:b).",
 )
-@click.option(
+@option.text(
     "--kafka-version",
-    metavar="VERSION",
-    help="Of the brokers, such as 4.3.1: name its known defects. Brokers tell only their release.",
+    "VERSION",
+    "Of the brokers, such as 4.3.1: name its known defects. Brokers tell only their release.",
 )
 def doctor(
     output: str,
@@ -98,10 +96,8 @@ def doctor(
         raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
     worst = 0
     for check in checks(config, kafka_version):
-        click.echo(
-            f"{check.verdict:<5} {check.what}: {check.found}"
-            + (f"\n      -> {check.advice}" if check.advice else "")
-        )
+        advice = f"\n      -> {check.advice}" if check.advice else ""
+        click.echo(f"{check.verdict:<5} {check.what}: {check.found}{advice}")
         worst = max(worst, check.verdict == "fail")
     return int(worst)
 
@@ -139,12 +135,8 @@ def checks(config: ClientConfig | None = None, kafka_version: str | None = None)
     if kafka_version is not None:
         yield from _defects(kafka_version)
     if config is None:
-        yield Check(
-            "warn",
-            "cluster",
-            "not checked",
-            "add --bootstrap-server HOST:PORT to check a cluster",
-        )
+        advice = "add --bootstrap-server HOST:PORT to check a cluster"
+        yield Check("warn", "cluster", "not checked", advice)
         return
     from sharelag.inputs.kafka import topics as kafka
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -175,27 +167,21 @@ def _java() -> Check:
     )
     if java is None:
         home = os.environ.get("JAVA_HOME")
-        return Check(
-            "fail", "java", f"not found in JAVA_HOME, {home}" if home else "not found", advice
-        )
+        where = f"not found in JAVA_HOME, {home}" if home else "not found"
+        return Check("fail", "java", where, advice)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     said = (answer.stderr + answer.stdout).strip()
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if not found:
         return Check("fail", "java", f"{java} does not print its version", advice)
-    modules = subprocess.run(
-        [java, "--list-modules"], capture_output=True, text=True, check=False
-    ).stdout
+    listed = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
+    where = f"{found[1]} at {java}"
     if int(found[1]) < OLDEST_JAVA:
-        return Check("fail", "java", f"{found[1]} at {java}", advice)
-    if "jdk.incubator.vector" not in modules:
-        return Check(
-            "fail",
-            "java",
-            f"{found[1]} at {java}, trimmed",
-            "install a full JDK: Spark needs all modules",
-        )
-    return Check("ok", "java", f"{found[1]} at {java}")
+        return Check("fail", "java", where, advice)
+    if "jdk.incubator.vector" not in listed.stdout:
+        full = "install a full JDK: Spark needs all modules"
+        return Check("fail", "java", f"{where}, trimmed", full)
+    return Check("ok", "java", where)
 
 
 def _needs_java() -> bool:
@@ -220,11 +206,8 @@ def _spark() -> Check:
         )
         return Check("warn", "spark", "pyspark is not installed", advice)
     remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
-    return Check(
-        "ok",
-        "spark",
-        f"{found}, through Spark Connect at {remote} (SPARK_REMOTE)" if remote else found,
-    )
+    how = f", through Spark Connect at {remote} (SPARK_REMOTE)" if remote else ""
+    return Check("ok", "spark", f"{found}{how}")
 
 
 def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check]:
@@ -235,32 +218,20 @@ def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check
     except ShareLagError as error:
         yield Check("warn", "kafka version", "unknown", str(error))
         return
-    level = found.finalized.get("metadata.version", "?")
+    what = "kafka version"
+    level = f"metadata.version {found.finalized.get('metadata.version', '?')}"
     if not found.has_share_state:
-        yield Check(
-            "fail",
-            "kafka version",
-            f"metadata.version {level}, without share groups",
-            "Kafka 4.0 or newer is needed",
-        )
+        yield Check("fail", what, f"{level}, without share groups", "Kafka 4.0 or newer is needed")
     elif not found.has_complete_count:
-        yield Check(
-            "warn",
-            "kafka version",
-            f"metadata.version {level}, before 4.2",
-            "lag stays unknown until brokers are 4.2 or newer",
-        )
+        advice = "lag stays unknown until brokers are 4.2 or newer"
+        yield Check("warn", what, f"{level}, before 4.2", advice)
     else:
-        yield Check(
-            "ok",
-            "kafka version",
-            f"metadata.version {level}, 4.2 or newer: the delivery complete count is written",
-        )
+        written = "4.2 or newer: the delivery complete count is written"
+        yield Check("ok", what, f"{level}, {written}")
     on = found.share_version >= 1
-    advice = (
-        "" if on else "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
-    )
-    yield Check("ok" if on else "fail", "share.version", str(found.share_version), advice)
+    advice = "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
+    verdict = "ok" if on else "fail"
+    yield Check(verdict, "share.version", str(found.share_version), "" if on else advice)
     if not with_defects:
         return
     if found.release is not None:
@@ -272,14 +243,11 @@ def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check
 def _unknown_defects(why: str) -> Check:
     from sharelag.model.defects import FIRST
 
-    return Check(
-        "warn",
-        "known defects",
-        f"unknown: {why} than the releases whose defects are known, {FIRST} to {NEWEST}",
-        "upgrade the brokers, as 4.0 has share groups as early access alone"
-        if why.endswith("older")
-        else "use a newer sharelag, or name a version with --kafka-version",
-    )
+    found = f"unknown: {why} than the releases whose defects are known, {FIRST} to {NEWEST}"
+    advice = "use a newer sharelag, or name a version with --kafka-version"
+    if why.endswith("older"):
+        advice = "upgrade the brokers, as 4.0 has share groups as early access alone"
+    return Check("warn", "known defects", found, advice)
 
 
 def _defects(kafka_version: str) -> Iterator[Check]:
@@ -295,12 +263,8 @@ def _defects(kafka_version: str) -> Iterator[Check]:
         yield Check("ok", "known defects", f"none of share groups in Kafka {kafka_version}")
     for defect, is_certain in there:
         where = f"Kafka {kafka_version}" if is_certain else f"some versions of {kafka_version}"
-        yield Check(
-            "warn",
-            f"defect {defect.issue}",
-            f"{where}: {defect.effect}",
-            f"{defect.advice}; fixed in {defect.fixed_in} ({defect.url})",
-        )
+        advice = f"{defect.advice}; fixed in {defect.fixed_in} ({defect.url})"
+        yield Check("warn", f"defect {defect.issue}", f"{where}: {defect.effect}", advice)
 
 
 def _readable(config: ClientConfig, topic: str, without: str) -> Check:

@@ -10,16 +10,15 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import ask, below_table, print_answer
-from sharelag.cli.options import ANSWER, CHOICE, INPUT, Order, command, with_options
+from sharelag.cli.options import Order, command, with_options
 from sharelag.cli.output import write
 
 
 @command(option.INPUT, option.CHOICE, option.REQUESTS, option.METRICS, option.ANSWER, option.OVER)
 @option.duration(
     "--patience",
+    "How long something may last before it counts as stuck.  [default: the group's lock duration]",
     least=timedelta(),
-    help="How long something may last before it counts as stuck.  [default: the group's "
-    "lock duration]",
 )
 def explain(output: str, patience: timedelta | None, **options: Any) -> int | None:
     """Show why each group lags: causes with their evidence, the most severe first."""
@@ -40,13 +39,9 @@ def explain(output: str, patience: timedelta | None, **options: Any) -> int | No
     type=click.Choice(["partition", "topic", "member", "broker"]),
     help="Only the spread over these; a broker's load is that of the partitions it leads.",
 )
-@option.duration("--every", help="Show the imbalance of lag at this interval.")
+@option.duration("--every", "Show the imbalance of lag at this interval.")
 @with_options(option.order("gini"))
-@click.option(
-    "--verdict",
-    is_flag=True,
-    help="Show where the lag of each group concentrates, and idle members.",
-)
+@option.switch("--verdict", "Show where the lag of each group concentrates, and idle members.")
 def imbalance(
     output: str,
     by: str | None,
@@ -92,16 +87,16 @@ def progress(output: str, sort: str | None, top: int | None, **options: Any) -> 
 @command(option.INPUT, option.CHOICE, option.ANSWER, option.OVER)
 @option.path(
     "--ledger",
-    required=True,
-    metavar="DIR",
-    help="The Delta table that keeps forecasts and what became of them, one per cluster; created "
+    "DIR",
+    "The Delta table that keeps forecasts and what became of them, one per cluster; created "
     "if missing.",
+    required=True,
 )
 @option.duration(
     "--horizon",
+    "After how long ages are forecast; a drain that takes longer is not.",
     least=timedelta(seconds=1),
     default="5m",
-    help="After how long ages are forecast; a drain that takes longer is not.",
 )
 def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> int | None:
     """Forecast age and drain of the lag, and score the forecasts that are due.
@@ -115,18 +110,14 @@ def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> 
     )
 
 
-@command(INPUT, CHOICE, ANSWER)
-@click.option(
+@command(option.INPUT, option.CHOICE, option.ANSWER)
+@option.text(
     "--described",
+    "FILE",
+    "Output of `kafka-share-groups.sh --describe --offsets` to compare with; - is stdin.",
     type=click.File("rb"),
-    metavar="FILE",
-    help="Output of `kafka-share-groups.sh --describe --offsets` to compare with; - is stdin.",
 )
-@click.option(
-    "--true",
-    is_flag=True,
-    help="Read the whole backlog and count the records that exist.",
-)
+@option.switch("--true", "Read the whole backlog and count the records that exist.")
 def reconcile(output: str, described: Any, true: bool, **options: Any) -> int | None:
     """Compare the lag computed in several ways, and explain the differences.
 
@@ -139,15 +130,12 @@ def reconcile(output: str, described: Any, true: bool, **options: Any) -> int | 
     return print_answer("reconcile", output, options, described=text, true=true)
 
 
-@command(INPUT, ANSWER)
-@click.option(
-    "--findings", "only_findings", is_flag=True, help="Show only the problems, as a table."
-)
-@click.option(
+@command(option.INPUT, option.ANSWER)
+@option.switch("--findings", "only_findings", "Show only the problems, as a table.")
+@option.switch(
     "--snapshots",
     "of_each",
-    is_flag=True,
-    help="Show the last snapshot of each share partition instead, and the updates since.",
+    "Show the last snapshot of each share partition instead, and the updates since.",
 )
 def health(output: str, only_findings: bool, of_each: bool, **options: Any) -> int | None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""

@@ -26,7 +26,7 @@ from sharelag.errors import InputError
     help="Write lag, windows and imbalance to Parquet files of this run, or append them to "
     "Delta tables.",
 )
-@option.path("--out", metavar="DIR", help="With --to: the folder of the runs or tables.")
+@option.path("--out", "DIR", "With --to: the folder of the runs or tables.")
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 @click.pass_context
 def export(
@@ -41,9 +41,8 @@ def export(
     """Export tables (--to), or metrics for Prometheus and KEDA (the commands below)."""
     if context.invoked_subcommand is not None:
         if given_options():
-            raise click.UsageError(
-                f"put options after {context.invoked_subcommand}, not before it."
-            )
+            name = context.invoked_subcommand
+            raise click.UsageError(f"put options after {name}, not before it.")
         return
     if to is None or out is None:
         raise click.UsageError(
@@ -53,31 +52,26 @@ def export(
 
     with reading_of(engine, over, options) as (begun, source):
         if to == "parquet":
-            said = f"wrote {write_run(begun, out)}"
+            tell(f"wrote {write_run(begun, out)}")
+        elif appended := append_run(begun, out):
+            tell(f"appended to {', '.join(appended)} in {out}")
         else:
-            appended = append_run(begun, out)
-            said = (
-                f"appended to {', '.join(appended)} in {out}"
-                if appended
-                else f"{out} already has the rows of this moment"
-            )
-        tell(said)
+            tell(f"{out} already has the rows of this moment")
         read_by(begun.evidence, source, options["as_of"] is not None)
 
 
-_BRIEF = click.option(
+_BRIEF = option.switch(
     "--brief",
-    is_flag=True,
-    help="Export lag and what Kafka computes it from, no ages, windows or members: costs less.",
+    "Export lag and what Kafka computes it from, no ages, windows or members: costs less.",
 )
 
 
 @export.command()
 @option.path(
     "--textfile",
+    "FILE",
+    "The file to write; node_exporter's textfile collector needs a name in .prom.",
     required=True,
-    metavar="FILE",
-    help="The file to write; node_exporter's textfile collector needs a name in .prom.",
 )
 @_BRIEF
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
@@ -102,23 +96,23 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     show_default=True,
     help="The port to listen on; 0 chooses a free one.",
 )
-@click.option(
+@option.text(
     "--token",
-    envvar="SHARELAG_TOKEN",
-    metavar="TEXT",
-    help="The bearer token that clients must send; required unless --host is a loopback address. "
+    "TEXT",
+    "The bearer token that clients must send; required unless --host is a loopback address. "
     "Prefer --token-file or $SHARELAG_TOKEN: other users can see command lines.",
+    envvar="SHARELAG_TOKEN",
 )
 @option.path(
     "--token-file",
-    metavar="FILE",
-    help="The file that holds the token, such as one that a Secret is mounted as.",
+    "FILE",
+    "The file that holds the token, such as one that a Secret is mounted as.",
 )
 @option.duration(
     "--every",
+    "How often to collect; requests get the latest result.",
     least=timedelta(seconds=1),
     default="30s",
-    help="How often to collect; requests get the latest result.",
 )
 @_BRIEF
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
@@ -190,13 +184,6 @@ def mcp(engine: str, over: timedelta, **options: Any) -> None:
     from sharelag.monitoring.agents.server import server_of
     from sharelag.workbench.bench import Workbench
 
-    source = source_of(options)
-    bench = Workbench(
-        source=source,
-        as_of=moment_of(options),
-        choice=choice_of(options),
-        engine=start(engine, source),
-        over=over,
-        bars=False,
-    )
+    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    bench = Workbench(source, moment, choice, start(engine, source), over, bars=False)
     server_of(bench, ahead=True).run("stdio")

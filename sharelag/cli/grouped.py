@@ -60,7 +60,7 @@ class _Once(click.Command):
 
     #: What to do instead of repeating an option, where there is something better.
     _INSTEAD: ClassVar[dict[str, str]] = {
-        "raw": "to read several files, put them in one folder and name that",
+        "raw": "to read several files, put them in one folder and name that"
     }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

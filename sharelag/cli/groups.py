@@ -17,12 +17,12 @@ from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
 from sharelag.tables.words import client_words, counted, shell_word
 
-_PRINTED = click.option(
+_PRINTED = option.text(
     "--kafka-output",
-    type=click.File("rb"),
-    metavar="FILE",
-    help="What kafka-share-groups.sh --list or --describe (--state, --members, --offsets) printed, "
+    "FILE",
+    "What kafka-share-groups.sh --list or --describe (--state, --members, --offsets) printed, "
     "or kafka-groups.sh --list, in place of an input; - is stdin.",
+    type=click.File("rb"),
 )
 #: Options that do not go with it.
 _OF_INPUT = (
@@ -35,8 +35,8 @@ _OF_INPUT = (
 @option.repeat(
     "--state",
     "states",
-    metavar="STATE",
-    help="Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
+    "STATE",
+    "Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
 )
 @with_options(option.order("lag"))
 def groups(

@@ -28,12 +28,12 @@ _KEYS = ("group_id", "topic_id", "partition")
     show_default=True,
     help="A row for each share partition, or sums by group or topic.",
 )
-@click.option("--brief", is_flag=True, help="Only Kafka's columns.")
+@option.switch("--brief", "Only Kafka's columns.")
 @with_options(option.order("lag"))
 @option.duration(
     "--watch",
+    "Refresh at this interval and show the change; Ctrl-C ends it.",
     least=timedelta(milliseconds=100),
-    help="Refresh at this interval and show the change; Ctrl-C ends it.",
 )
 def lag(
     output: str,

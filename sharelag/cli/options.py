@@ -56,112 +56,109 @@ class Duration(click.ParamType[timedelta]):
         return span
 
 
+def text(*words: str, **look: Any) -> Callable[[_F], _F]:
+    """Return an option of these names; the last two words are its metavar and its help."""
+    *names, metavar, help_ = words
+    return click.option(*names, metavar=metavar, help=help_, **look)
+
+
+def path(*words: str, **look: Any) -> Callable[[_F], _F]:
+    """Return an option that takes a place among files; ``words`` are those of `text`."""
+    return text(*words, type=click.Path(path_type=Path), **look)
+
+
+def repeat(*words: str, **look: Any) -> Callable[[_F], _F]:
+    """Return an option that may be given several times; ``words`` are those of `text`."""
+    return text(*words, multiple=True, **look)
+
+
+def switch(*words: str, **look: Any) -> Callable[[_F], _F]:
+    """Return an option that is given, or not; the last of the words is its help."""
+    *names, help_ = words
+    return click.option(*names, is_flag=True, help=help_, **look)
+
+
 def duration(
-    *names: str,
+    *words: str,
     least: timedelta = timedelta(milliseconds=1),
     most: timedelta = timedelta(days=3650),
     default: str | None = None,
-    **look: Any,
 ) -> Callable[[_F], _F]:
-    """Return an option that takes a duration with its unit."""
-    kind, is_told = Duration(least, most), default is not None
-    look |= {"type": kind, "default": default, "show_default": is_told, "metavar": "DURATION"}
-    return click.option(*names, **look)
-
-
-def path(*names: str, **look: Any) -> Callable[[_F], _F]:
-    """Return an option that takes a place among files."""
-    return click.option(*names, type=click.Path(path_type=Path), **look)
-
-
-def repeat(*names: str, **look: Any) -> Callable[[_F], _F]:
-    """Return an option that may be given several times."""
-    return click.option(*names, multiple=True, **look)
+    """Return an option that takes a duration with its unit; the last word is its help."""
+    *names, help_ = words
+    look = {"type": Duration(least, most), "default": default, "show_default": default is not None}
+    return text(*names, "DURATION", help_, **look)
 
 
 CLUSTER = [
-    click.option(
-        "--bootstrap-server", metavar="H:P", help="Broker addresses of a running cluster."
-    ),
-    path(
-        "--command-config",
-        metavar="FILE",
-        help="Client properties file, as for Kafka's own commands.",
-    ),
-    repeat("--command-property", metavar="K=V", help="A single client property; repeatable."),
+    text("--bootstrap-server", "H:P", "Broker addresses of a running cluster."),
+    path("--command-config", "FILE", "Client properties file, as for Kafka's own commands."),
+    repeat("--command-property", "K=V", "A single client property; repeatable."),
 ]
 INPUT = [
     *CLUSTER,
     path(
         "--capture",
-        metavar="DIR",
-        help="A folder written by `sharelag capture`, with or without --follow, or the name of a "
+        "DIR",
+        "A folder written by `sharelag capture`, with or without --follow, or the name of a "
         "recorded sample such as demo.",
     ),
-    click.option(
+    text(
         "--raw",
-        metavar="PATH",
-        help="Parquet files with the columns of Spark's Kafka source, a Spark table, a file that "
+        "PATH",
+        "Parquet files with the columns of Spark's Kafka source, a Spark table, a file that "
         "Kafka's console consumer or kafka-dump-log.sh printed, or an address that an installed "
         "package opens.",
     ),
     repeat(
         "--segments",
-        metavar="DIR",
+        "DIR",
+        "A broker's log directory (read only); once for each of its log.dirs.",
         callback=lambda _context, _option, folders: ",".join(folders),
-        help="A broker's log directory (read only); once for each of its log.dirs.",
     ),
-    click.option(
+    text(
         "--generation",
-        type=click.IntRange(0, 4),
-        metavar="0-4",
-        help="Try state records as those of this generation of the format (0 to 3), then as "
+        "0-4",
+        "Try state records as those of this generation of the format (0 to 3), then as "
         "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
         "reject. 0 and 1 look into the segments of all users' topics.",
+        type=click.IntRange(0, 4),
     ),
 ]
 #: A broker's log of requests beside the input.
 REQUESTS = [
     path(
         "--requests",
-        metavar="LOG",
-        help="What kafka.request.logger wrote at DEBUG, or a folder of it: says who holds which "
+        "LOG",
+        "What kafka.request.logger wrote at DEBUG, or a folder of it: says who holds which "
         "offsets, where it covers the moment.",
     ),
-    click.option(
+    text(
         "--requests-zone",
-        metavar="ZONE",
-        help="The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
+        "ZONE",
+        "The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
         "[default: what a collector's times beside them tell, else UTC]",
     ),
 ]
 #: What brokers measure themselves, beside the input.
 METRICS = repeat(
     "--broker-metrics",
-    metavar="FILE_OR_URL",
-    help="What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
+    "FILE_OR_URL",
+    "What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
     "acquired and which locks expired; repeatable, 1=FILE_OR_URL names broker 1 as its origin.",
 )
 NAMES = [
-    repeat("--group", metavar="GROUP", help="Only this group; repeatable."),
-    click.option("--all-groups", is_flag=True, help="All groups (the default)."),
-    repeat(
-        "--topic",
-        metavar="TOPIC[:0,1]",
-        help="Only this topic, or these partitions of it; repeatable.",
-    ),
+    repeat("--group", "GROUP", "Only this group; repeatable."),
+    switch("--all-groups", "All groups (the default)."),
+    repeat("--topic", "TOPIC[:0,1]", "Only this topic, or these partitions of it; repeatable."),
 ]
 _A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
 CHOICE = [
     *NAMES,
-    click.option(
-        "--as-of",
-        metavar="WHEN",
-        help=f"{_A_TIME}, or offsets of state partitions (0:1200,3:88).",
-    ),
+    text("--as-of", "WHEN", f"{_A_TIME}, or offsets of state partitions (0:1200,3:88)."),
 ]
 #: Reports take a time only: offsets of state partitions belong to one cluster's topic.
-CHOICE_AT_A_TIME = [*NAMES, click.option("--as-of", metavar="TIME", help=f"{_A_TIME}.")]
+CHOICE_AT_A_TIME = [*NAMES, text("--as-of", "TIME", f"{_A_TIME}.")]
 
 
 def output(*formats: str) -> Any:
@@ -185,25 +182,20 @@ ENGINE = click.option(
     help="local: in this process, without a JVM; spark: on Spark; auto: local below 5,000,000 "
     "records.",
 )
-VERBOSE = click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    expose_value=False,
-    callback=Asked.note,
-    help="Show the traceback of an error.",
+VERBOSE = switch(
+    "-v", "--verbose", "Show the traceback of an error.", expose_value=False, callback=Asked.note
 )
 
-TIMEOUT = click.option(
+TIMEOUT = text(
     "--timeout",
+    "DURATION",
+    "How long to wait for brokers; a number alone is milliseconds, as in Kafka's commands.",
     type=Duration(bare="ms"),
     default="10s",
     show_default=True,
-    metavar="DURATION",
-    help="How long to wait for brokers; a number alone is milliseconds, as in Kafka's commands.",
 )
 
-OVER = duration("--over", default="1h", help="How far back rates and trends look.")
+OVER = duration("--over", "How far back rates and trends look.", default="1h")
 
 
 #: How a question is answered, and how its answer is printed.
@@ -347,13 +339,11 @@ class Order:
 def order(default: str) -> list[Any]:
     """Options for the order of rows, which people get by a column unless they choose another."""
     return [
-        click.option(
+        text(
             "--sort",
-            metavar="COLUMN",
-            help="Order rows by this column of -o json, the largest first; COLUMN:up for the "
+            "COLUMN",
+            "Order rows by this column of -o json, the largest first; COLUMN:up for the "
             f"smallest.  [default: {default} for people, names otherwise]",
         ),
-        click.option(
-            "--top", type=click.IntRange(min=1), metavar="N", help="Show only the first N rows."
-        ),
+        text("--top", "N", "Show only the first N rows.", type=click.IntRange(min=1)),
     ]

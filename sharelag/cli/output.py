@@ -147,13 +147,7 @@ def plain(rows: Any) -> Any:
 
 def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, rejected: int) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
-    from sharelag.engine.engines import (
-        choose,
-        group_names,
-        only_rejects,
-        other_groups,
-        without_records,
-    )
+    from sharelag.engine import engines
 
     missing = sorted(choice.groups - groups)
     requested = ", ".join(
@@ -162,28 +156,25 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     )
     where = f"in topic {requested}" if requested else ""
     is_read = missing or (rejected and not groups)
-    known = group_names(source, choice.generation) if is_read else []
-    kinds = other_groups(source) if missing else {}
+    known = engines.group_names(source, choice.generation) if is_read else []
+    kinds = engines.other_groups(source) if missing else {}
     said = [
         # A group with state elsewhere is not misspelt.
         unknown_group(name, [] if name in known else known, where, kinds)
         for name in missing
     ]
-    is_empty = not (groups or known or kinds) and choose("auto", source) == "local"
+    is_empty = not (groups or known or kinds) and engines.choose("auto", source) == "local"
     if is_empty and rejected:  # whatever was chosen
-        raise InputError(only_rejects(rejected, choice.generation))
+        raise InputError(engines.only_rejects(rejected, choice.generation))
     if not groups and moment is None:
-        if said and is_empty:
-            said.append(without_records(source))
-        if said:
-            raise InputError("; ".join(said))
-        raise InputError(
-            f"no share partition {where} was found: check the names of topics and the partitions"
-            if where
-            else without_records(source)
-        )
+        if not said and where:
+            why = "check the names of topics and the partitions"
+            raise InputError(f"no share partition {where} was found: {why}")
+        if is_empty or not said:
+            said.append(engines.without_records(source))
+        raise InputError("; ".join(said))
     if not groups:
-        tell(without_records(source, moment))
+        tell(engines.without_records(source, moment))
     tell(*said)
 
 
@@ -384,17 +375,12 @@ def _show_seconds(words: str, done: Event) -> None:
 
 
 def _bar(what: str) -> Bar:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    columns = progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn()
+    ends = progress.TimeRemainingColumn()
+    return progress.Progress(*columns, ends, console=Console(stderr=True), transient=True)
 
 
 class _Counting:

@@ -20,26 +20,24 @@ from sharelag.tables import views
 from sharelag.tables.words import terminal
 
 _OUT = option.path(
-    "--out", default=Path("reports"), show_default=True, help="The folder of reports."
+    "--out", "PATH", "The folder of reports.", default=Path("reports"), show_default=True
 )
-_PARAMETER = click.option(
-    "-p", "pairs", type=(str, str), multiple=True, metavar="K V", help="A parameter; repeatable."
+_PARAMETER = option.text(
+    "-p", "pairs", "K V", "A parameter; repeatable.", type=(str, str), multiple=True
 )
-_FILE = option.path(
-    "-f", "file", metavar="FILE", help="Parameters, as a YAML mapping; -p overrides it."
-)
+_FILE = option.path("-f", "file", "FILE", "Parameters, as a YAML mapping; -p overrides it.")
 _KEEP = [
-    click.option(
+    option.text(
         "--keep",
+        "N",
+        "Remove all but the newest N runs with the same parameters.",
         type=click.IntRange(min=1),
-        metavar="N",
-        help="Remove all but the newest N runs with the same parameters.",
     ),
-    click.option(
+    option.text(
         "--keep-days",
+        "DAYS",
+        "Remove runs older than this many days.",
         type=click.FloatRange(min=0, min_open=True),
-        metavar="DAYS",
-        help="Remove runs older than this many days.",
     ),
 ]
 _HOW = [
@@ -53,9 +51,9 @@ _HOW = [
     *_KEEP,
     option.duration(
         "--cell-timeout",
+        "Fail when a cell of the notebook takes longer.",
         least=timedelta(seconds=1),
         default="1h",
-        help="Fail when a cell of the notebook takes longer.",
     ),
     click.option(
         "--figures/--no-figures",
@@ -177,9 +175,7 @@ def index_(out: Path) -> None:
 
 @report.command("schedule")
 @click.argument("name")
-@click.option(
-    "--cron", required=True, metavar="EXPRESSION", help="The schedule, such as '30 6 * * *'."
-)
+@option.text("--cron", "EXPRESSION", "The schedule, such as '30 6 * * *'.", required=True)
 @click.option(
     "--as",
     "kind",
@@ -188,22 +184,15 @@ def index_(out: Path) -> None:
     show_default=True,
     help="The scheduler.",
 )
-@click.option(
+@option.text(
     "--timezone",
     "zone",
-    metavar="ZONE",
-    help="Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
+    "ZONE",
+    "Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
     "and systemd, else UTC]",
 )
 @with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
-def schedule_(
-    name: str,
-    cron: str,
-    kind: str,
-    zone: str | None,
-    out: Path,
-    **options: Any,
-) -> None:
+def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **options: Any) -> None:
     """Print the definition of a regular report NAME for an existing scheduler.
 
     Put client settings in a file (--command-config): many people can read a definition.
@@ -326,7 +315,6 @@ def _read_given(
 
 
 def _of_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the input options as parameters."""
     from sharelag.reports.inputs import PLACES
 
     given = {

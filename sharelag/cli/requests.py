@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import note_partial, write_lacking
-from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeat
+from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeat, switch, text
 from sharelag.cli.output import print_rows, start_local
 from sharelag.cli.telling import tell
 from sharelag.model import iso
@@ -18,10 +18,9 @@ from sharelag.tables import views
 
 _TABLES = (
     *("held", "holds", "memberships", "sessions", "batching", "findings", "errors"),
-    *("session_partitions", "requests", "acquisitions", "acknowledgements"),
-    *("heartbeats", "state_calls", "offset_calls", "descriptions"),
-    "listings",
-    *("described_members", "current_leaders", "rejects"),
+    *("session_partitions", "requests", "acquisitions", "acknowledgements", "heartbeats"),
+    *("state_calls", "offset_calls", "descriptions", "listings", "described_members"),
+    *("current_leaders", "rejects"),
 )
 
 
@@ -37,22 +36,22 @@ _TABLES = (
     "batching: how much is acknowledged as it was acquired; findings: what the checkers found; "
     "errors: which requests failed, how often, and what to do; else a table of the log.",
 )
-@repeat("--group", metavar="GROUP", help="Only this group; repeatable.")
-@click.option(
+@repeat("--group", "GROUP", "Only this group; repeatable.")
+@text(
     "--as-of",
-    metavar="TIME",
-    help="Of --show held: a time with its zone (2026-11-21T03:10:00Z); else the end of the log.",
+    "TIME",
+    "Of --show held: a time with its zone (2026-11-21T03:10:00Z); else the end of the log.",
 )
-@click.option(
+@text(
     "--zone",
-    metavar="ZONE",
-    help="The time zone of times without one, such as Europe/Berlin: log4j's %d writes none.  "
+    "ZONE",
+    "The time zone of times without one, such as Europe/Berlin: log4j's %d writes none.  "
     "[default: what a collector's times beside them tell, else UTC]",
 )
-@click.option(
+@text(
     "--capture",
-    metavar="DIR",
-    help="A capture of the same cluster, or the name of a sample: --show findings looks for the "
+    "DIR",
+    "A capture of the same cluster, or the name of a sample: --show findings looks for the "
     "record of every write.",
 )
 def requests(
@@ -123,14 +122,12 @@ def _nothing(show: str, when: datetime | None) -> str:
     help="deliveries: records that consumers were given; outcomes: acknowledgements that succeeded "
     "or failed, as a callback heard it; rejects: lines that could not be read.",
 )
-@click.option(
-    "--failed", is_flag=True, help="Of --show outcomes: only acknowledgements that failed."
-)
-@click.option(
+@switch("--failed", "Of --show outcomes: only acknowledgements that failed.")
+@text(
     "--separator",
+    "TEXT",
+    "The key.separator of the console consumer; a tab if not given.",
     default="\t",
-    metavar="TEXT",
-    help="The key.separator of the console consumer; a tab if not given.",
 )
 def consumed(log: Path, output: str, show: str, failed: bool, separator: str) -> int | None:
     """Read what Kafka's consumers printed: deliveries, and how their acknowledgements fared.
@@ -159,14 +156,10 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
 
 @command(OUTPUT, TIMEOUT, VERBOSE)
 @click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
-@repeat("--group", metavar="GROUP", help="Only this group; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="All figures, not those of shares alone.")
+@repeat("--group", "GROUP", "Only this group; repeatable.")
+@switch("--all", "everything", "All figures, not those of shares alone.")
 def metrics(
-    places: tuple[str, ...],
-    output: str,
-    timeout: Any,
-    group: tuple[str, ...],
-    everything: bool,
+    places: tuple[str, ...], output: str, timeout: Any, group: tuple[str, ...], everything: bool
 ) -> None:
     """Show what brokers measure themselves about share groups, by Kafka's names of its MBeans.
 

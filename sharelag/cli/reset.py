@@ -8,59 +8,54 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.ask import print_answer
-from sharelag.cli.options import ANSWER, INPUT, command, duration, flag, repeat
+from sharelag.cli.options import ANSWER, INPUT, command, duration, flag, repeat, switch, text
 
 if TYPE_CHECKING:
     from sharelag.workbench.questions.planned import Target
 
-_SIMULATE = click.option(
-    "--simulate", is_flag=True, help="Also simulate how long the group takes, at today's rates."
-)
-_MEMBERS = click.option(
+_SIMULATE = switch("--simulate", "Also simulate how long the group takes, at today's rates.")
+_MEMBERS = text(
     "--members",
+    "N",
+    "For --simulate: with so many members; else as many as there are now.",
     type=click.IntRange(min=1, max=1000),
-    metavar="N",
-    help="For --simulate: with so many members; else as many as there are now.",
 )
 
-_KAFKA_VERSION = click.option(
-    "--kafka-version",
-    metavar="VERSION",
-    help="Of Kafka's command, such as 4.3.1; else that of the input.",
+_KAFKA_VERSION = text(
+    "--kafka-version", "VERSION", "Of Kafka's command, such as 4.3.1; else that of the input."
 )
 
 
 @command(INPUT, ANSWER, name="plan-reset")
-@click.option("--group", required=True, metavar="GROUP", help="The share group.")
+@text("--group", "GROUP", "The share group.", required=True)
 @repeat(
     "--topic",
     "topics",
-    metavar="TOPIC[:0,1]",
-    help="Only this topic, or these partitions of it; repeatable. The group of a running cluster "
+    "TOPIC[:0,1]",
+    "Only this topic, or these partitions of it; repeatable. The group of a running cluster "
     "need not have any state of it.",
 )
-@click.option("--to-earliest", is_flag=True, help="To the start of each log.")
-@click.option("--to-latest", is_flag=True, help="To the end of each log.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="OFFSET", help="To one offset.")
-@click.option(
+@switch("--to-earliest", "To the start of each log.")
+@switch("--to-latest", "To the end of each log.")
+@text("--to-offset", "OFFSET", "To one offset.", type=click.IntRange(min=0))
+@text(
     "--shift-by",
+    "N",
+    "By N offsets from the first unfinished one, within the log; backwards if negative.",
     type=int,
-    metavar="N",
-    help="By N offsets from the first unfinished one, within the log; backwards if negative.",
 )
-@click.option(
+@text(
     "--to-datetime",
-    metavar="TIME",
-    help="To the first record at a time or later, such as 2026-11-21T03:10:00.000; without a "
+    "TIME",
+    "To the first record at a time or later, such as 2026-11-21T03:10:00.000; without a "
     "zone it is UTC, as for Kafka's command.",
 )
-@duration("--by-duration", help="To what was written so long before: 30m, 2h.")
-@click.option(
+@duration("--by-duration", "To what was written so long before: 30m, 2h.")
+@text(
     "--local-offsets",
+    "FILE",
+    "What kafka-get-offsets.sh --time earliest-local printed: warns of reads from remote storage.",
     type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="What kafka-get-offsets.sh --time earliest-local printed: warns of reads from remote "
-    "storage.",
 )
 @_SIMULATE
 @_MEMBERS
@@ -86,12 +81,12 @@ def plan_reset(output: str, **options: Any) -> int | None:
 
 
 @command(INPUT, ANSWER, name="plan-delete")
-@click.option("--group", required=True, metavar="GROUP", help="The share group.")
+@text("--group", "GROUP", "The share group.", required=True)
 @repeat(
     "--topic",
     "topics",
-    metavar="TOPIC",
-    help="Only the offsets of this topic; repeatable. Without it the group is deleted.",
+    "TOPIC",
+    "Only the offsets of this topic; repeatable. Without it the group is deleted.",
 )
 @_SIMULATE
 @_MEMBERS

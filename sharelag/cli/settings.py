@@ -12,15 +12,7 @@ import click
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL, note_partial, open_bench, write_lacking
 from sharelag.cli.grouped import Command
-from sharelag.cli.options import (
-    OUTPUT,
-    VERBOSE,
-    choice_of,
-    command,
-    names_cluster,
-    source_of,
-    with_options,
-)
+from sharelag.cli.options import choice_of, command, names_cluster, source_of, with_options
 from sharelag.cli.output import (
     groups_in,
     note,
@@ -53,24 +45,24 @@ _ANY_GROUP = "GROUP"
 @option.repeat(
     "--set",
     "given",
-    metavar="NAME=VALUE",
-    help="Check this value as if it were set; repeatable. Without an input, the other settings "
+    "NAME=VALUE",
+    "Check this value as if it were set; repeatable. Without an input, the other settings "
     "have Kafka's defaults.",
 )
-@click.option(
+@option.text(
     "--kafka-version",
-    metavar="VERSION",
-    help="Judge by the settings of this version, such as 4.3.1. Without it by those of the input's "
+    "VERSION",
+    "Judge by the settings of this version, such as 4.3.1. Without it by those of the input's "
     f"version, or of {NEWEST}; draft, without an input: KIP-932 while under discussion.",
 )
 @option.path(
     "--consumer-config",
-    metavar="FILE",
-    help="Check a consumer's properties file: what share consumers refuse or ignore. With an "
+    "FILE",
+    "Check a consumer's properties file: what share consumers refuse or ignore. With an "
     "input, also against the settings of --group, or of the file's group.id.",
 )
-@option.path("--before", metavar="DIR", help="Show only what differs from an earlier capture.")
-@click.option("--problems", is_flag=True, help="Show only settings with a problem.")
+@option.path("--before", "DIR", "Show only what differs from an earlier capture.")
+@option.switch("--problems", "Show only settings with a problem.")
 def settings(
     output: str,
     engine: str,
@@ -90,9 +82,8 @@ def settings(
     from sharelag.metrics.settings import check_given, is_refused
 
     values = _values(given)
-    has_input = any(options[name] for name in ("capture", "raw", "segments")) or names_cluster(
-        options
-    )
+    has_input = any(options[name] for name in ("capture", "raw", "segments"))
+    has_input = has_input or names_cluster(options)
     if consumer_config is not None:
         if values or kafka_version is not None or before or problems:
             raise click.UsageError(
@@ -276,12 +267,8 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
 @click.command(
     cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
-@with_options(OUTPUT, VERBOSE)
-@click.option(
-    "--kafka-version",
-    metavar="VERSION",
-    help=f"Of the tools, such as 4.3.1.  [default: {NEWEST}]",
-)
+@with_options(option.OUTPUT, option.VERBOSE)
+@option.text("--kafka-version", "VERSION", f"Of the tools, such as 4.3.1.  [default: {NEWEST}]")
 @click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
 def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """Check a command of Kafka's tools for share groups; it is not run.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.ask import PARTIAL
-from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of
-from sharelag.cli.output import plain, print_rows, read_by, simulation_bar, write
+from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of, switch, text
+from sharelag.cli.output import groups_in, plain, print_rows, read_by, simulation_bar, write
 from sharelag.cli.simulate_options import (
     BETWEEN,
     SCENARIO,
@@ -47,38 +47,26 @@ _TUNED = 700
 
 
 @command(INPUT, CHOICE, ANSWER, SCENARIO, VARIANTS, TRIALS)
-@click.option(
-    "--timeline",
-    is_flag=True,
-    help="Print the lag of each share partition over time instead of a summary.",
-)
-@click.option(
+@switch("--timeline", "Print the lag of each share partition over time instead of a summary.")
+@text(
     "--since",
-    metavar="WHEN",
-    help="Simulate the past from this time on (or this long before its end: 1h), as it was and "
+    "WHEN",
+    "Simulate the past from this time on (or this long before its end: 1h), as it was and "
     "with --members, --assignor and --setting.",
 )
-@click.option(
-    "--until",
-    metavar="WHEN",
-    help="The end of that past.  [default: the end of the input]",
-)
-@click.option(
+@text("--until", "WHEN", "The end of that past.  [default: the end of the input]")
+@text(
     "--alert",
-    metavar="RULE",
-    help="Whether this alert would have fired in that past, such as 'age>30s' or 'lag>1000'.",
+    "RULE",
+    "Whether this alert would have fired in that past, such as 'age>30s' or 'lag>1000'.",
 )
-@click.option(
+@text(
     "--chart",
+    "FILE.html",
+    "Also write the chart of that past to this file.",
     type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.html",
-    help="Also write the chart of that past to this file.",
 )
-@click.option(
-    "--show-scenario",
-    is_flag=True,
-    help="Print the scenario as JSON, for --scenario FILE.json, and run nothing.",
-)
+@switch("--show-scenario", "Print the scenario as JSON, for --scenario FILE.json, and run nothing.")
 def simulate(output: str, **options: Any) -> int:
     """Simulate a share group with other assignors, members or settings.
 
@@ -221,9 +209,8 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
             result = run(scenario, seed)
             (of,) = plain_rows(result.summary.select(["assignor", "members", "seed"]))
             for row in each_row(result.timeline):
-                fetching = row.pop(
-                    "members"
-                )  # the partition; the run has a column of that name, too
+                # of the partition; the run has a column of that name, too
+                fetching = row.pop("members")
                 yield {"variant": name, **of, **row, "fetching": fetching}
 
 
@@ -262,7 +249,6 @@ def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
 
 
 def _to_clear(scenario: Scenario, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what a search for what clears the lag is given."""
     from sharelag.whatif.clearing import ASSIGNORS
 
     return {
@@ -342,10 +328,8 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
         rows += moving.rows(name)
     print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
     words = f"intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
-    tell(
-        f"{counted(len(seeds), 'seed')}, {words}",
-        *trials.too_few(rows, len(seeds), options["confidence"]),
-    )
+    few = trials.too_few(rows, len(seeds), options["confidence"])
+    tell(f"{counted(len(seeds), 'seed')}, {words}", *few)
 
 
 def _rank(output: str, options: dict[str, Any]) -> int:
@@ -371,7 +355,6 @@ def _rank(output: str, options: dict[str, Any]) -> int:
 
 def _print_wanted(output: str, options: dict[str, Any]) -> int:
     """Print how many members each group wants; return the exit code: whether all are known."""
-    from sharelag.cli.output import groups_in
     from sharelag.whatif.wanted import members_wanted
 
     evidence = evidence_of(options)
@@ -414,7 +397,6 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
 
 
 def _list(output: str, what: str) -> None:
-    """Print what each scenario, or each assignor, is."""
     from sharelag.whatif import assignor_descriptions, names
 
     told = assignor_descriptions() if what == "assignor" else names()

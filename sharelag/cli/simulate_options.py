@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import Duration, duration, repeat, source_of
+from sharelag.cli.options import Duration, duration, repeat, source_of, switch, text
 from sharelag.cli.output import read_by, reading_of, require_rows
 from sharelag.cli.telling import tell
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sharelag.metrics.evidence import Evidence
     from sharelag.whatif.past import Past
-    from sharelag.whatif.scenario import Scenario
+    from sharelag.whatif.scenario import Scenario, Service
 
 #: How many seeds answer a question for which one is not enough.
 SEEDS = 20
@@ -31,8 +31,7 @@ _MS = timedelta(milliseconds=1)
 
 def _deprecate(_: click.Context, option: click.Parameter, value: Any) -> Any:
     if value is not None:
-        fix = "use --service, such as --service 20ms"
-        tell(f"{option.opts[0]} is deprecated: {fix}")
+        tell(f"{option.opts[0]} is deprecated: use --service, such as --service 20ms")
     return value
 
 
@@ -55,11 +54,7 @@ class Counts(click.ParamType[list[int]]):
         except ValueError:
             counts = []
         if self.bounds and (len(counts) != 2 or not 0 <= counts[0] <= counts[1]):
-            self.fail(
-                f"{value!r} is not a range of member counts, such as 1,64.",
-                param,
-                ctx,
-            )
+            self.fail(f"{value!r} is not a range of member counts, such as 1,64.", param, ctx)
         if not counts or min(counts) < 0 or (len(set(counts)) < len(counts) and not self.bounds):
             self.fail(f"{value!r} is not a list of member counts, such as 8,16.", param, ctx)
         return counts
@@ -101,158 +96,132 @@ class AssignorName(click.ParamType[str]):
 
 
 SCENARIO = [
-    click.option(
+    text(
         "--scenario",
-        metavar="NAME|FILE.json",
-        help="A named scenario or a file instead of an input; `list` shows the names.",
+        "NAME|FILE.json",
+        "A named scenario or a file instead of an input; `list` shows the names.",
     ),
     duration(
         "--duration",
-        most=timedelta.max,
-        help="How long to simulate.  [default: that of the scenario; of an input 10m, and "
+        "How long to simulate.  [default: that of the scenario; of an input 10m, and "
         "with --compare and --tune less of a busy group, down to 2m]",
+        most=timedelta.max,
     ),
     duration(
         "--rebalance-every",
-        help="How often lag-aware assignors reassign.  [default: when members come or go]",
+        "How often lag-aware assignors reassign.  [default: when members come or go]",
     ),
     duration(
         "--service",
+        "Mean processing time of a record.  [default: estimated from the group's rates]",
         least=timedelta(),
-        help="Mean processing time of a record.  [default: estimated from the group's rates]",
     ),
     click.option(
-        "--service-ms",
-        type=Duration(timedelta(), bare="ms"),
-        hidden=True,
-        callback=_deprecate,
+        "--service-ms", type=Duration(timedelta(), bare="ms"), hidden=True, callback=_deprecate
     ),
-    duration("--over", default="1h", help="How far back rates look."),
+    duration("--over", "How far back rates look.", default="1h"),
 ]
 VARIANTS = [
     repeat(
         "--assignor",
-        type=AssignorName(),
-        metavar="NAME|FILE.py:FUNCTION|FILE.jar:CLASS",
-        help="The assignor, or one of your own; repeatable. `list` says what each does. A jar "
+        "NAME|FILE.py:FUNCTION|FILE.jar:CLASS",
+        "The assignor, or one of your own; repeatable. `list` says what each does. A jar "
         "needs Kafka's own, from KAFKA_HOME.",
+        type=AssignorName(),
     ),
-    click.option(
-        "--members",
-        type=Counts(),
-        metavar="N,N",
-        help="Numbers of members.  [default: as they are]",
-    ),
-    repeat(
-        "--setting", metavar="NAME=V,V", help="Values of a setting by Kafka's name; repeatable."
-    ),
+    text("--members", "N,N", "Numbers of members.  [default: as they are]", type=Counts()),
+    repeat("--setting", "NAME=V,V", "Values of a setting by Kafka's name; repeatable."),
     repeat(
         "--autoscale",
-        metavar="POLICY",
-        help="An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s or fixed:8; "
+        "POLICY",
+        "An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s or fixed:8; "
         "repeatable.",
     ),
-    click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        multiple=True,
-        metavar="N",
-        help="Random seed; repeatable.",
-    ),
-    click.option(
+    text("--seed", "N", "Random seed; repeatable.", type=click.IntRange(min=0), multiple=True),
+    text(
         "--seeds",
-        type=click.IntRange(min=1, max=1_000_000),
-        metavar="N",
-        help=f"Number of random seeds, from 0 on.  [default: 1; with --compare and "
+        "N",
+        f"Number of random seeds, from 0 on.  [default: 1; with --compare and "
         f"--what-clears as many as tell variants apart; {SEEDS} for other questions of many runs]",
+        type=click.IntRange(min=1, max=1_000_000),
     ),
 ]
 TRIALS = [
-    click.option(
+    switch(
         "--compare",
-        is_flag=True,
-        help="Compare the variants, and the group of an input as it is: means, differences, "
-        "the winner.",
+        "Compare the variants, and the group of an input as it is: means, differences, the winner.",
     ),
-    click.option(
-        "--what-clears",
-        is_flag=True,
-        help="Try assignors with more and more members until the lag clears.",
-    ),
+    switch("--what-clears", "Try assignors with more and more members until the lag clears."),
     click.option(
         "--against",
         type=click.Choice(["consumer-group"]),
         help="Compare with a consumer group of the same work.",
     ),
-    click.option(
+    text(
         "--suite",
+        "[N]",
+        "Rank the assignors by so many drawn scenarios, 200 if no number is given; see "
+        "docs/assignors.md.",
         type=click.IntRange(min=1),
         is_flag=False,
         flag_value=200,
-        metavar="[N]",
-        help="Rank the assignors by so many drawn scenarios, 200 if no number is given; see "
-        "docs/assignors.md.",
     ),
-    click.option(
+    text(
         "--baseline",
-        metavar="VARIANT",
-        help="The variant to compare with.  [default: the first; of an input the group as it is; "
+        "VARIANT",
+        "The variant to compare with.  [default: the first; of an input the group as it is; "
         "with --suite the assignor simple]",
     ),
     repeat(
         "--measure",
-        metavar="NAME",
-        help="Print this measure with all its intervals, not the table that decides; repeatable.",
+        "NAME",
+        "Print this measure with all its intervals, not the table that decides; repeatable.",
     ),
-    click.option(
-        "--optimal", is_flag=True, help="Also measure the distance to the assignor `optimal`."
-    ),
-    click.option(
+    switch("--optimal", "Also measure the distance to the assignor `optimal`."),
+    text(
         "--fewest-members",
-        metavar="GOAL",
-        help="Find the fewest members that meet a goal, such as 'age_p95<30s'.",
+        "GOAL",
+        "Find the fewest members that meet a goal, such as 'age_p95<30s'.",
     ),
-    click.option(
+    switch(
         "--tune",
-        is_flag=True,
-        help="Search settings and members that keep every --goal for the fewest member-hours. "
+        "Search settings and members that keep every --goal for the fewest member-hours. "
         "--setting NAME=LOW..HIGH and --between narrow what is tried; NAME=VALUE stays.",
     ),
     repeat(
         "--goal",
-        metavar="GOAL",
-        help="What --tune is to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
+        "GOAL",
+        "What --tune is to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
     ),
-    click.option(
+    switch(
         "--front",
-        is_flag=True,
-        help="With --tune, print what more or fewer member-hours would give instead of settings.",
+        "With --tune, print what more or fewer member-hours would give instead of settings.",
     ),
-    click.option(
+    text(
         "--members-wanted",
-        metavar="GOAL",
-        help="Say how many members keep records younger than this, such as 30s, at the rate that "
+        "GOAL",
+        "Say how many members keep records younger than this, such as 30s, at the rate that "
         "comes; by a sum, as the exporter tells KEDA.",
     ),
-    click.option(
+    text(
         "--between",
+        "N,N",
+        "Range of member counts to search.  [default: 1,64]",
         type=Counts(bounds=True),
-        metavar="N,N",
-        help="Range of member counts to search.  [default: 1,64]",
     ),
-    click.option(
+    text(
         "--confidence",
+        "SHARE",
+        "Confidence of intervals, winners and the search, between 0.5 and 1.",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
         show_default=True,
-        metavar="SHARE",
-        help="Confidence of intervals, winners and the search, between 0.5 and 1.",
     ),
-    click.option(
+    text(
         "--sweep",
+        "DIR",
+        "Run on Spark and keep finished runs in this folder; a repeat continues there.",
         type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
-        help="Run on Spark and keep finished runs in this folder; a repeat continues there.",
     ),
 ]
 
@@ -274,16 +243,13 @@ def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
 def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """Every combination of values, by a label that names them."""
     choices: dict[str, list[str]] = {}
-    for text in given:
-        name, equals, values = text.partition("=")
-        if not equals or not all(values.split(",")):
-            raise click.UsageError(f"--setting takes NAME=VALUE or NAME=VALUE,VALUE, not {text!r}.")
-        choices.setdefault(name, []).extend(values.split(","))
-    combined = (
-        [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
-        if choices
-        else []
-    )
+    for one in given:
+        name, equals, listed = one.partition("=")
+        if not equals or not all(listed.split(",")):
+            raise click.UsageError(f"--setting takes NAME=VALUE or NAME=VALUE,VALUE, not {one!r}.")
+        choices.setdefault(name, []).extend(listed.split(","))
+    values = product(*choices.values()) if choices else ()
+    combined = (dict(zip(choices, some, strict=True)) for some in values)
     return {", ".join(f"{name}={value}" for name, value in one.items()): one for one in combined}
 
 
@@ -307,11 +273,11 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 def ranges_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return the values that the tuner may try of what was named, as numbers or texts."""
     found: dict[str, Any] = {}
-    for text in options["setting"]:
-        name, equals, value = text.partition("=")
+    for one in options["setting"]:
+        name, equals, value = one.partition("=")
         if not equals or not value or name in found:
             raise click.UsageError(
-                f"with --tune, --setting takes NAME=VALUE or NAME=LOW..HIGH once, not {text!r}."
+                f"with --tune, --setting takes NAME=VALUE or NAME=LOW..HIGH once, not {one!r}."
             )
         low, dots, high = value.partition("..")
         found[name] = (low, high) if dots else value
@@ -353,14 +319,19 @@ def scenario_of(options: dict[str, Any]) -> tuple[Scenario, pa.Table | None]:
 def past_of(options: dict[str, Any]) -> Past:
     """Return the span of the past that was named, of an input's group."""
     from sharelag.cli.ask import open_bench
-    from sharelag.whatif.scenario import Service
     from sharelag.workbench.pasts import gather_past
 
-    source, mean = source_of(options), options["service"]
-    service = None if mean is None else Service(mean / _MS, "exponential")
+    source = source_of(options)
     with open_bench(source, options) as bench:
         require_rows(bench.choice, bench.as_of, set(bench.groups), source, 0)
-        return gather_past(bench, None, options["since"], options["until"], service)
+        return gather_past(bench, None, options["since"], options["until"], _service(options))
+
+
+def _service(options: dict[str, Any]) -> Service | None:
+    from sharelag.whatif.scenario import Service
+
+    mean = options["service"] if options["service_ms"] is None else options["service_ms"]
+    return None if mean is None else Service(mean / _MS, "exponential")
 
 
 def _from_file(name: str) -> Scenario:
@@ -388,12 +359,8 @@ def evidence_of(options: dict[str, Any]) -> Evidence:
 
 def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
     from sharelag.whatif.from_cluster import scenario_from
-    from sharelag.whatif.scenario import Service
 
     source, evidence = source_of(options), evidence_of(options)
-    mean = options["service"] if options["service_ms"] is None else options["service_ms"]
-    scenario = scenario_from(
-        evidence, service=None if mean is None else Service(mean / _MS, "exponential")
-    )
+    scenario = scenario_from(evidence, service=_service(options))
     read_by(evidence, source)
     return scenario, evidence.settings

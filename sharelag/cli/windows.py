@@ -13,31 +13,16 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import Answered, ask, below_table, open_bench, print_answer
-from sharelag.cli.options import (
-    ANSWER,
-    CHOICE,
-    INPUT,
-    choice_of,
-    command,
-    duration,
-    moment_of,
-    source_of,
-)
+from sharelag.cli.options import choice_of, command, moment_of, source_of
 from sharelag.cli.output import groups_in, require_rows, start, write
 from sharelag.cli.telling import tell
 from sharelag.tables.words import counted
 
 
 @command(option.INPUT, option.REQUESTS, option.CHOICE, option.ANSWER)
-@click.option(
-    "--since",
-    metavar="WHEN",
-    help="Show what changed since a time, or in the last time such as 2h.",
-)
-@click.option(
-    "--picture",
-    is_flag=True,
-    help="Draw each window: offsets, states and delivery counts, long runs folded.",
+@option.text("--since", "WHEN", "Show what changed since a time, or in the last time such as 2h.")
+@option.switch(
+    "--picture", "Draw each window: offsets, states and delivery counts, long runs folded."
 )
 def windows(output: str, since: str | None, picture: bool, **options: Any) -> int | None:
     """Show the state of each share partition: epochs, offsets, state batches.
@@ -90,28 +75,18 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.generations import group_types
-    from sharelag.workbench.show import (
-        decode_rows,
-        decode_texts,
-        draft_types,
-        older_generations,
-    )
+    from sharelag.workbench.show import decode_rows, decode_texts, draft_types, older_generations
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)
-    topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[
-        records
-    ]
+    topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC]}
     skipped, older = 0, Counter[str]()
     types: list[Any] = []
 
-    def note_types(batch: Any) -> None:
-        types.append(group_types(batch))
-
     def batches() -> Iterator[Any]:
         nonlocal skipped
-        for topic in topics:
-            see = note_types if topic == GROUP_TOPIC else None
+        for topic in topics.get(records, [STATE_TOPIC, GROUP_TOPIC]):
+            see = (lambda one: types.append(group_types(one))) if topic == GROUP_TOPIC else None
             for batch in decode_topic(source, topic, moment, choice, see):
                 skipped += batch.skipped
                 older.update(older_generations(batch.records))
@@ -132,16 +107,12 @@ def decode(output: str, records: str, **options: Any) -> None:
 _MOST_LINES = 20_000
 
 
-@command(INPUT, CHOICE, ANSWER)
-@click.option(
-    "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."
+@command(option.INPUT, option.CHOICE, option.ANSWER)
+@option.text("--since", "WHEN", "Start at this time, or this long before the end (2h).")
+@option.switch(
+    "--events", "Show resets, new leaders, archived records and members instead of every record."
 )
-@click.option(
-    "--events",
-    is_flag=True,
-    help="Show resets, new leaders, archived records and members instead of every record.",
-)
-@duration("--every", help="Show the lag at this interval instead of every record.")
+@option.duration("--every", "Show the lag at this interval instead of every record.")
 def history(
     output: str, since: str | None, events: bool, every: timedelta | None, **options: Any
 ) -> int | None:

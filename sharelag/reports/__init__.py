@@ -21,15 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Report", "report", "schedule"]
 
 _NEEDED = (
-    "anywidget",
-    "croniter",
-    "css_inline",
-    "filelock",
-    "ipykernel",
-    "mistune",
-    "nbformat",
-    "papermill",
-    "plotly",
+    *("anywidget", "croniter", "css_inline", "filelock", "ipykernel", "mistune"),
+    *("nbformat", "papermill", "plotly"),
 )
 if _missing := [name for name in _NEEDED if find_spec(name) is None]:
     raise SetupError(f"reports need {', '.join(_missing)}: pip install 'sharelag[report]'")

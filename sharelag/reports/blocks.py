@@ -80,13 +80,8 @@ def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         is_rule = "rule" in one and not one.get("is_own")
         level = one["level"] if "rule" in one else one["severity"]
         title = one["rule"] if is_rule else one["summary"]
-        new = {
-            "level": level,
-            "title": title,
-            "advice": one.get("advice"),
-            "is_rule": is_rule,
-            "places": [],
-        }
+        new = {"level": level, "title": title, "advice": one.get("advice"), "is_rule": is_rule}
+        new["places"] = []
         known = together.setdefault((is_rule, level, title, _of_any_group(one)), new)
         if known["advice"] != new["advice"]:  # of several groups: a command for any of them
             known["advice"] = _of_any_group(one)
@@ -136,11 +131,13 @@ class Chart:
 
 def block(name: str, text: str, data: Mapping[str, Any] | None = None, **values: Any) -> Block:
     """Render the macro ``name`` of ``blocks.html.j2``."""
-    return Block(
-        environment().get_template("blocks.html.j2").module.__dict__[name](**values),
-        text,
-        data or {},
-    )
+    macro = environment().get_template("blocks.html.j2").module.__dict__[name]
+    return Block(macro(**values), text, data or {})
+
+
+def sentence_block(words: str) -> Block:
+    """Return a sentence as a part of a report."""
+    return block("sentence", words, words=words)
 
 
 def table(
@@ -153,13 +150,13 @@ def table(
     are no rows.
     """
     if not rows:
-        return block("sentence", empty, words=empty)
+        return sentence_block(empty)
     text = "\n".join(lines(rows, "human", columns))
     nothing = [
         heading for heading, name in columns.items() if all(row.get(name) is None for row in rows)
     ]
     columns = {heading: name for heading, name in columns.items() if heading not in nothing}
-    times = (str(row[name]) for row in rows for name in columns.values() if _is_time(row.get(name)))
+    times = (str(row[name]) for row in rows for name in columns.values() if is_time(row.get(name)))
     days = {time[:10] for time in times}
     if day := days.pop() if len(days) == 1 else "":
         caption += f" Times are UTC on {day}."
@@ -167,7 +164,7 @@ def table(
         [
             {
                 "text": _text(row, name).removeprefix(f"{day} "),
-                "time": _is_time(row.get(name)),
+                "time": is_time(row.get(name)),
                 "number": is_number(row.get(name)),
                 "level": row[name] if name in _LEVELS else None,
             }
@@ -190,12 +187,13 @@ def table(
 
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
-    if isinstance(value, str) and _is_time(value):
+    if isinstance(value, str) and is_time(value):
         return f"{value[:10]} {value[11:19]}"
     return cell(row, name, THOUSANDS)
 
 
-def _is_time(value: Any) -> bool:
+def is_time(value: Any) -> bool:
+    """Return whether a value is a time in ISO format, as tables of a report have it."""
     return isinstance(value, str) and bool(_TIME.fullmatch(value))
 
 
@@ -243,9 +241,7 @@ def without_folders(text: str) -> str:
 
 
 def _signed(value: int | None) -> str:
-    if value is None:
-        return "-"
-    return "±0" if value == 0 else f"{value:+,}"
+    return MISSING if value is None else f"{value:+,}" if value else "±0"
 
 
 def _evidence(found: Mapping[str, str]) -> str:

@@ -58,10 +58,8 @@ def estimate_archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
         for name in _SUMS
     ]
     sums = pa.Table.from_batches([found]).group_by("group_id").aggregate(wanted)
-    rows = [
-        {name.removesuffix("_sum"): value for name, value in row.items()}
-        for row in sums.to_pylist()
-    ]
+    names = [name.removesuffix("_sum") for name in sums.schema.names]
+    rows = sums.rename_columns(names).to_pylist()
     return sorted(rows, key=lambda row: (-(row["effective_lag"] or 0), row["group_id"]))
 
 
@@ -81,19 +79,12 @@ def headroom(case: Case) -> list[dict[str, Any]]:
         group, mine = row["group_id"], progress[row["group_id"]]
         completion, count = sum_known(mine, "completion_rate"), members.get(group)
         arrival = sum_known(mine, "arrival_rate")
-        rows.append(
-            {
-                "group_id": group,
-                "members": count,
-                "partitions": row["partitions"],
-                "arrival_rate": arrival,
-                "completion_rate": completion,
-                "falls_behind": _falls_behind(arrival, completion, mine),
-                "per_member": completion / count if count and completion is not None else None,
-                "lag": row["lag"],
-                "skew": verdict_words(skew[group]) if group in skew else None,
-            }
-        )
+        each = completion / count if count and completion is not None else None
+        words = verdict_words(skew[group]) if group in skew else None
+        known = {name: row[name] for name in ("group_id", "partitions", "lag")}
+        known |= {"members": count, "arrival_rate": arrival, "completion_rate": completion}
+        behind = _falls_behind(arrival, completion, mine)
+        rows.append(known | {"falls_behind": behind, "per_member": each, "skew": words})
     return sorted(rows, key=lambda row: (-(row["arrival_rate"] or 0), row["group_id"]))
 
 
@@ -134,12 +125,9 @@ def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) 
             f"{which}{worst['group_id']}, finished {rates}."
         )
     if unclear:
-        who = (
-            f"None of {counted(len(known), 'share group')}"
-            if len(known) > 1
-            else "The share group has not"
-        )
-        return f"{who} clearly {'fell' if len(known) > 1 else 'fallen'} behind."
+        if len(known) > 1:
+            return f"None of {counted(len(known), 'share group')} clearly fell behind."
+        return "The share group has not clearly fallen behind."
     return f"{f'All {len(known)} share groups' if len(known) > 1 else 'The share group'} kept up."
 
 

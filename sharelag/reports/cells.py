@@ -17,10 +17,19 @@ import pyarrow as pa
 
 from sharelag import charts
 from sharelag.durations import duration, parse_duration
+from sharelag.metrics.columns import ascending
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports import capacity, incident
-from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, group_findings, table
+from sharelag.reports.blocks import (
+    VERDICT_MIME,
+    Block,
+    Chart,
+    block,
+    group_findings,
+    sentence_block,
+    table,
+)
 from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
 from sharelag.reports.incident import Tried
@@ -48,11 +57,8 @@ def headline(outcome: Mapping[str, Any]) -> Block:
 
 def happened(case: Case, outcome: Mapping[str, Any]) -> Block:
     """Show what is wrong since when as the headline, and what happened; carries the verdict."""
-    story = {
-        "headline": incident.headline(case, outcome),
-        "story": incident.describe_events(case, outcome),
-    }
-    return headline({**outcome, **story})
+    what, story = incident.headline(case, outcome), incident.describe_events(case, outcome)
+    return headline({**outcome, "headline": what, "story": story})
 
 
 def changes(outcome: Mapping[str, Any]) -> Block:
@@ -67,9 +73,8 @@ def groups(outcome: Mapping[str, Any]) -> Block:
 
 def causes(outcome: Mapping[str, Any]) -> Block:
     """Show why the groups lag: causes with evidence and advice."""
-    return block(
-        "causes", "Why the groups lag.", found=group_findings(outcome["groups"], outcome["rules"])
-    )
+    found = group_findings(outcome["groups"], outcome["rules"])
+    return block("causes", "Why the groups lag.", found=found)
 
 
 def unknown(outcome: Mapping[str, Any]) -> Block:
@@ -107,16 +112,15 @@ def drain(case: Case) -> Chart | Block:
     if drawn.light.data:
         return drawn
     meta = drawn.light.layout.meta
-    words = " ".join([f"{meta['title']}.", *meta["reading"]])
-    return block("sentence", words, words=words)
+    return sentence_block(" ".join([f"{meta['title']}.", *meta["reading"]]))
 
 
 def forecasts(case: Case, ledger: str | None) -> Block | None:
     """Keep forecasts in the ledger, score those due, and show how often they came true."""
     if ledger is None:
         return None
-    words = " ".join(map(sentence, keep_forecasts(case.bench.reading, ledger).sentences))
-    return block("sentence", words, words=words)
+    kept = keep_forecasts(case.bench.reading, ledger)
+    return sentence_block(" ".join(map(sentence, kept.sentences)))
 
 
 def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
@@ -153,9 +157,7 @@ def cause_spans(case: Case) -> Chart:
 
 def window_heat(case: Case) -> Chart:
     """Chart the width of each window over time."""
-    return _in_both_themes(
-        charts.window_heat_figure, incident.window_heat(case, incident.signs(case))
-    )
+    return _in_both_themes(charts.window_heat_figure, incident.window_heat(case))
 
 
 def spans(case: Case) -> Chart:
@@ -187,12 +189,9 @@ def assignments(case: Case) -> Chart | Block:
     peopled = set(case.evidence.members.column("group_id").to_pylist())
     chosen = [row for row in lags if row["group_id"] in peopled]
     if not chosen:
-        words = (
-            "None of the groups has members."
-            if case.evidence.groups.num_rows
-            else "The members of the groups are unknown."
-        )
-        return block("sentence", words, words=words)
+        is_known = case.evidence.groups.num_rows
+        unknown = "The members of the groups are unknown."
+        return sentence_block("None of the groups has members." if is_known else unknown)
     # The chart shows one group.
     of = of_group(case.evidence, max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
     return _chart("assigned", of.members, of.lag)
@@ -223,9 +222,8 @@ def moved(case: Case) -> Block:
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
         caption += f" The earlier state of {counted(unknown, 'share partition')} is unknown."
-    return table(
-        moving, report_views.MOVED.columns, caption, f"No known changes since then. {caption}"
-    )
+    empty = f"No known changes since then. {caption}"
+    return table(moving, report_views.MOVED.columns, caption, empty)
 
 
 def headroom(case: Case) -> Block:
@@ -234,12 +232,8 @@ def headroom(case: Case) -> Block:
         "Records per second over the time of the report. A group that keeps up finishes what "
         "arrives; only a backlog or a simulation shows how much more it could finish."
     )
-    return table(
-        capacity.headroom(case),
-        report_views.HEADROOM.columns,
-        caption,
-        "There are no share groups.",
-    )
+    rows = capacity.headroom(case)
+    return table(rows, report_views.HEADROOM.columns, caption, "There are no share groups.")
 
 
 def reclaimable(case: Case) -> Block:
@@ -253,12 +247,8 @@ def reclaimable(case: Case) -> Block:
     )
     if case.bench.choice.groups:
         caption += " Only the chosen groups are considered: another one may be further back."
-    return table(
-        rows,
-        report_views.RECLAIMABLE.columns,
-        caption,
-        "Share groups still need every log from its start.",
-    )
+    empty = "Share groups still need every log from its start."
+    return table(rows, report_views.RECLAIMABLE.columns, caption, empty)
 
 
 def archived(case: Case, age: str | float) -> Block:
@@ -269,12 +259,8 @@ def archived(case: Case, age: str | float) -> Block:
         f"{duration(ttl / timedelta(milliseconds=1))} old. Kafka has no such setting yet. An "
         "unknown age is bounded by those of neighbouring records and of log ends."
     )
-    return table(
-        capacity.estimate_archived(case, ttl),
-        report_views.ARCHIVED.columns,
-        caption,
-        "There are no share groups.",
-    )
+    rows = capacity.estimate_archived(case, ttl)
+    return table(rows, report_views.ARCHIVED.columns, caption, "There are no share groups.")
 
 
 def keeping_up(case: Case, outcome: Mapping[str, Any]) -> Block:
@@ -304,7 +290,7 @@ def clearing(made: Proposal) -> Chart:
 def otherwise_table(tried: Tried) -> Block:
     """Show what happened, the same simulated and what would have been otherwise."""
     if isinstance(tried, str):
-        return block("sentence", tried, words=tried)
+        return sentence_block(tried)
     rows = [tried.for_people(row) for row in tried.rows]
     return table(rows, report_views.OTHERWISE.columns, tried.verdict(), "Nothing was simulated.")
 
@@ -343,6 +329,4 @@ def _sort_moments(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.T
     names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}
     order = pa.array([place[one] for one in zip(*names, strict=True)], pa.int64())
-    return moments.append_column("place", order).sort_by(
-        [("place", "ascending"), ("as_of", "ascending")]
-    )
+    return moments.append_column("place", order).sort_by(ascending("place", "as_of"))

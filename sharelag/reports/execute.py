@@ -19,7 +19,7 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, Self
 
 from sharelag.errors import NoLeaderError
-from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME, VIEW_MIME
+from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME, VIEW_MIME, is_time
 from sharelag.reports.secrets import PROPERTIES, mask_strings, masker, scrub
 
 _LOG = logging.getLogger(__name__)
@@ -37,19 +37,10 @@ _OURS = (VERDICT_MIME, PLOTLY_MIME, DARK_MIME)
 #: Keys whose values are words of a format or numbers in base64, never input.
 _WORDS = frozenset(
     {
-        "format",
-        "engine",
-        "level",
-        "severity",
-        "level_before",
-        "cause",
-        "type",
-        "mode",
-        "dtype",
-        "bdata",
+        *("format", "engine", "level", "severity", "level_before", "cause"),
+        *("type", "mode", "dtype", "bdata"),
     }
 )
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 #: Metadata that tools need to run and show a notebook.
 _ABOUT = frozenset({"tags", "kernelspec", "language_info"})
 _Mask = Callable[[str], str]
@@ -66,11 +57,8 @@ class Executed(NamedTuple):
     def verdict(self) -> dict[str, Any] | None:
         """Its verdict; None if it failed before."""
         outputs = (output for cell in self.notebook.cells for output in cell.get("outputs", []))
-        found = [
-            output["data"][VERDICT_MIME]
-            for output in outputs
-            if VERDICT_MIME in output.get("data", {})
-        ]
+        forms = (output.get("data", {}) for output in outputs)
+        found = [data[VERDICT_MIME] for data in forms if VERDICT_MIME in data]
         return found[-1] if found else None
 
 
@@ -106,11 +94,8 @@ def execute(
         ):
             # Sockets in a private folder instead of ports, which every user of the machine could
             # connect to. The default is the working directory, where runs would collide.
-            sockets = {
-                "transport": "ipc",
-                "ip": f"{private}/kernel",
-                "connection_file": f"{private}/kernel.json",
-            }
+            sockets = {"transport": "ipc", "ip": f"{private}/kernel"}
+            sockets["connection_file"] = f"{private}/kernel.json"
             config = Config(KernelManager=sockets)
             papermill.execute_notebook(
                 path,
@@ -129,10 +114,8 @@ def execute(
         in_part = failed.ename == NoLeaderError.__name__
         error = _message(failed.ename, failed.evalue)
     except DeadKernelError:
-        error = (
-            "the kernel died, probably out of memory: report on fewer groups, "
-            "or give it more memory"
-        )
+        more = "report on fewer groups, or give it more memory"
+        error = f"the kernel died, probably out of memory: {more}"
     except CellTimeoutError:
         error = (
             f"a cell took more than {cell_seconds} s: report on fewer groups or on a shorter "
@@ -246,11 +229,8 @@ def _message(kind: str, message: str) -> str:
 
 def _without_failure_notes(notebook: Any) -> Any:
     """Remove the cells with which papermill marks a failure; the report shows it itself."""
-    notebook.cells = [
-        cell
-        for cell in notebook.cells
-        if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])
-    ]
+    tag = "papermill-error-cell-tag"
+    notebook.cells = [one for one in notebook.cells if tag not in one.metadata.get("tags", [])]
     return notebook
 
 
@@ -299,7 +279,6 @@ def _output(output: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 
 
 def _bundle(forms: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
-    """Mask the forms of one output, by MIME type."""
     return {mime: _form(mime, form, mask) for mime, form in forms.items()}
 
 
@@ -315,14 +294,9 @@ def _widgets(state: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
     for name, model in state.get("state", {}).items():
         values = dict(model.get("state", {}))
         is_ours = str(values.get("_anywidget_id", "")).startswith("sharelag_widgets.")
-        fixed = {
-            key
-            for key in values
-            if key.startswith("_") and (is_ours or key not in ("_esm", "_css"))
-        }
-        clean = {
-            key: value if key in fixed else _values(value, mask) for key, value in values.items()
-        }
+        scripts = () if is_ours else ("_esm", "_css")
+        fixed = {key for key in values if key.startswith("_") and key not in scripts}
+        clean = {key: one if key in fixed else _values(one, mask) for key, one in values.items()}
         models[name] = {**model, "state": clean}
     return {**state, "state": models}
 
@@ -342,4 +316,4 @@ def _values(value: Any, mask: _Mask, words: frozenset[str] = frozenset()) -> Any
         }
     if isinstance(value, list | tuple):
         return [_values(item, mask, words) for item in value]
-    return mask(value) if isinstance(value, str) and not _TIME.fullmatch(value) else value
+    return mask(value) if isinstance(value, str) and not is_time(value) else value

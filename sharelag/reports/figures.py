@@ -16,12 +16,8 @@ _WIDTH, _SCALE = 960, 2
 #: Seconds allowed for an image.
 _PATIENCE = 60
 _BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome-stable",
-    "google-chrome",
-    "chrome",
-    "msedge",
+    *("chromium", "chromium-browser", "google-chrome-stable", "google-chrome"),
+    *("chrome", "msedge"),
 )
 
 
@@ -63,16 +59,13 @@ def draw(notebook: Any, folder: Path) -> str | None:
     ]
     # The part of plotly.js that reports include; kaleido would fetch MathJax from the network.
     library = folder / "plotly.js"
-    packed = (
-        resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
-    )
-    library.write_bytes(gzip.decompress(packed))
+    packed = resources.files(__package__).joinpath("vendor", "plotly-cartesian.min.js.gz")
+    library.write_bytes(gzip.decompress(packed.read_bytes()))
     options = {"plotlyjs": library, "mathjax": False, "path": browser, "timeout": _PATIENCE}
 
     try:
-        if errors := kaleido.write_fig_from_object_sync(
-            specs, kopts=options, cancel_on_error=False
-        ):
+        write = kaleido.write_fig_from_object_sync
+        if errors := write(specs, kopts=options, cancel_on_error=False):
             raise errors[0]
     except Exception as error:  # browsers fail in many ways; the report is valid without images
         shutil.rmtree(folder)

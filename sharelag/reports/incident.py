@@ -19,6 +19,7 @@ from sharelag.charts.windows import WINDOW_HEAT, window_heat_records
 from sharelag.durations import duration
 from sharelag.engine import add_topic_names
 from sharelag.errors import InputError
+from sharelag.metrics.columns import ascending
 from sharelag.metrics.events import SIGNS, first_trouble
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import milliseconds
@@ -67,9 +68,7 @@ def signs(case: Case) -> pa.Table:
     table = case.bench.choice.of(add_topic_names(table, case.evidence.lag))
     first = pc.min_element_wise(*[table.column(name).cast(pa.int64()) for name in FIRST])
     table = table.append_column("first", first.fill_null(_NEVER))
-    return table.sort_by(
-        [(name, "ascending") for name in ("first", "group_id", "partition")]
-    ).drop_columns("first")
+    return table.sort_by(ascending("first", "group_id", "partition")).drop_columns("first")
 
 
 def born(signs: pa.Table) -> pa.Table:
@@ -84,23 +83,22 @@ def is_whole(case: Case, signs: pa.Table) -> bool:
     return not pc.any(pc.greater(signs.column("missing"), 0)).as_py()
 
 
-def window_heat(case: Case, signs: pa.Table, measure: str = "span") -> pa.Table:
-    """Measure the windows since the beginning (`charts.window_heat.WINDOW_HEAT`)."""
-    begin = pc.min(signs.column("first_record")).as_py()
+def window_heat(case: Case) -> pa.Table:
+    """Measure how wide the windows were since the beginning (`charts.windows.WINDOW_HEAT`)."""
+    found = signs(case)
+    begin = pc.min(found.column("first_record")).as_py()
     if begin is None:
         return WINDOW_HEAT.empty_table()
     # Brokers' clocks may be ahead of this machine's.
-    end = max(case.evidence.as_of, pc.max(signs.column("last_record")).as_py())
-    each = partial(_heat, measure=measure, begin=begin, as_of=end)
-    table = case.bench.over_history(
-        ("window heat", measure, begin), each, WINDOW_HEAT
-    ).drop_columns("topic")
+    end = max(case.evidence.as_of, pc.max(found.column("last_record")).as_py())
+    each = partial(_heat, begin=begin, as_of=end)
+    table = case.bench.over_history(("window heat", begin), each, WINDOW_HEAT).drop_columns("topic")
     return case.bench.choice.of(add_topic_names(table, case.evidence.lag).select(WINDOW_HEAT.names))
 
 
-def _heat(history: pa.RecordBatch, measure: str, begin: datetime, as_of: datetime) -> pa.Table:
+def _heat(history: pa.RecordBatch, begin: datetime, as_of: datetime) -> pa.Table:
     since = history.filter(pc.greater_equal(history.column("record_timestamp"), pa.scalar(begin)))
-    return window_heat_records(since, measure, as_of=as_of, begin=begin)
+    return window_heat_records(since, as_of=as_of, begin=begin)
 
 
 def as_far_as_known(words: str, is_whole: bool) -> str:
@@ -116,9 +114,7 @@ def windows_at(
     These are group, topic id and partition; only a few, as their records are held in memory.
     """
     rows = [dict(zip(KEY, one, strict=True)) for one in share_partitions]
-    wanted = pa.Table.from_pylist(
-        rows, schema=pa.schema([schemas.WINDOWS.field(name) for name in KEY])
-    )
+    wanted = pa.Table.from_pylist(rows, pa.schema([schemas.WINDOWS.field(name) for name in KEY]))
     step = case.known_span / max(moments - 1, 1)
     at = sorted({milliseconds(case.evidence.as_of - n * step) for n in range(moments)})
     table = case.bench.windows_at(wanted, at)
@@ -169,7 +165,6 @@ def describe_events(case: Case, outcome: Mapping[str, Any]) -> str:
 def _describe_lag(
     timeline: pa.Table, groups: Sequence[str], born: pa.Table, begin: datetime
 ) -> str:
-    """Describe how the lag of the groups changed, as far as it is known."""
     # Records of deleted share partitions may begin before all others.
     since = pc.greater_equal(timeline.column("as_of"), pa.scalar(begin - timedelta(milliseconds=1)))
     timeline = timeline.filter(since)
@@ -191,11 +186,9 @@ def _describe_lag(
         when = " since it was first known" if late else ""
         return f"the lag of no share group{whose} grew{when}{unknown}"
     worst = max(sorted(grew), key=lambda name: grew[name])
-    first = (
-        f" (since {_moment(ends[worst].at, begin)}, when it was first known)"
-        if worst in late
-        else ""
-    )
+    first = ""
+    if worst in late:
+        first = f" (since {_moment(ends[worst].at, begin)}, when it was first known)"
     too = "since it was first known" if worst not in late and late & grew.keys() else "too"
     others = f", and that of {len(grew) - 1} more, {too}" if len(grew) > 1 else ""
     return (
@@ -226,13 +219,7 @@ def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
         timeline.group_by(KEY).aggregate([("as_of", "min")]).join(born, KEY, join_type="left anti")
     )
     seen = firsts.group_by("group_id").aggregate([("as_of_min", "max")])
-    whole_from = dict(
-        zip(
-            seen.column("group_id").to_pylist(),
-            seen.column("as_of_min_max").to_pylist(),
-            strict=True,
-        )
-    )
+    whole_from = {row["group_id"]: row["as_of_min_max"] for row in seen.to_pylist()}
     ends: dict[str, _Ends] = {}
     for row in known:
         name, at = row["group_id"], row["as_of"]
@@ -289,8 +276,7 @@ def _first_of_the_worst(
         return None
     worst = found[0][0]
     begun, one = min(
-        ((begun, one) for level, begun, one in found if level == worst),
-        key=lambda pair: pair[0][0],
+        ((begun, one) for level, begun, one in found if level == worst), key=lambda pair: pair[0][0]
     )
     return one, begun
 
@@ -316,10 +302,7 @@ Tried: TypeAlias = Otherwise | str
 
 
 def otherwise(
-    case: Case,
-    members: int | Sequence[int] | None,
-    alert: str | None = None,
-    seeds: int = SEEDS,
+    case: Case, members: int | Sequence[int] | None, alert: str | None = None, seeds: int = SEEDS
 ) -> Tried:
     """Simulate the group with the largest lag over the time of a report, as it was and otherwise.
 

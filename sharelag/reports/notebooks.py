@@ -31,9 +31,9 @@ def names() -> dict[str, str]:
 
 def notebook(name: str) -> Path:
     """Return the notebook of a report: one of `names`, or the path of another notebook."""
-    places = (
-        [Path(name)] if name.endswith(".ipynb") else [home / f"{name}.ipynb" for home in _HOMES]
-    )
+    places = [Path(name)]
+    if not name.endswith(".ipynb"):
+        places = [home / f"{name}.ipynb" for home in _HOMES]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise InputError(
@@ -53,24 +53,21 @@ def read_parameters(path: Path) -> dict[str, Any]:
     Papermill's own inference has no values, and omits what has another ``=`` on its line; what it
     finds is here, too. A default that only running the cell would show is ``...``.
     """
-    cells = [
-        cell for cell in _read(path).cells if "parameters" in (cell.metadata.get("tags") or [])
-    ]
+    every = _read(path).cells
+    cells = [cell for cell in every if "parameters" in (cell.metadata.get("tags") or [])]
     if not cells:
-        raise InputError(
-            f"{path} has no cell with the tag parameters: tag the cell that assigns them"
-        )
+        why = "has no cell with the tag parameters: tag the cell that assigns them"
+        raise InputError(f"{path} {why}")
     try:
-        assigned = [
-            node for cell in cells for node in ast.walk(ast.parse(_python(str(cell.source))))
-        ]
+        trees = [ast.parse(_python(str(cell.source))) for cell in cells]
     except (SyntaxError, ValueError) as error:
         raise InputError(
             f"the cell with the tag parameters of {path} is not Python ({error}): correct it"
         ) from None
     return {
         name.id: _literal(node.value) if name is target else ...  # one of several in it
-        for node in assigned
+        for tree in trees
+        for node in ast.walk(tree)
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         for name in ast.walk(target)

@@ -76,27 +76,24 @@ def page(
         library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
         bundles["sr-plotly"] = base64.b64encode(library).decode()
     digest = hashlib.sha256(script.encode()).digest()
-    return (
-        environment()
-        .get_template("report.html.j2")
-        .render(
-            title=title,
-            lead=lead,
-            level=run.level,
-            headline=run.headline,
-            error=run.error,
-            advice=ADVICE,
-            last_good=last_good,
-            about=run,
-            facts=facts(run, outcome),
-            contents=[part for part in parts if part["kind"] == "heading"],
-            parts=parts,
-            bundles=bundles,
-            css=folder.joinpath("templates", "report.css").read_text("utf-8"),
-            widget_css="\n".join(data.styles).replace("</", "<\\/"),
-            script=script,
-            script_hash=f"'sha256-{base64.b64encode(digest).decode()}'",
-        )
+    template = environment().get_template("report.html.j2")
+    return template.render(
+        title=title,
+        lead=lead,
+        level=run.level,
+        headline=run.headline,
+        error=run.error,
+        advice=ADVICE,
+        last_good=last_good,
+        about=run,
+        facts=facts(run, outcome),
+        contents=[part for part in parts if part["kind"] == "heading"],
+        parts=parts,
+        bundles=bundles,
+        css=folder.joinpath("templates", "report.css").read_text("utf-8"),
+        widget_css="\n".join(data.styles).replace("</", "<\\/"),
+        script=script,
+        script_hash=f"'sha256-{base64.b64encode(digest).decode()}'",
     )
 
 
@@ -171,11 +168,8 @@ def _words(text: str) -> Iterator[dict[str, Any]]:
     markdown = mistune.create_markdown(escape=True, plugins=["table", "strikethrough"])
     for place, piece in enumerate(pieces):
         if place % 2:
-            yield {
-                "kind": "heading",
-                "text": piece,
-                "id": re.sub(r"\W+", "-", piece.lower()).strip("-"),
-            }
+            anchor = re.sub(r"\W+", "-", piece.lower()).strip("-")
+            yield {"kind": "heading", "text": piece, "id": anchor}
         elif piece.strip():
             yield {"kind": "html", "html": markdown(piece)}
 
@@ -200,10 +194,8 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
     elif "text/html" in forms:
         yield {"kind": "html", "html": forms["text/html"]}
     elif "image/png" in forms:
-        yield {
-            "kind": "html",
-            "html": f'<img alt="" src="data:image/png;base64,{forms["image/png"]}">',
-        }
+        image = f'<img alt="" src="data:image/png;base64,{forms["image/png"]}">'
+        yield {"kind": "html", "html": image}
     elif "text/markdown" in forms:
         yield from _words(forms["text/markdown"])
     elif forms.get("text/plain", "").strip():
@@ -248,17 +240,9 @@ def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict
         data.scripts[script] = known["_esm"]
         data.styles[known.get("_css", "")] = None
         name = str(len(data.widgets))
-        data.widgets[name] = {
-            "script": script,
-            "state": {
-                key: value
-                for key, value in known.items()
-                if not key.startswith("_") and key != "layout"
-            },
-            "buffers": {
-                buffer["path"][0]: buffer["data"] for buffer in state[model].get("buffers", [])
-            },
-        }
+        shown = {k: one for k, one in known.items() if not k.startswith("_") and k != "layout"}
+        buffers = {one["path"][0]: one["data"] for one in state[model].get("buffers", [])}
+        data.widgets[name] = {"script": script, "state": shown, "buffers": buffers}
         yield {"kind": "widget", "id": name}
     for child in known.get("children", []):
         yield from _widgets(child.removeprefix("IPY_MODEL_"), state, data)
@@ -270,23 +254,17 @@ def mail(title: str, run: Run, outcome: Mapping[str, Any] | None) -> str:
     ``outcome`` is the verdict; None if the report failed before there was one.
     """
     css = resources.files(__package__).joinpath("templates", "mail.css").read_text("utf-8")
-    groups = [] if outcome is None else outcome["groups"]
-    written = (
-        environment()
-        .get_template("mail.html.j2")
-        .render(
-            title=title,
-            about=run,
-            outcome=outcome,
-            groups=groups[:MOST_GROUPS],
-            findings=group_findings(
-                groups[:MOST_GROUPS], [] if outcome is None else outcome["rules"]
-            ),
-            more=max(len(groups) - MOST_GROUPS, 0),
-            css=css,
-        )
-    )
+    groups, rules = ([], []) if outcome is None else (outcome["groups"], outcome["rules"])
+    shown = groups[:MOST_GROUPS]
+    written = environment().get_template("mail.html.j2").render(
+        title=title,
+        about=run,
+        outcome=outcome,
+        groups=shown,
+        findings=group_findings(shown, rules),
+        more=len(groups) - len(shown),
+        css=css,
+    )  # fmt: skip
     # All styles are in the document, and nothing may be loaded from elsewhere.
-    return css_inline.CSSInliner(load_remote_stylesheets=False, keep_style_tags=True).inline(
-        written
-    )
+    inliner = css_inline.CSSInliner(load_remote_stylesheets=False, keep_style_tags=True)
+    return inliner.inline(written)

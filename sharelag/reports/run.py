@@ -104,11 +104,9 @@ def report(
     folder_of = Path(out)
     with store.reserve(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
         clean = {name: scrub(value, known) for name, value in given.items()}
-        previous = (
-            _previous(folder, clean) if "previous" in notebooks.read_parameters(path) else None
-        )
-        if previous is not None and "previous" not in given:
-            given["previous"] = str(previous)
+        if "previous" in notebooks.read_parameters(path) and "previous" not in given:
+            previous = _previous(folder, clean)
+            given |= {} if previous is None else {"previous": str(previous)}
         started, begun = now(), time.monotonic()
         progress(f"running the notebook of the report {path.stem}")
         ran = run(path, half / "notebook.ipynb", given, properties or {}, known)
@@ -178,28 +176,17 @@ def _mark_failed(run: Run, what: str) -> Run:
 
 
 def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | None) -> Run:
-    """Write everything that is made from the executed notebook."""
     from sharelag.reports.figures import draw
     from sharelag.reports.page import mail, page, title_of
 
     run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not requested")
     outcome = None if ran.verdict is None else dict(ran.verdict)
-    (half / "report.html").write_text(
-        page(ran.notebook, run, outcome, last_good if run.error else None), "utf-8"
-    )
-    (half / "mail.html").write_text(
-        mail(title_of(ran.notebook) or run.report, run, outcome), "utf-8"
-    )
-    verdict = (
-        {"schema_version": SCHEMA_VERSION}
-        | (outcome or {})
-        | {
-            "level": run.level,
-            "headline": run.headline,
-            "error": run.error,
-            "run_id": run.run_id,
-        }
-    )
+    document = page(ran.notebook, run, outcome, last_good if run.error else None)
+    (half / "report.html").write_text(document, "utf-8")
+    body = mail(title_of(ran.notebook) or run.report, run, outcome)
+    (half / "mail.html").write_text(body, "utf-8")
+    told = {name: getattr(run, name) for name in ("level", "headline", "error", "run_id")}
+    verdict = {"schema_version": SCHEMA_VERSION} | (outcome or {}) | told
     for name, value in (("verdict.json", verdict), (store.RUN, asdict(run))):
         (half / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return run

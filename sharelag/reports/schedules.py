@@ -59,10 +59,8 @@ class Job:
     def here(self) -> list[str]:
         """Return the command for this machine, with the full path of this environment's script."""
         script = Path(sys.executable).with_name("sharelag")
-        return [
-            str(script) if script.exists() else "sharelag",
-            *self.command(self.params, str(self.out)),
-        ]
+        words = self.command(self.params, str(self.out))
+        return [str(script) if script.exists() else "sharelag", *words]
 
 
 def absolute(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +173,6 @@ def note(kind: str, name: str) -> str | None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all strings in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -307,7 +304,7 @@ def _kubernetes(job: Job) -> str:
     params = dict(job.params)
     mounts: list[dict[str, Any]] = [{"name": "reports", "mountPath": _OUT}]
     volumes: list[dict[str, Any]] = [
-        {"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}},
+        {"name": "reports", "persistentVolumeClaim": {"claimName": "sharelag-reports"}}
     ]
     steps = [
         "Build the image from python:3.11-slim and push it to a registry of your nodes:",
@@ -337,14 +334,13 @@ def _kubernetes(job: Job) -> str:
         "metadata": {"name": name},
         "spec": {
             "schedule": job.cron,
-            "timeZone": job.zone or "Etc/UTC",
+            "timeZone": job.zone or _UTC,
             "concurrencyPolicy": "Forbid",
             "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
         },
     }
-    comment = "".join(
-        f"# {' '.join(step.splitlines())}\n" for step in [*steps, "Then: kubectl apply -f FILE"]
-    )
+    steps.append("Then: kubectl apply -f FILE")
+    comment = "".join(f"# {' '.join(step.splitlines())}\n" for step in steps)
     return comment + yaml.safe_dump(definition, sort_keys=False, allow_unicode=True, width=10_000)
 
 

@@ -52,9 +52,7 @@ def secrets_of(
     """
     settings: dict[str, Any] = dict(parameters or {})
     # Short values of environment variables are switches rather than secrets.
-    settings |= {
-        name: value for name, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT
-    }
+    settings |= {k: value for k, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT}
     if command_config:
         with suppress(ConfigError):
             settings |= read_properties(Path(command_config))
@@ -100,9 +98,8 @@ def mask_strings(value: Any, mask: Callable[[str], str]) -> Any:
         return mask(value)
     if isinstance(value, Mapping):
         return {mask_strings(name, mask): mask_strings(item, mask) for name, item in value.items()}
-    return (
-        [mask_strings(item, mask) for item in value] if isinstance(value, list | tuple) else value
-    )
+    is_list = isinstance(value, list | tuple)
+    return [mask_strings(item, mask) for item in value] if is_list else value
 
 
 def _forms(secret: str) -> set[str]:

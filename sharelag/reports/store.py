@@ -87,9 +87,7 @@ def _from_json(text: str) -> Run | None:
     """Parse a run; None if its JSON is truncated or of another version."""
     try:
         known = json.loads(text)
-        return Run(
-            **{field.name: known[field.name] for field in fields(Run) if field.name in known}
-        )
+        return Run(**{one.name: known[one.name] for one in fields(Run) if one.name in known})
     except (ValueError, TypeError):
         return None
 
@@ -102,15 +100,9 @@ def write_index(out: Path) -> Path:
     latest = {row["run"].report: row for row in reversed(found)}
     page = environment().get_template("index.html.j2")
     half = out / f".{INDEX}-{os.getpid()}"
-    half.write_text(
-        page.render(
-            rows=found[:_MOST],
-            total=len(found),
-            latest=[latest[name] for name in sorted(latest)],
-            css=css,
-        ),
-        "utf-8",
-    )
+    newest = [latest[name] for name in sorted(latest)]
+    text = page.render(rows=found[:_MOST], total=len(found), latest=newest, css=css)
+    half.write_text(text, "utf-8")
     half.replace(out / INDEX)
     return out / INDEX
 
@@ -251,9 +243,8 @@ def put_in_order(out: Path, name: str) -> None:
         # In ledger order, as a clock may have been set back.
         place = {run.run_id: number for number, run in enumerate(read(out))}
     newest = max(runs, key=lambda run: place[run.run_id], default=None)
-    if newest and (
-        not (folder / "latest").exists() or (folder / "latest").resolve().name != newest.run_id
-    ):
+    latest = folder / "latest"
+    if newest and not (latest.exists() and latest.resolve().name == newest.run_id):
         point_latest(folder, newest.run_id)
 
 

@@ -14,10 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError, ShareLagError
-from sharelag.inputs import CaptureInput, Input, KafkaInput
-from sharelag.inputs.files.archive import ArchiveInput
-from sharelag.inputs.files.captures import read_capture
-from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.open import open_capture
 from sharelag.model import iso
 from sharelag.replay.moment import parse_time
@@ -31,19 +27,10 @@ from sharelag.workbench.result import Result
 FORMAT = 1
 
 
-def cluster_of(source: Input) -> str | None:
-    """Return Kafka's id of the input's cluster; None if the input does not have it."""
-    if isinstance(source, ArchiveInput):
-        return source.info().cluster_id
-    if isinstance(source, CaptureInput):
-        return read_capture(source.folder).info.cluster_id
-    return kafka.cluster_id(source.config) if isinstance(source, KafkaInput) else None
-
-
 def cluster_in(folder: str | Path) -> str | None:
     """Return the cluster id of a capture or an archive; None if it cannot be read."""
     with suppress(ShareLagError, OSError):
-        return cluster_of(open_capture(Path(folder)))
+        return open_capture(Path(folder)).cluster_id
     return None
 
 
@@ -75,7 +62,7 @@ def verdict(case: Case) -> dict[str, Any]:
         "as_of": iso(case.evidence.as_of),
         "begin": iso(case.begin),
         "source": case.bench.source.describe(),
-        "cluster_id": cluster_of(case.bench.source),
+        "cluster_id": case.bench.source.cluster_id,
         "engine": case.evidence.engine,
         "groups": groups,
         "rules": rules,
@@ -135,14 +122,13 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
         return apart | {"why": "it is not earlier than this one"}
     before = {group["group_id"]: group for group in was["groups"]}
     moved = _sum_moves(case, was["as_of"])
+    present = {group["group_id"]: group for group in now["groups"]}
     rows = [
         _change(name, before.get(name), group, moved.get(name, {}))
-        for name, group in {one["group_id"]: one for one in now["groups"]}.items()
+        for name, group in present.items()
     ]
-    present = {group["group_id"] for group in now["groups"]}
-    rows += [
-        _change(name, group, None, {}) for name, group in before.items() if name not in present
-    ]
+    gone = {name: group for name, group in before.items() if name not in present}
+    rows += [_change(name, group, None, {}) for name, group in gone.items()]
     old, new = _causes(was), _causes(now)
     return {
         "since": was["as_of"],
@@ -166,26 +152,20 @@ def _change(
         what = "new" if was is None else "gone"
     else:
         what = "same" if was["level"] == now["level"] else "moved"
-    return {
-        "group_id": name,
-        "what": what,
-        "level_before": was and was["level"],
-        "level": now and now["level"],
-        "lag_before": lag_before,
-        "lag": lag,
-        "lag_change": None if lag is None or lag_before is None else lag - lag_before,
-        "finished": moved.get("finished"),
-        "resets": moved.get("resets", 0),
-    }
+    change = None if lag is None or lag_before is None else lag - lag_before
+    levels = {"level_before": was and was["level"], "level": now and now["level"]}
+    lags = {"lag_before": lag_before, "lag": lag, "lag_change": change}
+    known = {"finished": moved.get("finished"), "resets": moved.get("resets", 0)}
+    return {"group_id": name, "what": what, **levels, **lags, **known}
 
 
 def _sum_moves(case: Case, since: str) -> dict[str, dict[str, Any]]:
     """Return what each group finished since, and how many of its share partitions were reset."""
     table = case.bench.diff(parse_time(since)).table
-    table = table.append_column(
-        "resets", pc.equal(table.column("change"), "reset").cast(pa.int64())
-    )
-    table = table.append_column("is_unknown", pc.is_null(table.column("finished")).cast(pa.int64()))
+    found = {"resets": pc.equal(table.column("change"), "reset")}
+    found["is_unknown"] = pc.is_null(table.column("finished"))
+    for name, column in found.items():
+        table = table.append_column(name, column.cast(pa.int64()))
     sums = table.group_by("group_id").aggregate(
         [("finished", "sum"), ("resets", "sum"), ("is_unknown", "sum")]
     )
@@ -199,13 +179,11 @@ def _sum_moves(case: Case, since: str) -> dict[str, dict[str, Any]]:
 
 
 def _causes(verdict: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    names = ("cause", "severity", "topic", "partition", "summary", "held", "since")
     return {
         (group["group_id"], cause["cause"], cause["topic"], cause["partition"]): {
             "group_id": group["group_id"],
-            **{
-                name: cause[name]
-                for name in ("cause", "severity", "topic", "partition", "summary", "held", "since")
-            },
+            **{name: cause[name] for name in names},
         }
         for group in verdict["groups"]
         for cause in group["causes"]

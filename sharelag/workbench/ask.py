@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 #: The module of `sharelag.workbench.questions` that answers each question.
 QUESTIONS = {
-    "lag": "lag",
-    "reconcile": "lag",
-    "overview": "causes",
-    "explain": "causes",
-    "progress": "causes",
-    **dict.fromkeys(("windows", "moments"), "lag"),
+    **dict.fromkeys(("lag", "reconcile", "windows", "moments"), "lag"),
+    **dict.fromkeys(("overview", "explain", "progress"), "causes"),
     **dict.fromkeys(("history", "diff", "timeline", "events"), "timeline"),
     **dict.fromkeys(
         ("imbalance", "imbalance_trend", "skew", "members", "group_states", "brokers"), "balance"
@@ -32,8 +28,7 @@ QUESTIONS = {
     **dict.fromkeys(("health", "snapshots", "designs"), "state_topic"),
     **dict.fromkeys(("settings", "settings_drift"), "settings"),
     **dict.fromkeys(("plan_reset", "plan_delete"), "planned"),
-    "dead_letters": "dead_letters",
-    "redrive": "dead_letters",
+    **dict.fromkeys(("dead_letters", "redrive"), "dead_letters"),
     "forecasts": "forecasts",
 }
 #: Tables that are known without the state after each record.

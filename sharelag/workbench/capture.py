@@ -28,10 +28,7 @@ _MOMENTS = 60
 
 
 def capture_kafka(
-    config: ClientConfig,
-    folder: Path,
-    overwrite: bool = False,
-    patience: timedelta | None = None,
+    config: ClientConfig, folder: Path, overwrite: bool = False, patience: timedelta | None = None
 ) -> CaptureInfo:
     """Capture a running cluster: its records, and what else an investigation would ask it.
 
@@ -75,15 +72,12 @@ def _extras(
     named = sorted(set(lag.column("topic").drop_null().to_pylist()))
     groups = sorted(set(windows.column("group_id").to_pylist()))
     found: dict[str, pa.Table] = {}
+    no_logs = schemas.LOGS.empty_table()
     asks: dict[str, Callable[[], pa.Table]] = {
         "past_offsets": lambda: source.past_offsets(ids, _moments(records, requested)),
         "logs": lambda: source.logs(ids),
-        "times": lambda: source.times(
-            request_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))
-        ),
-        "committed_times": lambda: source.times(
-            request_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
-        ),
+        "times": lambda: source.times(request_offsets(lag, found.get("logs", no_logs))),
+        "committed_times": lambda: source.times(request_offsets(lag, no_logs), read_committed=True),
         "settings": lambda: source.settings(groups, named),
         "leaders": lambda: source.leaders(ids),
         "nodes": source.nodes,

@@ -41,14 +41,8 @@ _WORDS = {
 }
 #: Evidence that is the same in all partitions that a cause is about.
 _OF_GROUP = (
-    "members",
-    "led_by",
-    "held_by",
-    "limit",
-    "lock duration ms",
-    "arrived in all partitions",
-    "defect",
-    "refusal",
+    *("members", "led_by", "held_by", "limit", "lock duration ms", "arrived in all partitions"),
+    *("defect", "refusal"),
 )
 #: What follows where no cause was found, and something is not known.
 _NOT_ALL = ", but not all is known"
@@ -67,11 +61,8 @@ def summarize_groups(
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
     lag = rows_by_group(evidence.lag, _LAGS)
-    emptied = {
-        row["group_id"]: row["emptied"]
-        for row in evidence.groups.to_pylist()
-        if row["members"] == 0
-    }
+    of_groups = evidence.groups.to_pylist()
+    emptied = {row["group_id"]: row["emptied"] for row in of_groups if row["members"] == 0}
     young, led = suspect(evidence, patience), leads(evidence.brokers)
     ages = ages_by_group(evidence)
     groups = rollup_arrow(evidence.lag, "group").to_pylist()
@@ -96,12 +87,9 @@ def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, 
 def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
     """Yield the same as lines for a terminal, with colours where standard output is one."""
     out = io.StringIO()
-    console = Console(
-        file=out,
-        force_terminal=sys.stdout.isatty(),
-        width=None if sys.stdout.isatty() else 120,
-        highlight=False,
-    )
+    is_seen = sys.stdout.isatty()
+    width = None if is_seen else 120
+    console = Console(file=out, force_terminal=is_seen, width=width, highlight=False)
     for group in summaries:
         _print_hanging(console, Text.assemble((group.group, "bold"), f"  {group.state}"))
         for cause in group.causes:
@@ -119,12 +107,9 @@ def _state(
     oldest = max((age for age in ages if age > 0), default=0)
     lag, unknown = group["lag"], group["unknown_lags"]
     many = counted(group["partitions"], "share partition")
-    is_known = lag or not unknown  # a sum of 0 beside unknown lags would read as if nothing waited
-    parts = [
-        f"lag {lag_sum(lag, unknown)} in {many}"
-        if is_known
-        else f"lag not known in {number(unknown)} of {many}"
-    ]
+    parts = [f"lag {lag_sum(lag, unknown)} in {many}"]
+    if unknown and not lag:  # a sum of 0 beside unknown lags would read as if nothing waited
+        parts = [f"lag not known in {number(unknown)} of {many}"]
     if lead:
         parts.append(terminal(lead.words()))
     is_partial = any(map(math.isnan, ages))
@@ -156,13 +141,10 @@ def _nothing_found(
             or row["end_offset"] > row["log_start_offset"]
         )
     ]
-    reasons = sorted(
-        {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
-    )
     if unknown:
-        return f"{nobody or 'nothing found'}{_NOT_ALL}" + (
-            f": {'; '.join(reasons)}" if reasons else ""
-        )
+        known = {row["lag_reason"] for row in unknown} & REASONS.keys()
+        reasons = "; ".join(sorted({REASONS[one] for one in known}))
+        return f"{nobody or 'nothing found'}{_NOT_ALL}{': ' * bool(reasons)}{reasons}"
     if not any(row["effective_lag"] for row in lag):
         return "nothing wrong"  # a member is not missed where nothing waits
     if found := nobody or (young.words() if young else _growth(progress)):

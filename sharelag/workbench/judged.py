@@ -82,11 +82,8 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
             return Forecast(kind, kind)
     slowest = max((row for row in rows if row["drain"] == DRAINS), key=lambda row: row["drain_ms"])
     high = "never" if slowest["drain_high_ms"] is None else duration(slowest["drain_high_ms"])
-    return Forecast(
-        DRAINS,
-        f"in {duration(slowest['drain_ms'])}",
-        f"{duration(slowest['drain_low_ms'])} to {high}",
-    )
+    interval = f"{duration(slowest['drain_low_ms'])} to {high}"
+    return Forecast(DRAINS, f"in {duration(slowest['drain_ms'])}", interval)
 
 
 #: How a headline names what is about no group.
@@ -142,18 +139,11 @@ def judge_groups(
     dark, young = unknown_lags(evidence), suspect(evidence, patience)
     rules = broken or {}
     ages = ages_by_group(evidence)
-    groups = [
-        _group(
-            row,
-            ages[row["group_id"]],
-            progress[row["group_id"]],
-            causes[row["group_id"]],
-            rules.get(row["group_id"], []),
-            dark.get(row["group_id"], []),
-            young.get(row["group_id"]),
-        )
-        for row in rollup_arrow(evidence.lag, "group").to_pylist()
-    ]
+    groups = []
+    for row in rollup_arrow(evidence.lag, "group").to_pylist():
+        name = row["group_id"]
+        mine = ages[name], progress[name], causes[name], rules.get(name, []), dark.get(name, [])
+        groups.append(_group(row, *mine, young.get(name)))
     groups.sort(key=lambda group: (-rank(group["level"]), -(group["lag"] or 0), group["group_id"]))
     return groups
 
@@ -181,25 +171,20 @@ def _group(
     if row["lag"] and not causes and not dark and (why := unforeseen(ages, ahead)):
         own.append(_OWN_RULE | {"level": "unknown", "summary": why})
     judged = [*judged, *own]
-    levels = [
-        "ok",
-        *(outcome(cause["severity"]) for cause in causes),
-        *(one["level"] for one in judged),
-    ]
+    levels = [outcome(cause["severity"]) for cause in causes] + [one["level"] for one in judged]
     margins = [one["margin_ms"] for one in mine if one["margin_ms"] is not None]
     none_left = 0 if ahead.kind == DRAINED else None
+    oldest = max((int(age) for age in ages if age >= 0), default=none_left)
     unknown_ages = sum(map(math.isnan, ages))
     return {
         "group_id": row["group_id"],
-        "level": worst(levels),
+        "level": worst(["ok", *levels]),
         "partitions": row["partitions"],
         "lag": row["lag"],
         "unknown_lags": row["unknown_lags"],
         "max_lag": row["max_lag"],
         # An unknown age may be the greatest.
-        "age_ms": None
-        if unknown_ages or nothing_to_read
-        else max((int(age) for age in ages if age >= 0), default=none_left),
+        "age_ms": None if unknown_ages or nothing_to_read else oldest,
         "unknown_ages": unknown_ages,
         "margin_ms": min(margins, default=None),
         "drain": _NOTHING_TO_READ if nothing_to_read else ahead.words,
@@ -212,21 +197,16 @@ def _group(
 def _why(
     causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], ahead: str
 ) -> str | None:
-    reasons = [cause["summary"] for cause in causes] + [
-        f"{one['rule']}: {one['summary']}" for one in judged
-    ]
-    return next(
-        iter([*reasons, *dark, *([_NO_FORECAST[ahead]] if ahead in _NO_FORECAST else [])]), None
-    )
+    reasons = [cause["summary"] for cause in causes]
+    reasons += [f"{one['rule']}: {one['summary']}" for one in judged] + dark
+    return reasons[0] if reasons else _NO_FORECAST.get(ahead)
 
 
 def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
     names = ("cause", "severity", "topic", "topic_id", "partition", "held", "summary", "advice")
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
-    return {name: cause[name] for name in names} | {
-        "since": _time(cause["since"]),
-        "evidence": evidence,
-    }
+    known = {name: cause[name] for name in names}
+    return known | {"since": _time(cause["since"]), "evidence": evidence}
 
 
 def rule_of(one: Mapping[str, Any]) -> dict[str, Any]:

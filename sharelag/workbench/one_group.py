@@ -20,11 +20,9 @@ _OF_TOPIC = ("topic_id", "partition")
 
 def only(table: pa.Table | None, group: str | None) -> Any:
     """Return the rows of one group, or all; None stays as it is."""
-    return (
-        table
-        if group is None or table is None
-        else table.filter(pc.equal(table.column("group_id"), group))
-    )
+    if group is None or table is None:
+        return table
+    return table.filter(pc.equal(table.column("group_id"), group))
 
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:

@@ -66,11 +66,8 @@ class Opened:
 
     def at(self, moment: str | Moment) -> Self:
         """Open it as of another moment: a time with its zone, or offsets of the state topic."""
-        then = replace(
-            self,
-            as_of=as_moment(moment),
-            ledger=None,  # nobody foretells what is looked back at
-        )
+        # Nobody foretells what is looked back at.
+        then = replace(self, as_of=as_moment(moment), ledger=None)
         object.__setattr__(then, "_later", self if self.as_of is None else self._later)
         return then
 
@@ -256,11 +253,9 @@ class Opened:
         from sharelag.engine.spark.reading import SparkReading
 
         reading = self.reading
-        return (
-            reading
-            if isinstance(reading, SparkReading)
-            else self._once("frames", self._spark_reading)
-        )
+        if isinstance(reading, SparkReading):
+            return reading
+        return self._once("frames", self._spark_reading)
 
     def _spark_reading(self) -> SparkReading:
         from sharelag.engine.spark.reading import SparkReading
@@ -281,9 +276,8 @@ class Opened:
         from sharelag.workbench.broker_metrics import with_metrics
         from sharelag.workbench.requests import with_requests
 
-        evidence = with_requests(
-            self._run("reading share groups", lambda: self.reading.evidence), self.requests
-        )
+        evidence = self._run("reading share groups", lambda: self.reading.evidence)
+        evidence = with_requests(evidence, self.requests)
         for group in () if self.asks_once else sorted(self.choice.groups):
             self.require_group(evidence.lag, group)
         return with_metrics(evidence, self.metrics, self.source)
@@ -346,9 +340,8 @@ class Opened:
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
-            return replace(
-                self._describe_reading(self.reading, evidence, lacks, notes), as_of=evidence.as_of
-            )
+            base = self._describe_reading(self.reading, evidence, lacks, notes)
+            return replace(base, as_of=evidence.as_of)
         from sharelag.workbench.broker_metrics import unknown_of
 
         lacks = self._lacks(of_groups=True)
@@ -359,13 +352,8 @@ class Opened:
         if self.metrics is not None:
             said += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
         unknown += (*unknown_of(evidence.measured, self.metrics), *lacks)
-        return replace(
-            base,
-            as_of=evidence.as_of,
-            notes=said,
-            unknown=tuple(dict.fromkeys(unknown)),
-            lacks=lacks,
-        )
+        unknown = tuple(dict.fromkeys(unknown))
+        return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
 
     def _lacks(self, of_groups: bool) -> tuple[str, ...]:
         """Return what answers of the reading lack, worked out once."""
@@ -400,8 +388,7 @@ class Opened:
 
         holders = self.requests.holders(lag, read.table("windows"), read.now)
         rows = add_holders(rows, holders)
-        if runs:
-            rows = with_held_runs(rows, holders)
+        rows = with_held_runs(rows, holders) if runs else rows
         return Beside(rows, self.requests.words(read.now), (), self.requests.lacks)
 
     def keep(self, question: Any, work: Callable[[], _T]) -> _T:

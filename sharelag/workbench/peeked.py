@@ -9,6 +9,7 @@ import html
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -34,13 +35,8 @@ class Literal(str):
 
 def _read_json(data: bytes) -> Any:
     """Read JSON: a ValueError for anything else, a RecursionError for what is nested too deeply."""
-    return json.loads(
-        data,
-        object_pairs_hook=Fields,
-        parse_float=Literal,
-        parse_int=Literal,
-        parse_constant=Literal,
-    )
+    kept: Any = dict.fromkeys(("parse_float", "parse_int", "parse_constant"), Literal)
+    return json.loads(data, object_pairs_hook=Fields, **kept)
 
 
 def _json_text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
@@ -66,17 +62,11 @@ def _json_text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
     return f"{begin}{inner}{f',{inner}'.join(items)}{outer}{end}"
 
 
-def _leave_out(found: Any, names: Iterable[str]) -> Any:
-    """Return the same with fields hidden, in each item of a list.
+def _without(found: Any, path: list[str]) -> Any:
+    """Return the same with a field hidden, in each item of a list.
 
     ``card.number`` is the field ``number`` within ``card``, and also one whose name has a dot.
     """
-    for name in names:
-        found = _without(found, name.split("."))
-    return found
-
-
-def _without(found: Any, path: list[str]) -> Any:
     if isinstance(found, Fields):
         return Fields((name, _hidden(name, one, path)) for name, one in found)
     return [_without(one, path) for one in found] if isinstance(found, list) else found
@@ -87,11 +77,6 @@ def _hidden(name: str, value: Any, path: list[str]) -> Any:
         if name == ".".join(path[:taken]):
             value = _HIDDEN if taken == len(path) else _without(value, path[taken:])
     return value
-
-
-def _contains(found: Any, name: str) -> bool:
-    """Whether there is such a field."""
-    return _has(found, name.split("."))
 
 
 def _has(found: Any, path: list[str]) -> bool:
@@ -150,10 +135,8 @@ class PeekedRecord:
     def text(self, form: str = "auto") -> str:
         """Return what people read: one line each for the facts, then key, headers and value.
 
-        Parameters
-        ----------
-        form : {"auto", "text", "json", "hex"}
-            Of key and value; ``auto`` is JSON where it is, else text where it is UTF-8, else hex.
+        The ``form`` of key and value is text, json or hex; ``auto`` is JSON where it is, else text
+        where it is UTF-8, else hex.
         """
         record = self.record
         when = "no timestamp" if record.timestamp is None else iso(record.timestamp)
@@ -178,6 +161,10 @@ class PeekedRecord:
     def fields(self, form: str = "auto") -> dict[str, Any]:
         """Return the same as one object for programs; texts are not escaped in it."""
         record = self.record
+
+        def shown(data: bytes | None, indent: int | None = 2) -> str | None:
+            return None if data is None else self._show(data, form, indent)
+
         return {
             "group_id": self.group,
             "topic": record.topic,
@@ -189,15 +176,9 @@ class PeekedRecord:
             "timestamp_type": record.timestamp_type,
             "key_bytes": None if record.key is None else len(record.key),
             "value_bytes": None if record.value is None else len(record.value),
-            "key": None if record.key is None else self._show(record.key, form),
-            "headers": [
-                {
-                    "name": name,
-                    "value": None if value is None else self._show(value, form, indent=None),
-                }
-                for name, value in record.headers
-            ],
-            "value": None if record.value is None else self._show(record.value, form),
+            "key": shown(record.key),
+            "headers": [{"name": name, "value": shown(one, None)} for name, one in record.headers],
+            "value": shown(record.value),
             "not_found": list(self.not_found),
         }
 
@@ -209,7 +190,7 @@ class PeekedRecord:
         record = self.record
         held = [record.key, record.value, *(value for _, value in record.headers)]
         read = [_read_json(one) for one in held if one is not None and _can_be(one, "json")]
-        return tuple(name for name in self.mask if not any(_contains(one, name) for one in read))
+        return tuple(n for n in self.mask if not any(_has(one, n.split(".")) for one in read))
 
     def __str__(self) -> str:
         return self.text()
@@ -226,22 +207,21 @@ class PeekedRecord:
             if not _can_be(data, "json"):
                 return _NO_FIELDS
             return json.dumps(self.mask(json.loads(data)), indent=indent, ensure_ascii=False)
-        if names := tuple(self.mask):
+        if paths := [name.split(".") for name in self.mask]:
             if not (_can_be(data, "json") and _has_fields(_read_json(data))):
                 return _NO_FIELDS
             found = _read_json(data)
-            if not any(_contains(found, name) for name in names):
+            if not any(_has(found, path) for path in paths):
                 return _NONE_MASKED
-            return _json_text(_leave_out(found, names), indent)
+            return _json_text(reduce(_without, paths, found), indent)
         if form == "json":
             if not _can_be(data, "json"):
                 raise InputError("key, header or value is not JSON: choose the form text or hex")
             return _json_text(_read_json(data), indent)
         if form == "text":
             return data.decode("utf-8", "backslashreplace")
-        return "\n".join(
-            data[at : at + _HEX_LINE].hex(" ") for at in range(0, len(data), _HEX_LINE)
-        )
+        lines = (data[at : at + _HEX_LINE] for at in range(0, len(data), _HEX_LINE))
+        return "\n".join(line.hex(" ") for line in lines)
 
 
 def peek(
@@ -301,9 +281,7 @@ def _can_be(data: bytes, form: str) -> bool:
 
 
 def _size(data: bytes | None) -> str:
-    if data is None:
-        return "null"
-    return counted(len(data), "byte")
+    return "null" if data is None else counted(len(data), "byte")
 
 
 def _indent(text: str) -> list[str]:

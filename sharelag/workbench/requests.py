@@ -101,10 +101,6 @@ class Requests:
         covers = self.log.covers
         return covers is not None and covers[0] <= at <= covers[1]
 
-    def covers(self, as_of: datetime) -> bool:
-        """Whether the log covers a moment."""
-        return self._is_covered(_micros(as_of))
-
     @property
     def lacks(self) -> tuple[str, ...]:
         """Return what answers lack, in sentences: many requests that could not be read."""
@@ -117,7 +113,8 @@ class Requests:
 
     def words(self, as_of: datetime) -> tuple[str]:
         """Return from when to when the log goes, and whether that includes a moment."""
-        lacks = "" if self.covers(as_of) else "; who holds what at the moment above is not known"
+        is_covered = self._is_covered(_micros(as_of))
+        lacks = "" if is_covered else "; who holds what at the moment above is not known"
         return (f"{self.span()}{lacks}",)
 
     def span(self) -> str:

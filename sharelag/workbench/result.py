@@ -173,10 +173,10 @@ class Result:
         InputError
             There is no such column.
         """
-        for name in column if isinstance(column, list) else [column]:
+        wanted = column if isinstance(column, list) else [column]
+        for name in wanted:
             if name not in self:
                 raise InputError(unknown_column(name, self, self.title))
-        wanted = column if isinstance(column, list) else [column]
         frame: pd.DataFrame = self.table.select(wanted).to_pandas(date_as_object=False)
         return frame if isinstance(column, list) else frame[column]
 
@@ -198,19 +198,9 @@ class Result:
     def plot(self, kind: str | None = None, **given: Any) -> View:
         """Draw it in the colours of the page, light or dark, and as wide as the page is.
 
-        Parameters
-        ----------
-        kind : str, optional
-            As for `figure`, which gives the same as a plotly figure.
-        **given
-            As for `sharelag_widgets.PlotView`, such as ``selection``.
-
-        Raises
-        ------
-        InputError
-            There is no chart of this kind.
-        SetupError
-            The widgets are not installed.
+        ``kind`` is as for `figure`, which gives the same as a plotly figure, and what else is
+        ``given`` as for `sharelag_widgets.PlotView`, such as ``selection``. Without the widgets it
+        is a `SetupError`.
         """
         shown: View = load_view("PlotView").of(self, kind, **given)
         return shown
@@ -218,44 +208,26 @@ class Result:
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """All rows as a Spark DataFrame, those of a long history too.
 
-        Parameters
-        ----------
-        spark : pyspark.sql.SparkSession, optional
-            Else the one that the answer came from, the active one, or one for this machine.
+        The session is ``spark``, else the one that the answer came from, the active one, or one for
+        this machine.
         """
         if self.frame is not None:
             return self.frame()
-        session = spark or self._session()
-        from sharelag.inputs.spark.frames import frame_of  # only now: without pyspark it cannot be
-
-        return frame_of(session, self.table)
-
-    def _session(self) -> SparkSession:
         from sharelag.inputs.spark import session
 
-        return session() if self.session is None else self.session()
+        spark = spark or (session if self.session is None else self.session)()
+        from sharelag.inputs.spark.frames import frame_of  # only now: without pyspark it cannot be
+
+        return frame_of(spark, self.table)
 
     def figure(self, kind: str | None = None, theme: str = "light") -> Figure:
-        """Draw a chart of the answer.
+        """Draw a chart of the answer in a ``theme``, "light" or "dark".
 
-        Parameters
-        ----------
-        kind : str, optional
-            One of `charts`; else the first.
-        theme : {"light", "dark"}
-
-        Raises
-        ------
-        InputError
-            There is no such chart of it.
+        ``kind`` is one of `charts`, else the first; if there is none it is an `InputError`.
         """
         name = next(iter(self.charts), "") if kind is None else kind
         if name not in self.charts:
-            known = (
-                f"there is {', '.join(self.charts)}"
-                if self.charts
-                else "there is none; its table is .table"
-            )
+            known = f"there is {', '.join(self.charts) or 'none; its table is .table'}"
             raise InputError(f"there is no chart {name!r} of {self.title!r}: {known}")
         return self.charts[name](theme)
 

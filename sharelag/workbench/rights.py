@@ -92,10 +92,7 @@ def rights_of(
 
 
 def _by_rules(
-    found: Authorizer,
-    every: list[Right],
-    principal: str,
-    super_users: Collection[str] | None,
+    found: Authorizer, every: list[Right], principal: str, super_users: Collection[str] | None
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Judge by rules, as far as brokers show what the authorizer goes by besides."""
     if super_users is not None:
@@ -151,9 +148,8 @@ def in_words(table: pa.Table, of_somebody: bool = False) -> tuple[str, ...]:
     by_rights: dict[str, list[str]] = {}
     ours = failing_of_ours(table)
     for command, missing in failing(table).items():
-        if not of_somebody and command not in ours:
-            continue
-        by_rights.setdefault(" and ".join(missing), []).append(command)
+        if of_somebody or command in ours:
+            by_rights.setdefault(" and ".join(missing), []).append(command)
     return tuple(
         f"without {missing}, these end with an error: {', '.join(commands)}"
         for missing, commands in by_rights.items()

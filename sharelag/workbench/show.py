@@ -36,9 +36,8 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     where unknown.
     """
     rows = []
-    for row, (key, window) in zip(
-        without_timestamps(table).to_pylist(), window_items(table), strict=True
-    ):
+    plain = without_timestamps(table).to_pylist()
+    for row, (key, window) in zip(plain, window_items(table), strict=True):
         derived = {name: row[name] for name in _DERIVED}
         raw = {name: getattr(window, name) for name in window.__slots__}
         batches = [list(batch) for batch in window.batches]
@@ -63,9 +62,8 @@ def decode_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, A
 
     With ``columns`` every row has the same keys, as a table needs.
     """
-    empty = (
-        dict.fromkeys(("key", "value", "reject", "topic", "partition", "offset")) if columns else {}
-    )
+    names = ("key", "value", "reject", "topic", "partition", "offset") if columns else ()
+    empty = dict.fromkeys(names)
     for row in chain(kafka_json(decoded.records), reject_json(decoded.rejects)):
         yield empty | row
 
@@ -102,10 +100,8 @@ def draft_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator
     if not types.num_rows or pc.max(types.column("version")).as_py() == 0:
         return
     by_type: dict[str, list[str]] = {}
-    for group, kind in zip(
-        *(types.column(n).to_pylist() for n in ("group_id", "type")), strict=True
-    ):
-        by_type.setdefault(kind or "unknown", []).append(group)
+    for row in types.select(["group_id", "type"]).to_pylist():
+        by_type.setdefault(row["type"] or "unknown", []).append(row["group_id"])
     words = "; ".join(f"{kind}: {list_names(names)}" for kind, names in sorted(by_type.items()))
     yield f"types of groups in ConsumerGroupMetadata, as a draft of KIP-932 has them: {words}"
     if shares := by_type.get(SHARE):
@@ -166,9 +162,8 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
     """
     seen: set[int | None] = set()
     for row in rows:
-        yield f"{shown_name(row['group_id'])}  {terminal(row['topic'] or row['topic_id'])}:" + str(
-            row["partition"]
-        )
+        place = f"{terminal(row['topic'] or row['topic_id'])}:{row['partition']}"
+        yield f"{shown_name(row['group_id'])}  {place}"
         start, end = row["effective_start_offset"], row["window_end_offset"]
         held = sorted(row.get("held") or ())
         end = max([end or 0, *(last + 1 for _, last, _ in held)]) if held else end
@@ -186,10 +181,9 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
                 yield f"  more offsets follow, from {left} to {end - 1}"
         yield from (f"  {terminal(note)}" for note in row.get("notes") or ())
         yield ""
-    if legend := [
-        f"{letter} {meaning}" for state, (letter, meaning, _) in _STATES.items() if state in seen
-    ]:
-        yield from ("states:", *(f"  {text}" for text in legend))
+    shown = [one for state, one in _STATES.items() if state in seen]
+    if shown:
+        yield from ("states:", *(f"  {letter} {meaning}" for letter, meaning, _ in shown))
 
 
 def _fragments(runs: list[list[Any]], start: int, end: int) -> str:
@@ -213,9 +207,8 @@ def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:
                 first = stop + 1
         if first <= last:
             kept.append([first, last, state, count])
-    return sorted(
-        [*kept, *([first, last, DeliveryState.ACQUIRED, count] for first, last, count in held)]
-    )
+    kept += [[first, last, DeliveryState.ACQUIRED, count] for first, last, count in held]
+    return sorted(kept)
 
 
 def _cells(runs: list[list[Any]], start: int, end: int) -> tuple[list[_Cell], int | None]:

@@ -30,9 +30,8 @@ def summarize(found: Displayable) -> Result:
     if isinstance(found, Evidence):
         return replace(result, as_of=found.as_of, source=found.SOURCE, engine=found.engine)
     if isinstance(found, Comparison):
-        known = {
-            row["measure"] for row in found.differences.to_pylist() if row["difference"] is not None
-        }
+        rows = found.differences.to_pylist()
+        known = {row["measure"] for row in rows if row["difference"] is not None}
         drawn = {name: chart("compared", found, name) for name in _DRAWN if name in known}
         return replace(result, charts=drawn)
     return result

@@ -9,11 +9,6 @@ from .selection import Selection
 from .window_strip import WindowStrip
 
 __all__ = [
-    "AssignmentEditor",
-    "Difference",
-    "LagTable",
-    "PartitionGrid",
-    "PlotView",
-    "Selection",
+    "AssignmentEditor", "Difference", "LagTable", "PartitionGrid", "PlotView", "Selection",
     "WindowStrip",
-]
+]  # fmt: skip

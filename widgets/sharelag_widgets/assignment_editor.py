@@ -21,7 +21,7 @@ from sharelag.errors import InputError
 from sharelag.tables.words import counted
 
 from .bundle import script, style
-from .columns import Column, Rows, column_of, table_of
+from .columns import Column, Rows, column_of, require, table_of
 from .run import RunView, words_of
 from .selection import Selection, selection_for
 from .view import key_names, labels_of
@@ -195,54 +195,32 @@ class AssignmentEditor(RunView):
     ) -> AssignmentEditor:
         """Return an assignment to begin with.
 
-        Parameters
-        ----------
-        partitions : table
-            A row a partition: ``topic``, ``partition``, and what else is known of it, such as
-            `sharelag.schemas.LAG` of one group.
-        assignment : mapping
-            For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``.
-            Members without any are listed, too.
-        on_run : callable, optional
-            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a separate
-            thread. It calls ``cancelled()`` now and then and returns early if so, calls
-            ``progress(done, total)``, and gives a `Difference`. A `ShareLagError` of it is
-            shown as it is.
-        on_load : callable, optional
-            ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the
-            members there are.
-        choices : sequence of str
-            What `on_load` knows.
-        measure : str, optional
-            A number column to show of each partition; else ``lag``, if there is one.
-        keys : sequence of str, optional
-            The columns that name a partition to linked views.
-        selection : Selection, optional
-        member_labels : mapping, optional
-            What else people call a member, such as its client: shown beside the name.
-        title : str
+        ``partitions`` has a row a partition: ``topic``, ``partition``, and what else is known of
+        it, such as `sharelag.schemas.LAG` of one group; the number column ``measure`` is shown,
+        else ``lag``, if there is one. ``assignment`` is ``{member: {topic: [partition, ...]}}``,
+        also of members without any; ``member_labels`` are what else people call them, such as
+        clients. ``keys`` are the columns that name a partition to views linked by ``selection``,
+        and ``title`` is above this one. It is an `InputError` if a column is missing, or the
+        assignment names a partition that is not in the table.
 
-        Raises
-        ------
-        InputError
-            A column is missing, or the assignment names a partition that is not in the table.
+        ``on_run`` takes the assignment, ``cancelled`` and ``progress``, and tries it out, in a
+        separate thread. It calls ``cancelled()`` now and then and returns early if so, calls
+        ``progress(done, total)``, and gives a `Difference`. A `ShareLagError` of it is shown as it
+        is. ``on_load`` takes one of ``choices`` and the assignment, and gives the one that such an
+        assignor would make of the members there are.
         """
         table = table_of(partitions)
         names = key_names(table, keys)
         shown = measure if measure is not None else ("lag" if "lag" in table.schema.names else "")
-        _require(table, *filter(None, (shown,)))
+        require(table, filter(None, (shown,)))
         if choices and on_load is None:
             raise InputError(
                 "the choices cannot be loaded: give on_load=..., which takes the name of one"
             )
         chosen = selection_for(selection, names)
-        given = {
-            "title": title,
-            "measure": shown,
-            "choices": list(choices),
-            "member_labels": dict(member_labels or {}),
-        }
-        return cls(table, assignment, names, chosen, on_run, on_load, **given)
+        given = {"title": title, "measure": shown, "choices": list(choices)}
+        labels = dict(member_labels or {})
+        return cls(table, assignment, names, chosen, on_run, on_load, member_labels=labels, **given)
 
     @property
     def assignment(self) -> Assignment:
@@ -254,9 +232,7 @@ class AssignmentEditor(RunView):
         held, now = self._held(assignment), fold(self._base, self.edits, self.at)
         edits = [new_edit("add", member=member) for member in held if member not in now]
         edits += [new_edit("remove", member=member) for member in now if member not in held]
-        self._edit(
-            *edits, new_edit("set", all={member: as_ranges(rows) for member, rows in held.items()})
-        )
+        self._edit(*edits, _set_all(held))
 
     @property
     def baseline(self) -> Assignment:
@@ -274,20 +250,11 @@ class AssignmentEditor(RunView):
     ) -> None:
         """Begin with what there is now; edits and a run stay while their rows do.
 
-        Parameters
-        ----------
-        partitions, assignment
-            As for `of`.
-        on_run, on_load, member_labels : optional
-            Instead of those before.
-
-        Raises
-        ------
-        InputError
-            As for `of`; nothing has changed then.
+        ``partitions`` and ``assignment`` are as for `of`, and if those are wrong nothing changes;
+        ``on_run``, ``on_load`` and ``member_labels`` come instead of those before.
         """
         table = _sorted(table_of(partitions))
-        _require(table, *self._key_columns, *filter(None, (self.measure,)))
+        require(table, [*self._key_columns, *filter(None, (self.measure,))])
         places = _places(table)
         with self._lock, self.hold_sync():
             base = held_of(assignment, places)
@@ -300,9 +267,8 @@ class AssignmentEditor(RunView):
                 self.edits = renumber(self.edits, numbers)
             self._places, self._base = places, base
             self._on_run, self._on_load = on_run or self._on_run, on_load or self._on_load
-            self.member_labels = (
-                self.member_labels if member_labels is None else dict(member_labels)
-            )
+            if member_labels is not None:
+                self.member_labels = dict(member_labels)
             self.rows = table
 
     def undo(self) -> None:
@@ -314,23 +280,12 @@ class AssignmentEditor(RunView):
         self.at = min(len(self.edits), self.at + 1)
 
     def load(self, choice: str) -> None:
-        """Take over the assignment of a choice; an error is shown in the view and raised.
-
-        Raises
-        ------
-        InputError
-            There is no such choice.
-        """
+        """Take over the assignment of a choice; if there is none it is an `InputError`."""
         if self._on_load is None or choice not in self.choices:
             raise InputError(
                 f"there is no {choice!r} to load: choose one of {', '.join(self.choices) or 'none'}"
             )
-        held = self._held(self._on_load(choice, self.assignment))
-        self._edit(
-            new_edit(
-                "set", name=choice, all={member: as_ranges(rows) for member, rows in held.items()}
-            )
-        )
+        self._edit(_set_all(self._held(self._on_load(choice, self.assignment)), name=choice))
 
     def summary(self) -> str:
         """Return what is shown, in a sentence."""
@@ -351,10 +306,8 @@ class AssignmentEditor(RunView):
 
     def to_code(self, rows: str = "assignment") -> str:
         """Python that makes a variable of this name the assignment as edited."""
-        return (
-            f"{rows} = "
-            f"{pprint.pformat(self.assignment, width=100, sort_dicts=False, compact=True)}\n"
-        )
+        shown = pprint.pformat(self.assignment, width=100, sort_dicts=False, compact=True)
+        return f"{rows} = {shown}\n"
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()
@@ -368,11 +321,9 @@ class AssignmentEditor(RunView):
         of_pairs = np.array(pairs, np.uint32).reshape(-1, 2)
         columns["_member"] = Column(np.arange(len(members), dtype=np.int32), "text", members)
         columns["_pair_member"], columns["_pair_row"] = (Column(numbers) for numbers in of_pairs.T)
-        return columns | (
-            {self.measure: column_of(self.rows.column(self.measure), self.measure)}
-            if self.measure
-            else {}
-        )
+        if self.measure:
+            columns[self.measure] = column_of(self.rows.column(self.measure), self.measure)
+        return columns
 
     def _take(self, rows: pa.Table) -> None:
         super()._take(_sorted(rows))
@@ -405,10 +356,8 @@ class AssignmentEditor(RunView):
             self.edits = [*self.edits[: self.at], *edits]
             self.at, self.failure = len(self.edits), ""
 
-    def _answer(self, _: Any, message: Any, buffers: Any) -> None:
-        super()._answer(_, message, buffers)
-        if not isinstance(message, dict):
-            return
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        super()._answer(message)
         if "edits" in message:  # a message may overtake the traits
             self.edits, self.at = message["edits"], message["at"]
         if "run" in message:
@@ -420,22 +369,17 @@ class AssignmentEditor(RunView):
             try:
                 self.load(message["load"])
             except Exception as error:  # whatever an assignor of theirs does, the view goes on
-                self.error, self.failure = (
-                    error,
-                    f"{message['load']} cannot be loaded: {words_of(error)}",
-                )
+                words = f"{message['load']} cannot be loaded: {words_of(error)}"
+                self.error, self.failure = error, words
+
+
+def _set_all(held: Held, **about: Any) -> dict[str, Any]:
+    return new_edit("set", **about, all={member: as_ranges(rows) for member, rows in held.items()})
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
-    _require(rows, "topic", "partition")
+    require(rows, ("topic", "partition"))
     return rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
-
-
-def _require(rows: pa.Table, *names: str) -> None:
-    if missing := [name for name in names if name not in rows.schema.names]:
-        raise InputError(
-            f"the table has no column {', '.join(missing)}; it has {', '.join(rows.schema.names)}"
-        )
 
 
 def _places(rows: pa.Table) -> Places:

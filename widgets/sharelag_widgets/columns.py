@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.errors import InputError
+from sharelag.tables.arrow import flat
 
 #: What people have: Arrow, pandas, Spark, or arrays by name.
 Rows: TypeAlias = Any
@@ -58,29 +59,37 @@ def table_of(rows: Rows) -> pa.Table:
     )
 
 
+def require(rows: pa.Table, names: Iterable[str], what: str = "the table", more: str = "") -> None:
+    """Refuse rows that lack a column; ``what`` they are, and ``more`` to do, is said of them."""
+    there = rows.schema.names
+    if missing := [name for name in names if name not in there]:
+        has = f"it has {', '.join(there)}"
+        raise InputError(f"{what} has no column {', '.join(missing)}; {has}{more}")
+
+
 def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
     """One column of a table for the browser, which holds whole numbers up to 2^53 exactly."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
     if pa.types.is_timestamp(kind):
-        return Column(
-            _floats(values.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())), "time"
-        )
+        return Column(floats(values), "time")
     if pa.types.is_boolean(kind):
         return _texts(pc.if_else(values, "yes", "no"))
     if pa.types.is_integer(kind):
-        _fits(values, name)
-        return Column(_floats(values))
+        ends = pc.min_max(values).as_py().values()
+        if any(abs(end) > LARGEST for end in ends if end is not None):
+            raise InputError(
+                f"{name} has a number beyond 2^53, which a browser cannot show exactly: cast the "
+                "column to text"
+            )
+        return Column(floats(values))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Column(_floats(values))
+        return Column(floats(values))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _texts(values.cast(pa.string()))
-    return _texts(
-        pa.array(
-            [None if value is None else _text(value) for value in values.to_pylist()], pa.string()
-        )
-    )
+    texts = [None if value is None else _text(value) for value in values.to_pylist()]
+    return _texts(pa.array(texts, pa.string()))
 
 
 def pack(columns: Mapping[str, Column]) -> bytes:
@@ -88,14 +97,9 @@ def pack(columns: Mapping[str, Column]) -> bytes:
     head: list[dict[str, Any]] = []
     arrays = [np.ascontiguousarray(column.values) for column in columns.values()]
     for (name, column), array in zip(columns.items(), arrays, strict=True):
-        entry = {
-            "name": name,
-            "type": _TYPES[array.dtype.name],
-            "length": len(array),
-            "kind": column.kind,
-            "at": 10**10,
-        }
-        head.append(entry | ({} if column.texts is None else {"texts": column.texts}))
+        entry = {"name": name, "type": _TYPES[array.dtype.name], "length": len(array)}
+        texts = {} if column.texts is None else {"texts": column.texts}
+        head.append(entry | {"kind": column.kind, "at": 10**10} | texts)
     # The head says where the arrays begin, so its own length must be known before: spaces fill it
     # up.
     start = -(-(4 + len(json.dumps(head))) // 8) * 8
@@ -104,13 +108,8 @@ def pack(columns: Mapping[str, Column]) -> bytes:
         entry["at"] = at
         at += -(-array.nbytes // 8) * 8
     text = json.dumps(head).encode().ljust(start - 4)
-    body = b"".join(
-        [
-            len(text).to_bytes(4, "little"),
-            text,
-            *(array.tobytes() + b"\0" * (-array.nbytes % 8) for array in arrays),
-        ]
-    )
+    padded = (array.tobytes() + b"\0" * (-array.nbytes % 8) for array in arrays)
+    body = b"".join([len(text).to_bytes(4, "little"), text, *padded])
     if len(body) < _WORTH_PACKING:
         return _MAGIC + b"\0" * 4 + body
     return _MAGIC + b"\1\0\0\0" + gzip.compress(body, 3, mtime=0)
@@ -121,27 +120,16 @@ def smallest(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(np.uint32 if numbers.size == 0 or numbers.max() < 2**32 else np.float64)
 
 
-def _floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    return np.asarray(
-        flat.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64
-    )
-
-
-def _fits(values: Any, name: str) -> None:
-    ends = pc.min_max(values)
-    if any(
-        abs(end) > LARGEST for end in (ends["min"].as_py(), ends["max"].as_py()) if end is not None
-    ):
-        raise InputError(
-            f"{name} has a number beyond 2^53, which a browser cannot show exactly: cast the "
-            "column to text"
-        )
+def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    """Numbers, and times as milliseconds; NaN where null."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
+    numbers = flat(values).cast(pa.float64(), safe=False)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _texts(values: Any) -> Column:
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    coded = array.dictionary_encode()
+    coded = flat(values).dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return Column(codes.astype(np.int32), "text", tuple(coded.dictionary.to_pylist()))
 
@@ -149,8 +137,5 @@ def _texts(values: Any) -> Column:
 def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return "; ".join(value)
-    return (
-        str(value)
-        if not isinstance(value, list | dict)
-        else json.dumps(value, default=str, ensure_ascii=False)
-    )
+    is_nested = isinstance(value, list | dict)
+    return json.dumps(value, default=str, ensure_ascii=False) if is_nested else str(value)

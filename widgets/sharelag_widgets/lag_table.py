@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import traitlets
 
-from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import MEASURES, counted
 
 from . import still
 from .bundle import script, style
-from .columns import Column, Rows, column_of, table_of
+from .columns import Column, Rows, column_of, require, table_of
 from .selection import Selection, selection_for
 from .view import RowsView, key_names
 
@@ -85,33 +84,16 @@ class LagTable(RowsView):
     ) -> LagTable:
         """Any table; `sharelag.schemas.LAG` with its most telling columns first.
 
-        Parameters
-        ----------
-        rows : table
-        columns : sequence of str, optional
-            Which to show, in this order; else all that have a value in any row.
-        keys : sequence of str, optional
-            The columns that name a row.
-        sort : str, optional
-            The column to sort by; else ``lag``, if there is one, else as the rows are.
-        descending : bool
-        selection : Selection, optional
-        title : str
-
-        Raises
-        ------
-        InputError
-            A column is missing.
+        Of ``rows`` the ``columns`` are shown, in this order; else all that have a value in any row.
+        ``keys`` are the columns that name a row. They are sorted by ``sort``, ``descending`` or
+        not; else by ``lag``, if there is one. ``selection`` links views, and ``title`` is above
+        this one. If a column is missing it is an `InputError`.
         """
         table = table_of(rows)
         names = key_names(table, keys)
-        there = table.schema.names
         shown = list(columns) if columns is not None else _telling(table)
         by = sort if sort is not None else ("lag" if "lag" in shown else "")
-        if missing := [name for name in [*shown, *([by] if by else [])] if name not in there]:
-            raise InputError(
-                f"the table has no column {', '.join(missing)}; it has {', '.join(there)}"
-            )
+        require(table, [*shown, *filter(None, [by])])
         chosen = selection_for(selection, names)
         return cls(table, shown, names, chosen, title=title, sort=by, descending=descending)
 

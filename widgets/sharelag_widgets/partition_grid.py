@@ -14,7 +14,7 @@ from sharelag.errors import InputError
 
 from . import still
 from .bundle import script, style
-from .columns import Column, Rows, column_of, table_of
+from .columns import Column, Rows, column_of, require, table_of
 from .selection import Key, Selection, selection_for
 from .view import RowsView, key_names, labels_of
 
@@ -43,9 +43,8 @@ class PartitionGrid(RowsView):
     order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
     noun = traitlets.Unicode("share partition").tag(sync=True)  # what a cell is
     marked = traitlets.Unicode("").tag(sync=True)  # the band that people look at
-    least = traitlets.Float(None, allow_none=True).tag(
-        sync=True
-    )  # show cells with at least this much
+    # show cells with at least this much
+    least = traitlets.Float(None, allow_none=True).tag(sync=True)
 
     def __init__(
         self,
@@ -81,39 +80,18 @@ class PartitionGrid(RowsView):
     ) -> PartitionGrid:
         """Show a table with one row per share partition as cells.
 
-        Parameters
-        ----------
-        rows : table
-            `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``, ``cause``, a
-            verdict).
-        measures : sequence of str, optional
-            Columns that may colour a cell: numbers, or texts of few values. Else all that fit.
-        keys : sequence of str, optional
-            The columns that name a row.
-        band : str, optional
-            The column whose values lie together when sorted by name.
-        labels : mapping of key to str, optional
-        selection : Selection, optional
-        title : str
-        measure : str
-            The one to begin with.
-        noun : str
-            What a cell is.
-
-        Raises
-        ------
-        InputError
-            A column is missing, or there is nothing to colour cells by.
+        ``rows`` are `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``,
+        ``cause``, a verdict). Any of ``measures`` may colour a cell, which are numbers, or texts of
+        few values, else all that fit; ``measure`` is the one to begin with. ``keys`` are the
+        columns that name a row, and ``labels`` what people call some keys; rows with one value of
+        ``band`` lie together when sorted by name. ``noun`` is what a cell is, ``selection`` links
+        views, and ``title`` is above this one. It is an `InputError` if a column is missing, or
+        there is nothing to colour cells by.
         """
         table = table_of(rows)
         names = key_names(table, keys)
         chosen = list(measures) if measures is not None else _measures(table, names)
-        wanted = [*chosen, *([measure] if measure else [])]
-        if missing := [name for name in wanted if name not in table.schema.names]:
-            raise InputError(
-                f"the table has no column {', '.join(missing)}; it has "
-                f"{', '.join(table.schema.names)}"
-            )
+        require(table, [*chosen, *filter(None, [measure])])
         if not chosen and len(table):
             raise InputError(
                 "there is nothing to colour cells by: name number columns with measures=[...]"
@@ -158,12 +136,8 @@ class PartitionGrid(RowsView):
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()
         columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self._labels), "label")
-        bands = (
-            self.rows.column(self._band).cast(pa.string())
-            if self._band
-            else pa.nulls(len(self.rows), pa.string())
-        )
-        columns["_band"] = column_of(pc.fill_null(bands, ""), "band")
+        bands = self.rows.column(self._band) if self._band else pa.nulls(len(self.rows))
+        columns["_band"] = column_of(pc.fill_null(bands.cast(pa.string()), ""), "band")
         return columns | {name: _measured(self.rows.column(name), name) for name in self.measures}
 
 

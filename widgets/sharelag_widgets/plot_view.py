@@ -31,21 +31,13 @@ from .view import View
 class PlotView(View):
     """A plotly figure in the theme of the page, readable as a table.
 
-    Points may name share partitions in their ``customdata`` (tuples, the values of the selection's
-    columns); picking them picks those. With ``times=True`` x is time, and picking a point picks its
-    moment.
+    ``figure`` is one of plotly, or its dict, and ``dark`` the same for a dark page, where its
+    colours are other ones; `PlotView.of` makes both. ``alt`` says in a sentence what it shows, for
+    who does not see it, else its title does; ``title`` is above it, beside one in its layout.
 
-    Parameters
-    ----------
-    figure : plotly.graph_objects.Figure or mapping
-    alt : str
-        What the figure shows, in a sentence, for who does not see it. Else its title.
-    times : bool
-    selection : Selection, optional
-    title : str
-        Above the figure; a title in the figure's layout stays there.
-    dark : plotly.graph_objects.Figure or mapping, optional
-        The same for a dark page, where its colours are other ones. `PlotView.of` makes both.
+    Points may name share partitions in their ``customdata`` (tuples, the values of the columns of
+    the ``selection``); picking them picks those. With ``times`` x is time, and picking a point
+    picks its moment.
     """
 
     _esm = script("plot_view.js")
@@ -72,21 +64,14 @@ class PlotView(View):
     ) -> None:
         super().__init__(selection, times=times, title=title)
         self._alt, self._dark = alt, dark
-        self.on_msg(self._send_library)
         self.figure = figure
         self._hear()
 
     @classmethod
     def of(cls, result: Any, kind: str | None = None, **options: Any) -> PlotView:
-        """Draw a chart of an answer in the colours of the page, light or dark.
+        """Draw a chart of a ``result`` in the colours of the page, light or dark.
 
-        Parameters
-        ----------
-        result : sharelag.Result
-        kind : str, optional
-            One of its ``charts``; by default the first.
-        **options
-            As for `PlotView`.
+        ``kind`` is one of its ``charts``, by default the first; ``options`` are as for `PlotView`.
         """
         return cls(result.figure(kind, "light"), dark=result.figure(kind, "dark"), **options)
 
@@ -128,9 +113,8 @@ class PlotView(View):
     def summary(self) -> str:
         """Return what is drawn, in a sentence, and the names in its legend."""
         names = [trace.get("name") for trace in self._figure.get("data", [])]
-        named = dict.fromkeys(
-            _plain_text(str(name)) for name in names if name
-        )  # each once, in their order
+        # each once, in their order
+        named = dict.fromkeys(_plain_text(str(name)) for name in names if name)
         return self.note or ": ".join(filter(None, [self.alt, ", ".join(named)]))
 
     def still(self, title: str = "") -> str:
@@ -149,8 +133,9 @@ class PlotView(View):
             None if selection.moment is None else selection.moment.timestamp() * 1000
         )
 
-    def _send_library(self, _: Any, message: Any, __: Any) -> None:
-        if isinstance(message, dict) and message.get("want") == "plotly":
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        super()._answer(message)
+        if message.get("want") == "plotly":
             self.send({"plotly": True}, [_plotly_js()])
 
 
@@ -193,7 +178,6 @@ def _in_words(layout: Mapping[str, Any]) -> str:
 
 
 def _plain_text(text: str) -> str:
-    """Return a text of plotly without its tags."""
     return do_striptags(text.replace("<br>", " "))
 
 
@@ -204,6 +188,5 @@ def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
             arrays.append(base64.b64decode(node["bdata"]))
             return {"dtype": node["dtype"], "shape": node.get("shape"), "array": len(arrays) - 1}
         return {name: _without_arrays(value, arrays) for name, value in node.items()}
-    return (
-        [_without_arrays(item, arrays) for item in node] if isinstance(node, list | tuple) else node
-    )
+    is_list = isinstance(node, list | tuple)
+    return [_without_arrays(item, arrays) for item in node] if is_list else node

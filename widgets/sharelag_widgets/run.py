@@ -13,7 +13,7 @@ import traitlets
 
 from sharelag.errors import InputError, ShareLagError, first_line
 
-from .columns import Rows, table_of
+from .columns import Rows, require, table_of
 from .still import is_of_voila
 from .view import RowsView
 
@@ -123,11 +123,7 @@ class Difference:
 def difference_of(given: Any) -> Difference:
     """Return what an ``on_run`` gave back, a bare table included."""
     found = given if isinstance(given, Difference) else Difference(given)
-    names = table_of(found.rows).schema.names
-    if missing := [name for name in _NEEDED if name not in names]:
-        raise InputError(
-            f"what on_run gave has no column {', '.join(missing)}; it has {', '.join(names)}"
-        )
+    require(table_of(found.rows), _NEEDED, "what on_run gave")
     return found
 
 
@@ -139,18 +135,17 @@ def difference_state(difference: Difference, of: str) -> dict[str, Any]:
         | {name: _number(row.get(name)) for name in ("baseline", "edited", *_RANGE)}
         for row in table.to_pylist()
     ]
-    parts = {
-        "seeds": list(difference.seeds),
-        "assumed": list(difference.assumed),
-        "range": difference.range,
-    }
-    return {"of": of, "rows": rows, "about": difference.about} | parts
+    parts = {name: list(getattr(difference, name)) for name in ("seeds", "assumed")}
+    about = {"range": difference.range, "about": difference.about}
+    return {"of": of, "rows": rows} | about | parts
 
 
 def _number(value: Any) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
+#: How a run can be.
+STATES = ("idle", "running", "done", "cancelled", "failed")
 #: No edit has this id.
 _ANOTHER = "another"
 
@@ -167,9 +162,7 @@ class RunView(RowsView):
     """
 
     runs = traitlets.Bool(False).tag(sync=True)  # is there something to run?
-    state = traitlets.Enum(["idle", "running", "done", "cancelled", "failed"], "idle").tag(
-        sync=True
-    )
+    state = traitlets.Enum(STATES, "idle").tag(sync=True)
     progress = traitlets.List(traitlets.Int()).tag(sync=True)  # done and total, or nothing
     result = traitlets.Dict().tag(sync=True)  # `difference`, for the browser
     failure = traitlets.Unicode("").tag(sync=True)
@@ -224,11 +217,9 @@ class RunView(RowsView):
         super().close()
 
     def _to_run(self) -> Any:
-        """Return what the function is given."""
         raise NotImplementedError
 
     def _last_edit(self) -> str:
-        """Return the id of what it is of."""
         raise NotImplementedError
 
     def _handle_msg(self, msg: Any) -> None:
@@ -275,11 +266,8 @@ class RunView(RowsView):
             with self.hold_sync():
                 if found is not None:
                     of = of if begun == self._begun else _ANOTHER
-                    self.difference, self.result, self.state = (
-                        found,
-                        difference_state(found, of),
-                        "done",
-                    )
+                    self.difference, self.result = found, difference_state(found, of)
+                    self.state = "done"
                 elif error is not None:
                     self.error, self.failure, self.state = error, words_of(error), "failed"
 

@@ -15,11 +15,9 @@ import traitlets
 
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.schemas import SHARE_PARTITION as SHARE_PARTITION
 
-from .columns import Rows, table_of
-
-#: The columns that name a share partition in every table of sharelag.
-SHARE_PARTITION = ("group_id", "topic_id", "partition")
+from .columns import Rows, require, table_of
 
 Key = tuple[Any, ...]
 _TURNING = {"R", "AL", "RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI", "PDI", "PDF"}
@@ -28,16 +26,9 @@ _TURNING = {"R", "AL", "RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI", "PDI", "
 class Selection(traitlets.HasTraits):
     """The picked share partitions, offsets and moment; views that share it are linked.
 
-    Parameters
-    ----------
-    keys : iterable of tuples
-        The values of `columns` of every share partition that is picked; empty: all.
-    offsets : (int, int), optional
-        First and last offset, both inclusive.
-    moment : datetime or str, optional
-        With a time zone.
-    columns : sequence of str
-        What the values of a key are called in the tables.
+    ``keys`` are the values of ``columns``, as tables call them, of every share partition that is
+    picked; empty: all. ``offsets`` are the first and the last, both inclusive, and ``moment`` has a
+    time zone.
     """
 
     keys = traitlets.Tuple()
@@ -92,13 +83,7 @@ class Selection(traitlets.HasTraits):
             self.keys, self.offsets, self.moment = (), None, None
 
     def of(self, rows: Rows) -> pa.Table:
-        """The rows of the picked share partitions, in their order; all rows if none is picked.
-
-        Raises
-        ------
-        InputError
-            The table lacks a column of the key.
-        """
+        """The rows of the picked share partitions, in their order; all rows if none is picked."""
         table = table_of(rows)
         if not self.keys:
             return table
@@ -108,23 +93,14 @@ class Selection(traitlets.HasTraits):
         )
 
     def to_code(self, rows: str | None = None) -> str:
-        """Python that makes this selection again.
-
-        Parameters
-        ----------
-        rows : str, optional
-            Name of a table: the code then chooses its rows.
-        """
+        """Python that makes this selection again, and chooses the ``rows`` of a table so named."""
         given = [f"{list(self.keys)!r}"] if self.keys else []
         given += [f"offsets={self.offsets!r}"] if self.offsets else []
         given += [f"moment={iso(self.moment)!r}"] if self.moment else []
         given += [f"columns={self.columns!r}"] if self.columns != SHARE_PARTITION else []
-        made = f"Selection({', '.join(given)})"
-        return (
-            f"from sharelag_widgets import Selection\n\n{made}"
-            + (f".of({rows})" if rows else "")
-            + "\n"
-        )
+        choose = f".of({rows})" if rows else ""
+        made = f"Selection({', '.join(given)}){choose}"
+        return f"from sharelag_widgets import Selection\n\n{made}\n"
 
     def __repr__(self) -> str:
         return self.to_code().splitlines()[-1]
@@ -139,12 +115,7 @@ def _time(text: str) -> datetime:
 def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
     """Return the key of every row."""
     names = list(columns)
-    if missing := [name for name in names if name not in table.schema.names]:
-        raise InputError(
-            f"the table has no column {', '.join(missing)}; it has "
-            f"{', '.join(table.schema.names)}. "
-            "Say with keys=(...) which columns name a row"
-        )
+    require(table, names, more=". Say with keys=(...) which columns name a row")
     return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
 
 
@@ -156,19 +127,15 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
     if selection.columns != names:
         raise InputError(
             f"the selection has keys {', '.join(selection.columns)}, and the rows have "
-            f"{', '.join(names)}: "
-            "give keys=selection.columns, or another selection"
+            f"{', '.join(names)}: give keys=selection.columns, or another selection"
         )
     return selection
 
 
 def isolate(name: str) -> str:
     """A name within a sentence: one that runs from right to left must not turn what follows."""
-    return (
-        f"\u2068{name}\u2069"
-        if any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
-        else name
-    )
+    turns = any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
+    return f"\u2068{name}\u2069" if turns else name
 
 
 def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:

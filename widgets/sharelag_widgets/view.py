@@ -31,14 +31,20 @@ class Heard(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         own = uuid.uuid4().hex
         super().__init__(model_id=own, own_id=own, **traits)
-        self.on_msg(self._change)
+        self.on_msg(self._hear_page)
 
-    def _change(self, _: Any, message: Any, __: Any) -> None:
-        if isinstance(message, dict) and "changed" in message:
-            self.set_state(message["changed"])
+    def _hear_page(self, _: Any, message: Any, __: Any) -> None:
+        if isinstance(message, dict):
+            if "changed" in message:
+                self.set_state(message["changed"])
+            self._answer(message)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        """Do what the page asks for."""
 
 
-_PARTS = ("keys", "offsets", "moment")
+#: Traits of a selection that people pick.
+PICKED = ["keys", "offsets", "moment"]
 
 
 class Deaf:
@@ -82,9 +88,8 @@ class View(Deaf, Heard):
     def __init__(self, selection: Selection | None = None, **traits: Any) -> None:
         self._selection = Selection() if selection is None else selection
         super().__init__(link=self._selection.id, **traits)
-        self.on_msg(self._answer)
         self.observe(self._tell, names=list(self._PICKS))
-        self._selection.observe(self._hear, names=list(_PARTS))
+        self._selection.observe(self._hear, names=PICKED)
 
     @property
     def selection(self) -> Selection:
@@ -93,9 +98,9 @@ class View(Deaf, Heard):
 
     @selection.setter
     def selection(self, selection: Selection) -> None:
-        self._selection.unobserve(self._hear, names=list(_PARTS))
+        self._selection.unobserve(self._hear, names=PICKED)
         self._selection = selection
-        self._selection.observe(self._hear, names=list(_PARTS))
+        self._selection.observe(self._hear, names=PICKED)
         self.link = selection.id
         self._hear()
 
@@ -110,7 +115,7 @@ class View(Deaf, Heard):
     def close(self) -> None:
         """Let go of the selection, which may outlive the view."""
         if self.comm is not None:  # it is closed once more when it is collected
-            self._selection.unobserve(self._hear, names=list(_PARTS))
+            self._selection.unobserve(self._hear, names=PICKED)
         super().close()
 
     def _picked(self, trait: str) -> dict[str, Any]:
@@ -133,8 +138,8 @@ class View(Deaf, Heard):
             with self._deaf(), self.hold_sync():
                 self._show(self._selection)
 
-    def _answer(self, _: Any, message: Any, __: Any) -> None:
-        if isinstance(message, dict) and "ping" in message:
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if "ping" in message:
             self.send({"pong": message["ping"]})
 
     def still(self, title: str = "") -> str:
@@ -206,7 +211,6 @@ class RowsView(View):
         self.data = pack(self._columns()) if len(self._rows) else b""
 
     def _columns(self) -> dict[str, Column]:
-        """Return the columns that the browser needs."""
         return {"_key": column_of(key_texts(self._rows, self._key_columns), "key")}
 
     def _picked(self, _: str) -> dict[str, Any]:

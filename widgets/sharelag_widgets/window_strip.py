@@ -24,13 +24,22 @@ from sharelag.tables import words
 
 from . import still
 from .bundle import script, style
-from .columns import LARGEST, Column, Rows, pack, smallest, table_of
+from .columns import LARGEST, Column, Rows, floats, pack, smallest, table_of
 from .selection import SHARE_PARTITION, Key, Selection, isolate, key_text, keys_of, selection_for
 from .view import View
 
 #: What says when a row was true; the first that the table has.
 _TIMES = ("as_of", "record_timestamp", "write_timestamp")
 _NEEDED = ("start_offset", "window_end_offset")
+#: The columns of a moment's numbers.
+_NUMBERS = {
+    "start": "start_offset",
+    "head": "effective_start_offset",
+    "window_end": "window_end_offset",
+    "end": "end_offset",
+    "available": "window_available",
+    "complete": "window_complete",
+}
 _RUN_FIELDS = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 
 
@@ -79,8 +88,7 @@ def moments_of(
     if missing := [name for name in _NEEDED if name not in rows.schema.names]:
         raise InputError(
             f"the table has no column {', '.join(missing)}: give windows or a history, as "
-            "sharelag.windows and "
-            "sharelag.history return them"
+            "sharelag.windows and sharelag.history return them"
         )
     by_row = keys_of(rows, keys)
     time = next((name for name in _TIMES if name in rows.schema.names), None)
@@ -98,19 +106,15 @@ def moments_of(
     runs_at, runs = (
         _runs(rows) if itemised else (np.zeros(len(rows) + 1, np.int64), np.zeros((0, 4), np.int64))
     )
-    names = {
-        "start": "start_offset",
-        "head": "effective_start_offset",
-        "window_end": "window_end_offset",
-    }
-    names |= {"end": "end_offset", "available": "window_available", "complete": "window_complete"}
-    numbers = {ours: numbers_of(rows, theirs) for ours, theirs in names.items()} | {"time": times}
+    numbers = {ours: numbers_of(rows, theirs) for ours, theirs in _NUMBERS.items()}
+    numbers["time"] = times
     numbers["head"] = np.where(np.isnan(numbers["head"]), numbers["start"], numbers["head"])
     if any(np.nanmax(values, initial=0) > LARGEST for values in numbers.values()):
         raise InputError("an offset is beyond 2^53, which a browser cannot show exactly")
-    found = {key: _label(row, key) for key, row in _first_rows(rows, keys)} if len(rows) else {}
-    words = tuple(labels.get(key, found.get(key, "")) for key in chosen)
     at = np.searchsorted(codes[order], np.arange(len(chosen) + 1))
+    about = {"topic", "topic_id", "partition", "group_id"} & {*rows.schema.names} | {*keys}
+    first = rows.select(sorted(about)).take(pa.array(at[:-1])).to_pylist()
+    words = tuple(labels.get(key, _label(row, key)) for key, row in zip(chosen, first, strict=True))
     last = at[1:] - 1
     offsets = np.array([end.offset for end in known_ends], np.float64)
     numbers["end"][last] = np.where(np.isnan(numbers["end"][last]), offsets, numbers["end"][last])
@@ -158,10 +162,7 @@ def numbers_of(rows: pa.Table, name: str | None) -> NDArray[np.float64]:
     """Return a column as numbers, times as milliseconds; NaN where null, or without the column."""
     if name is None or name not in rows.schema.names:
         return np.full(len(rows), np.nan)
-    column = rows.column(name)
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-    return np.array(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    return np.array(floats(rows.column(name)))
 
 
 def _runs(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -174,21 +175,6 @@ def _runs(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         for name in _RUN_FIELDS
     ]
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), np.stack(fields, axis=1)
-
-
-def _first_rows(rows: pa.Table, keys: tuple[str, ...]) -> list[tuple[Key, dict[str, Any]]]:
-    seen: dict[Key, int] = {}
-    for n, key in enumerate(keys_of(rows, keys)):
-        seen.setdefault(key, n)
-    names = [
-        name for name in ("topic", "topic_id", "partition", "group_id") if name in rows.schema.names
-    ]
-    first = (
-        rows.select(names).take(pa.array(list(seen.values()), pa.int64())).to_pylist()
-        if names
-        else [{}] * len(seen)
-    )
-    return list(zip(seen, first, strict=True))
 
 
 def _label(row: dict[str, Any], key: Key) -> str:
@@ -264,40 +250,19 @@ class WindowStrip(View):
     ) -> WindowStrip:
         """Return the windows in a table, one moment a row.
 
-        Parameters
-        ----------
-        rows : table
-            `sharelag.schemas.WINDOWS`, or `sharelag.schemas.HISTORY` (numbers without a place);
-            Arrow, pandas, Spark or arrays. Rows of one share partition are its moments, by
-            ``as_of``, ``record_timestamp`` or ``write_timestamp``, whichever the table has first.
-        ends : table, optional
-            Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with
-            that column, one row per share partition, to show what is unread. Ends that have a time
-            (``as_of``) after a share partition's last record are a separate moment, with the
-            window that this record left; else they belong to the last moment.
-        keys : tuple of str
-            The columns that name a share partition.
-        labels : dict of key to str, optional
-        selection : Selection, optional
-        title : str
-        limit : int, optional
-            ``share.delivery.count.limit`` of the groups: offsets whose next delivery is the last
-            are marked.
-
-        Raises
-        ------
-        InputError
-            A column is missing.
+        ``rows`` are `sharelag.schemas.WINDOWS`, or `sharelag.schemas.HISTORY` (numbers without a
+        place). Those of one share partition, which the columns ``keys`` name and some ``labels``
+        call otherwise, are its moments, by ``as_of``, ``record_timestamp`` or ``write_timestamp``,
+        whichever the table has first. Where they have no ``end_offset``, ``ends`` show what is
+        unread: `sharelag.schemas.LAG` or any table with that column, one row per share partition.
+        Ends of a time (``as_of``) after a share partition's last record are a separate moment, with
+        the window that this record left; else they belong to the last moment. With ``limit``,
+        ``share.delivery.count.limit`` of the groups, offsets whose next delivery is the last are
+        marked. ``selection`` links views, and ``title`` is above this one. If a column is missing
+        it is an `InputError`.
         """
-        return cls(
-            table_of(rows),
-            keys,
-            labels or {},
-            ends,
-            selection_for(selection, keys),
-            title=title,
-            limit=limit,
-        )
+        chosen = selection_for(selection, keys)
+        return cls(table_of(rows), keys, labels or {}, ends, chosen, title=title, limit=limit)
 
     @property
     def rows(self) -> pa.Table:
@@ -328,17 +293,8 @@ class WindowStrip(View):
 
         The share partition stays, and with it the zoom, the cursor and the time that is shown; who
         looks at the last moment without having picked it gets the new last one. Of share partitions
-        that are gone nothing stays.
-
-        Parameters
-        ----------
-        rows, ends : table
-            As for `of`.
-
-        Raises
-        ------
-        InputError
-            A column is missing; then all stays as it was.
+        that are gone nothing stays. ``rows`` and ``ends`` are as for `of`; if a column is missing,
+        all stays as it was.
         """
         key = self._moments.keys[self.shown] if self._moments.keys else None
         time, was_last = self.time, self.moment == self._last() and self._selection.moment is None
@@ -348,25 +304,16 @@ class WindowStrip(View):
             self.shown = self._moments.keys.index(key) if stays else 0
             if not stays:
                 self.cursor, self.fit, self.span = None, "window", []
-            self.moment = (
-                self._last() if was_last or time is None or not stays else self._until(time)
-            )
+            again = time if stays and not was_last else None
+            self.moment = self._last() if again is None else self._until(again)
             self._publish()
             self._show(self._selection)
 
     def counts(self, moment: int | None = None) -> dict[str, int]:
         """How many offsets of each kind there are at a moment of the share partition that is shown.
 
-        Parameters
-        ----------
-        moment : int, optional
-            Else the one shown.
-
-        Returns
-        -------
-        dict of str to int
-            Kinds that there are none of are left out; nothing at all before the start offset is
-            known.
+        Without ``moment`` it is the one shown. Kinds that there are none of are left out; nothing
+        is there before the start offset is known.
         """
         row = self._row(moment)
         start, head, window_end, end = (
@@ -387,10 +334,7 @@ class WindowStrip(View):
     def last_deliveries(self, moment: int | None = None) -> int | None:
         """How many offsets there are whose next delivery is their last; None: not known.
 
-        Parameters
-        ----------
-        moment : int, optional
-            Else the one shown.
+        Without ``moment`` it is that of the one shown.
         """
         if self.limit is None or not self._moments.itemised:
             return None
@@ -484,12 +428,8 @@ class WindowStrip(View):
         self.note = "" if there else _EMPTY
 
     def _last(self) -> int:
-        """Return the last moment of the share partition that is shown."""
-        return (
-            int(np.diff(self._moments.at[self.shown : self.shown + 2])[0]) - 1
-            if self._moments.keys
-            else 0
-        )
+        at = self._moments.at[self.shown : self.shown + 2]
+        return int(at[1] - at[0]) - 1 if self._moments.keys else 0
 
     def _until(self, time: datetime) -> int:
         """Its last moment that is not after a time; the first where all are."""
@@ -524,15 +464,11 @@ class WindowStrip(View):
             self.cursor = None  # it is an offset of the one before
         if selection.moment is not None:
             self.moment = self._until(selection.moment)
-        is_away = (
-            offsets != self.offsets and self.span and offsets and not self._is_in_span(offsets)
-        )
+        is_away = bool(offsets != self.offsets and self.span and offsets)
+        is_away = is_away and not (offsets[0] < self.span[1] and self.span[0] <= offsets[1])
         if self.fit == "fixed" and (is_other or is_away):
             self.fit, self.span = "window", []
         self.offsets = offsets
-
-    def _is_in_span(self, offsets: list[float]) -> bool:
-        return offsets[0] < self.span[1] and self.span[0] <= offsets[1]
 
 
 def _states_of(runs: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -65,10 +65,8 @@ def answer_of(
 
 def _evidence(name: str, value: str) -> dict[str, Any]:
     """Give a number as one, with the unit that its name ends with."""
-    words, unit = next(
-        ((name.removesuffix(end), unit) for end, unit in _UNITS.items() if name.endswith(end)),
-        (name, None),
-    )
+    end = next((end for end in _UNITS if name.endswith(end)), "")
+    words, unit = name.removesuffix(end), _UNITS.get(end)
     number: str | int | float = value
     if name not in _TEXTS:
         with suppress(ValueError):

@@ -27,13 +27,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.comparison.rows import (
-    SHOWN,
-    amount,
-    measure_words,
-    standing,
-    unknown_work,
-)
+from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words, standing, unknown_work
 from sharelag.whatif.grid import variants
 from sharelag.whatif.horizon import WORDS, cut_short, size
 from sharelag.workbench.bench import Workbench
@@ -85,8 +79,7 @@ LogEnd = Annotated[
 ]
 Offset = Annotated[int | None, Field(ge=0, lt=1 << 63, description="To this offset, in each log.")]
 Written = Annotated[
-    str | None,
-    _text("To the first record of this time or later, such as 2026-11-21T03:10:00Z."),
+    str | None, _text("To the first record of this time or later, such as 2026-11-21T03:10:00Z.")
 ]
 Ago = Annotated[
     str | None, _text("To the first record written within this time before now, such as 30m.")
@@ -181,12 +174,8 @@ class Tools:
                 f"moment: it has topics {', '.join(topics) or 'not any'}"
             )
         place = f"{terminal(topic)}:{partition} of {shown_name(group)}"
-        (row,) = found.to_pylist()
-        return answer_of(
-            replace(result, table=found),
-            f"What does the coordinator hold of {place}?",
-            window_in_words(row),
-        )
+        asked, (row,) = f"What does the coordinator hold of {place}?", found.to_pylist()
+        return answer_of(replace(result, table=found), asked, window_in_words(row))
 
     def what_if(
         self,
@@ -249,13 +238,9 @@ class Tools:
         new start offset and lag, what would be delivered again, and what would be skipped. Kafka's
         command is among the notes; it is not run.
         """
-        targets = (
-            to,
-            to_offset,
-            None if to_time is None else parse_time(to_time),
-            None if ago is None else parse_duration(ago),
-        )
-        given = [target for target in targets if target is not None]
+        at = None if to_time is None else parse_time(to_time)
+        before = None if ago is None else parse_duration(ago)
+        given = [target for target in (to, to_offset, at, before) if target is not None]
         if len(given) + (shift_by is not None) != 1:
             raise InputError(f"choose one of {_TARGETS}")
         target = given[0] if given else None
@@ -289,17 +274,15 @@ class Tools:
     ) -> dict[str, Any]:
         bench = self.now()
         scenario = bench.scenario(group)
-        scenario = (
-            cut_short(scenario)
-            if seconds is None
-            else replace(scenario, duration_ms=seconds * 1000)
-        )
-        changed = {} if lock_seconds is None else {
-            f"lock {lock_seconds} s": {_LOCK: lock_seconds * 1000}
-        }  # fmt: skip
-        tried = {"as it is": scenario} | variants(
-            scenario, assignors=assignors, members=members, settings=changed
-        )
+        if seconds is None:
+            scenario = cut_short(scenario)
+        else:
+            scenario = replace(scenario, duration_ms=seconds * 1000)
+        changed = {}
+        if lock_seconds is not None:
+            changed = {f"lock {lock_seconds} s": {_LOCK: lock_seconds * 1000}}
+        others = variants(scenario, assignors=assignors, members=members, settings=changed)
+        tried = {"as it is": scenario} | others
         if len(tried) > _MOST_VARIANTS:
             raise InputError(
                 f"{len(tried)} variants are more than {_MOST_VARIANTS}: choose fewer members or "
@@ -322,10 +305,7 @@ class Tools:
             bench.describe(),
             engine=SIMULATED,
             unknown=(*begin.unknown, *_say_unknown(found)),
-            notes=(
-                *found.sentences(),
-                *(f"assumed: {sentence}" for sentence in scenario.assumed),
-            ),
+            notes=(*found.sentences(), *(f"assumed: {sentence}" for sentence in scenario.assumed)),
         )
         by_measure = () if unknown_work(scenario) else _verdicts(found)
         return answer_of(result, result.title, found.verdict(), by_measure)
@@ -354,11 +334,9 @@ def _verdicts(found: Comparison) -> Iterator[str]:
 def _say_unknown(found: Comparison) -> Iterator[str]:
     for row in found.rows(SHOWN):
         if row["unknown"]:
-            runs = row["n"] + row["unknown"]
-            yield (
-                f"{measure_words(row['measure'])} of {row['variant']} is unknown in "
-                f"{row['unknown']} of {runs} runs: they ended before"
-            )
+            what = f"{measure_words(row['measure'])} of {row['variant']}"
+            runs = f"{row['unknown']} of {row['n'] + row['unknown']} runs"
+            yield f"{what} is unknown in {runs}: they ended before"
 
 
 def _words(measure: str, row: dict[str, Any]) -> str:

@@ -8,14 +8,6 @@ from sharelag.monitoring.checks.judge import CHECKED, CODES, Checked, check, che
 from sharelag.monitoring.checks.rules import Rule, Rules, Silence, parse_rules, read_rules
 
 __all__ = [
-    "CHECKED",
-    "CODES",
-    "Checked",
-    "Rule",
-    "Rules",
-    "Silence",
-    "check",
-    "check_reading",
-    "parse_rules",
-    "read_rules",
-]
+    "CHECKED", "CODES", "Checked", "Rule", "Rules", "Silence", "check", "check_reading",
+    "parse_rules", "read_rules",
+]  # fmt: skip

@@ -108,9 +108,8 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
             begun[:, at] |= begun[:, at - 1] & kept[:, at]
     ended = ~may_reach
     if found.since is not None:
-        return _by_start(
-            rule, reached[:, -1], ended[:, -1], found.at[-1] - found.since, found.since
-        )
+        lasted = found.at[-1] - found.since
+        return _by_start(rule, reached[:, -1], ended[:, -1], lasted, found.since)
     # Kafka's times are in milliseconds, and so are moments.
     begins = found.at[-1] - _milliseconds(rule) + 1
     reaches = found.at <= begins
@@ -124,10 +123,9 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
 
 
 def _by_start(rule: Rule, reached: Bools, ended: Bools, lasted: Floats, since: Floats) -> _Lasting:
-    """Judge by the start that a cause carries."""
-    fires = (
-        reached if not rule.lasting else np.asarray(reached & (lasted >= _milliseconds(rule)), bool)
-    )
+    fires = reached
+    if rule.lasting:
+        fires = np.asarray(reached & (lasted >= _milliseconds(rule)), bool)
     may_fire = ~fires & ~ended & (~reached | np.isnan(since))
     return _Lasting(fires, np.asarray(may_fire, bool), np.where(reached, since, np.nan))
 
@@ -154,25 +152,12 @@ def check(
     choice: Choice | None = None,
     over: timedelta = OVER,
 ) -> Checked:
-    """Judge share groups by rules.
+    """Judge share groups of a ``source`` by ``rules``, one row per rule and group.
 
-    Parameters
-    ----------
-    source : Input
-    rules : Rules
-        As `sharelag.monitoring.checks.rules.read_rules` reads them.
-    engine : {"auto", "local", "spark"}
-    as_of : datetime, mapping of state partition to offset, or None
-    choice : Choice, optional
-        Only these groups and topics; a rule about others finds nothing.
-    over : timedelta
-        The span before each moment over which rates are measured, and in which a level with
-        hysteresis may have begun.
-
-    Returns
-    -------
-    Checked
-        One row per rule and group. Silences are those in force at the moment that is judged.
+    ``engine`` is "auto", "local" or "spark"; ``as_of`` a time, offsets of state partitions, or now.
+    ``choice`` selects groups and topics: a rule about others finds nothing. ``over`` is the span
+    before each moment over which rates are measured, and in which a level with hysteresis may have
+    begun. Silences are those in force at the moment that is judged.
     """
     with read(source, engine, as_of, choice, over) as begun:
         return check_reading(begun, rules)
@@ -181,7 +166,10 @@ def check(
 def check_reading(begun: Reading, rules: Rules) -> Checked:
     """Judge an open reading; see `check`."""
     # Rules of lag alone need no history.
-    evidence = begun.lag_evidence if _need_lag_alone(rules) else begun.evidence
+    lag_alone = all(
+        rule.measure == "lag" and not rule.lasting and not rule.hysteresis for rule in rules.rules
+    )
+    evidence = begun.lag_evidence if lag_alone else begun.evidence
     over = begun.over
     now = as_of_now(evidence)
     # Causes carry their own start.
@@ -207,10 +195,8 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _find_silence(row, rules.silences, evidence.as_of)
     rows.sort(key=lambda row: (row["silenced_until"] is not None, -rank(row["level"])))
-    counted = [row["level"] for row in rows if row["silenced_until"] is None]
-    return Checked(
-        pa.Table.from_pylist(rows, schema=CHECKED), worst(counted), evidence.as_of, evidence
-    )
+    level = worst([row["level"] for row in rows if row["silenced_until"] is None])
+    return Checked(pa.Table.from_pylist(rows, CHECKED), level, evidence.as_of, evidence)
 
 
 def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]:
@@ -223,12 +209,6 @@ def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]
         | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
         for one in lacks_of(begun, of_groups)
     ]
-
-
-def _need_lag_alone(rules: Rules) -> bool:
-    return all(
-        rule.measure == "lag" and not rule.lasting and not rule.hysteresis for rule in rules.rules
-    )
 
 
 def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
@@ -329,11 +309,8 @@ def _describe(rule: Rule, value: float) -> str:
     if rule.measure == "drain" and value == np.inf:
         return "does not drain"
     if np.isinf(value):
-        return (
-            "holds an unknown number of offsets"
-            if value > 0
-            else _NONE.get(rule.measure, "no share partition yet")
-        )
+        nothing = _NONE.get(rule.measure, "no share partition yet")
+        return "holds an unknown number of offsets" if value > 0 else nothing
     value *= rule.sign
     if rule.measure in TIMED:
         return f"{rule.measure} {duration(value)}"
@@ -362,13 +339,8 @@ def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
 
 
 def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:
-    about = {
-        "rule": rule.name,
-        "measure": rule.measure,
-        "warn": rule.warn,
-        "critical": rule.critical,
-    }
-    return dict.fromkeys(CHECKED.names) | about | {"level": level} | known
+    about = {name: getattr(rule, name) for name in ("measure", "warn", "critical")}
+    return dict.fromkeys(CHECKED.names) | about | {"rule": rule.name, "level": level} | known
 
 
 def _find_silence(
@@ -377,14 +349,12 @@ def _find_silence(
     """Return the end of the silence in force; a row that is fine needs none."""
     if row["level"] == OK:
         return None
-    return max(
-        (
-            silence.until
-            for silence in silences
-            if (silence.since is None or silence.since <= now)
-            and now < silence.until
-            and matches([row["rule"]], silence.rules)[0]
-            and matches([row["group_id"]], silence.groups)[0]
-        ),
-        default=None,
+    ends = (
+        silence.until
+        for silence in silences
+        if (silence.since is None or silence.since <= now)
+        and now < silence.until
+        and matches([row["rule"]], silence.rules)[0]
+        and matches([row["group_id"]], silence.groups)[0]
     )
+    return max(ends, default=None)

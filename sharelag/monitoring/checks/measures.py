@@ -169,11 +169,10 @@ def _with_never_fetched(found: Series, facts: CauseInputs, chosen: Bools) -> Ser
         "since": np.full(count, np.nan),
         "is_older": np.zeros(count, bool),
     }
-    before = {name: getattr(found, name) for name in more}
     longer = {
-        name: np.concatenate([values, more[name]])
-        for name, values in before.items()
-        if values is not None
+        name: np.concatenate([getattr(found, name), values])
+        for name, values in more.items()
+        if getattr(found, name) is not None
     }
     return replace(found, **longer, reason=[*found.reason, *_reasons(facts, chosen, "")])
 

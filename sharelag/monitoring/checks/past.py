@@ -111,22 +111,20 @@ def _then(
     made, has_made = numbers(windows, "create_timestamp")
     absent = np.asarray(~is_known & has_made & (made > milliseconds(at)), bool)
     lag, bounded = _lag(
-        evidence.lag,
-        known,
-        beside(mine, first, SHARE_PARTITION),
-        _ends(evidence.lag, ends, at),
-        at,
+        evidence.lag, known, beside(mine, first, SHARE_PARTITION), _ends(evidence.lag, ends, at), at
     )
     earlier = ends.filter(pc.less_equal(ends.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
     earlier = earlier.filter(
         pc.greater_equal(earlier.column("as_of"), pa.scalar(at - over, schemas.TIMESTAMP))
     )
+    known_then = {"as_of": at, "lag": lag, "observed": observed, "past_offsets": earlier}
+    # Groups without members both now and then; earlier members are unknown.
+    groups = evidence.groups
+    emptied = pc.less_equal(groups.column("emptied"), pa.scalar(at, schemas.TIMESTAMP))
+    empty = groups.filter(pc.and_(pc.equal(groups.column("members"), 0), emptied))
     moment = Evidence(
-        as_of=at,
-        lag=lag,
-        observed=observed,
-        progress=_progress(evidence, lag, observed, earlier, at),
-        past_offsets=earlier,
+        **known_then,
+        progress=progress_of(replace(evidence, **known_then, groups=empty)),
         settings=evidence.settings,
         logs=evidence.logs,
         engine=evidence.engine,
@@ -179,21 +177,6 @@ def _lag(
     return pa.Table.from_arrays(arrays, schema=schemas.LAG), np.asarray(bounded, bool)
 
 
-def _progress(
-    evidence: Evidence, lag: pa.Table, observed: pa.Table, ends: pa.Table, at: datetime
-) -> pa.Table:
-    groups = _empty_then(evidence.groups, at)
-    return progress_of(
-        replace(evidence, as_of=at, lag=lag, observed=observed, past_offsets=ends, groups=groups)
-    )
-
-
-def _empty_then(groups: pa.Table, at: datetime) -> pa.Table:
-    """Select the groups without members both now and then; earlier members are unknown."""
-    emptied = pc.less_equal(groups.column("emptied"), pa.scalar(at, schemas.TIMESTAMP))
-    return groups.filter(pc.and_(pc.equal(groups.column("members"), 0), emptied))
-
-
 def _first(history: pa.RecordBatch) -> pa.Table:
     """Select each share partition's first row that is a complete state."""
     whole = pc.and_(
@@ -201,11 +184,8 @@ def _first(history: pa.RecordBatch) -> pa.Table:
     )
     rows = history.filter(whole)
     codes = keys(rows, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
-    return (
-        as_table(rows)
-        .take(pa.array(np.unique(codes, return_index=True)[1]))
-        .select(schemas.HISTORY.names)
-    )
+    first = pa.array(np.unique(codes, return_index=True)[1])
+    return as_table(rows).take(first).select(schemas.HISTORY.names)
 
 
 def _ends(lag: pa.Table, ends: pa.Table, at: datetime) -> pa.Array:

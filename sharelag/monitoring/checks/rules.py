@@ -302,16 +302,13 @@ def parse_rules(text: str, name: str = "rules") -> Rules:
         for found in errors:
             loc = found["loc"]
             # pydantic also reports a list whose items are all wrong as empty.
-            if found["type"] == "too_short" and any(
-                one["loc"][: len(loc)] == loc != one["loc"] for one in errors
-            ):
+            within = (one["loc"][: len(loc)] == loc != one["loc"] for one in errors)
+            if found["type"] == "too_short" and any(within):
                 continue
             known = next(loc[:n] for n in range(len(loc), -1, -1) if loc[:n] in marks)
             problems.append((marks[known], _words(loc, _WORDS.get(found["type"], found["msg"]))))
     if problems:
-        lines = [
-            f"{name}:{line + 1}:{column + 1}: {words}" for (line, column), words in sorted(problems)
-        ]
+        lines = [f"{name}:{at[0] + 1}:{at[1] + 1}: {words}" for at, words in sorted(problems)]
         if more := lines[_MOST_MISTAKES:]:
             lines = [*lines[:_MOST_MISTAKES], f"and {len(more):,} more"]
         raise InputError("; ".join(lines))

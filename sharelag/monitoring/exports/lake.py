@@ -104,13 +104,11 @@ def _about(begun: Reading) -> dict[str, str]:
 
 
 def _has(table: DeltaTable, as_of: datetime) -> bool:
-    return bool(
-        table.to_pyarrow_dataset().count_rows(filter=pc.field("as_of") == pa.scalar(as_of, _MOMENT))
-    )
+    is_then = pc.field("as_of") == pa.scalar(as_of, _MOMENT)
+    return bool(table.to_pyarrow_dataset().count_rows(filter=is_then))
 
 
 def _with_moment(table: pa.Table, as_of: datetime) -> pa.Table:
-    """Add ``as_of`` if missing."""
     if "as_of" in table.column_names:
         return table
     return table.append_column("as_of", pa.repeat(pa.scalar(as_of, _MOMENT), table.num_rows))
@@ -136,10 +134,8 @@ def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> Non
         half.mkdir(mode=0o755)
         for name, table in tables.items():
             parquet.write_table(table, half / f"{name}.parquet")
-        (half / "run.json").write_text(
-            json.dumps({"schema_version": SCHEMA_VERSION} | about, indent=2) + "\n",
-            encoding="utf-8",
-        )
+        text = json.dumps({"schema_version": SCHEMA_VERSION} | about, indent=2)
+        (half / "run.json").write_text(f"{text}\n", "utf-8")
         half.rename(run)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -174,9 +170,8 @@ class CurrentTables:
         """
         as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
         about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}
-        windows = windows.append_column(
-            "topic", beside(keys(windows, SHARE_PARTITION), lag, SHARE_PARTITION).column("topic")
-        )
+        named = beside(keys(windows, SHARE_PARTITION), lag, SHARE_PARTITION)
+        windows = windows.append_column("topic", named.column("topic"))
         tables = {"lag": lag} if windows == self._windows else {"windows": windows, "lag": lag}
         for name, table in tables.items():
             replace_table(self._places[name], table, self._names[name], about)

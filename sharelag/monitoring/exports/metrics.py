@@ -100,18 +100,15 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     sums = np.bincount(of, np.nan_to_num(lag))
     left = sums - np.bincount(of, count_stuck(facts))
     members, age = facts.members[first], np.full(len(groups), -np.inf)
+    # One that is unknown may be the greatest.
     np.maximum.at(age, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
+    has_left, has_age = is_known & (not evidence.lag_only), is_known & np.isfinite(age)
     return {
         str(group): {
             "group": str(group),
             "lag": int(sums[place]) if is_known[place] else None,
-            "lag_excluding_stuck": int(left[place])
-            if is_known[place] and not evidence.lag_only
-            else None,
-            # One that is unknown may be the greatest.
-            "age_seconds": float(age[place]) / 1000
-            if is_known[place] and np.isfinite(age[place])
-            else None,
+            "lag_excluding_stuck": int(left[place]) if has_left[place] else None,
+            "age_seconds": float(age[place]) / 1000 if has_age[place] else None,
             "members": None if np.isnan(members[place]) else int(members[place]),
             "unknown_lags": int(unknown[place]),
             "as_of": iso(evidence.as_of),
@@ -266,9 +263,8 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
         "Records in the window: available again, complete, "
         "or unknown (acquired, or their state never persisted)."
     )
-    family = GaugeMetricFamily(
-        "kafka_share_group_window_records", words, labels=[*_LABELS, "state"]
-    )
+    names = [*_LABELS, "state"]
+    family = GaugeMetricFamily("kafka_share_group_window_records", words, labels=names)
     for state, column in _WINDOW:
         _add(family, [[*one, state] for one in labels], facts.lag(column), chosen)
     yield family
@@ -322,8 +318,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     if gathered.seconds is not None:
         took.add_metric([], gathered.seconds)
     attempts = CounterMetricFamily(
-        "kafka_share_group_collect_attempts",
-        "Attempted collections since the start.",
+        "kafka_share_group_collect_attempts", "Attempted collections since the start."
     )
     attempts.add_metric([], gathered.attempts)
     errors = CounterMetricFamily(
@@ -338,14 +333,10 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
 
 def _find_unique_names(evidence: Evidence) -> Bools:
     """Select the share partitions whose topic name is known and that have one state only."""
-    key = keys(evidence.lag, SHARE_PARTITION)
-    codes = key.dictionary_encode().indices.to_numpy()
+    codes = keys(evidence.lag, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
     has_topic = pc.is_valid(evidence.lag.column("topic")).to_numpy()
-    return (
-        np.asarray(has_topic & (np.bincount(codes)[codes] == 1), bool)
-        if len(codes)
-        else np.zeros(0, bool)
-    )
+    times = np.bincount(codes, minlength=1)
+    return np.asarray(has_topic & (times[codes] == 1), bool)
 
 
 def _gauge(

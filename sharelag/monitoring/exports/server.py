@@ -84,11 +84,8 @@ def application(
         if environ.get("PATH_INFO") == _PROBE and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return HTTPStatus.OK, _TEXT, b"ok\n"
         if token and not _is_allowed(environ, token):
-            return (
-                HTTPStatus.UNAUTHORIZED,
-                _TEXT,
-                b"missing or wrong token: send Authorization: Bearer TOKEN\n",
-            )
+            wrong = b"missing or wrong token: send Authorization: Bearer TOKEN\n"
+            return HTTPStatus.UNAUTHORIZED, _TEXT, wrong
         if not token and not is_loopback(_host(environ)):
             return HTTPStatus.FORBIDDEN, _TEXT, b"without a token, use localhost or 127.0.0.1\n"
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
@@ -107,12 +104,8 @@ def application(
         except Exception:  # the client gets a 500, the log what it was
             _LOG.exception("a request could not be answered")
             raise
-        headers = [
-            ("Content-Type", kind),
-            ("Content-Length", str(len(body))),
-            ("Cache-Control", "no-store"),
-        ]
-        headers.append(("X-Content-Type-Options", "nosniff"))
+        headers = [("Content-Type", kind), ("Content-Length", str(len(body)))]
+        headers += [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
         if status is HTTPStatus.UNAUTHORIZED:
             headers.append(("WWW-Authenticate", "Bearer"))
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
@@ -172,8 +165,7 @@ def _keda(gathered: Gathered, group: str, query: str) -> Reply:
             words = "goal must be a duration such as 30s"
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
         numbers = numbers | _want_members(gathered.evidence, group, goal[0])
-    target = given.get("target")
-    if target:
+    if target := given.get("target"):
         if not target[0].isdecimal() or len(target[0]) > _DIGITS or not int(target[0]):
             words = "target must be a positive number of offsets per consumer"
             return _json(HTTPStatus.BAD_REQUEST, {"error": words})
@@ -210,11 +202,8 @@ def _is_allowed(environ: Environ, token: str) -> bool:
 def _host(environ: Environ) -> str:
     """Return the requested host name, without the port."""
     host: str = environ.get("HTTP_HOST", "")
-    return (
-        host.rpartition(":")[0]
-        if host.rpartition(":")[2].isdecimal() and not host.endswith("]")
-        else host
-    )
+    name, _, port = host.rpartition(":")
+    return name if port.isdecimal() else host
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -224,9 +213,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     """
 
     daemon_threads = True
-    request_queue_size = (
-        128  # connections that wait; with five, the sixth tries again a second later
-    )
+    # connections that wait; with five, the sixth tries again a second later
+    request_queue_size = 128
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self._open: dict[Any, None] = {}  # sockets, the oldest first

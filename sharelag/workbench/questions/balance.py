@@ -135,7 +135,6 @@ def _without_members(groups: pa.Table) -> tuple[str, ...]:
 
 
 def _spread(lag: pa.Table, members: pa.Table) -> dict[str, Any]:
-    """Charts of how lag and partitions are spread."""
     drawn = {"lorenz": chart("lorenz", lag)}
     if len(pc.unique(lag.column("group_id"))) == 1:  # a chart of one group
         drawn["assigned"] = chart("assigned", members, lag)

@@ -11,13 +11,7 @@ import pyarrow.compute as pc
 from sharelag.engine import Ledger, OfQueue
 from sharelag.errors import InputError, list_names
 from sharelag.inputs.queues import Queue, queue_of
-from sharelag.metrics.dead_letters import (
-    REDRIVEN,
-    REJECTED,
-    UNKNOWN,
-    redrive_arrow,
-    summary_words,
-)
+from sharelag.metrics.dead_letters import REDRIVEN, REJECTED, UNKNOWN, redrive_arrow, summary_words
 from sharelag.metrics.load_per_item import name_topics
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
@@ -89,10 +83,7 @@ def _may_have_markers(ledger: pa.Table) -> bool:
 
 @question("windows", "lag", "groups", "settings", "records")
 def dead_letters(
-    t: Tables,
-    group: str | None = None,
-    queue: Any = None,
-    statuses: tuple[str, ...] = (),
+    t: Tables, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
 ) -> Result:
     """Return what was archived, and what of it is in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
@@ -127,19 +118,15 @@ def dead_letters(
 
 @question("windows", "lag", "groups", "settings", "records")
 def redrive(
-    t: Tables,
-    group: str | None = None,
-    queue: Any = None,
-    statuses: tuple[str, ...] = (),
+    t: Tables, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
 ) -> Result:
     """How records that were given up could be sent again; nothing is sent."""
     statuses = statuses or REDRIVEN
     ledger = _ledger(t, _of_queue(t, group, queue), group, queue).table
     table = redrive_arrow(ledger, statuses, *address_of(t.bench.source))
     shown = {(row["status"], row["from"]) for row in table.to_pylist()}
-    may_have_gaps = ("missing", "source") in shown or _may_have_markers(
-        _of_statuses(ledger, statuses)
-    )
+    may_have_gaps = ("missing", "source") in shown
+    may_have_gaps = may_have_gaps or _may_have_markers(_of_statuses(ledger, statuses))
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
     base = t.bench.base_of(t.bench.evidence(group))
     nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())

@@ -99,12 +99,7 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
     rows = pa.concat_tables([scored, new])
     if rows.num_rows:
         about = {"as_of": iso(evidence.as_of), "source": read.source.describe()}
-        append_rows(
-            ledger,
-            rows,
-            name_of(_NAME, cluster),
-            about | {"tool_version": __version__},
-        )
+        append_rows(ledger, rows, name_of(_NAME, cluster), about | {"tool_version": __version__})
     return Kept(made, scored, calibration(pa.concat_tables([kept, new])), new.num_rows)
 
 
@@ -117,16 +112,13 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
             said.append(f"no forecast of {row['forecast']} with an interval was scored yet")
             continue
         far, rate = (duration(row[name]) for name in ("crps_ms", "rate_crps_ms"))
-        compared = (
-            f"they were off by {far} (CRPS), lag / rate by {rate}"
-            if row["shown"]
-            else f"not shown: lag / rate was off by {rate} (CRPS), they by {far}"
-            if row["crps_ms"] >= row["rate_crps_ms"]
-            else "not shown yet: too few to compare with lag / rate"
-        )
-        said.append(
-            f"of {what} at {percent(CONFIDENCE)}, {percent(row['covered'])} came true; {compared}"
-        )
+        compared = "not shown yet: too few to compare with lag / rate"
+        if row["shown"]:
+            compared = f"they were off by {far} (CRPS), lag / rate by {rate}"
+        elif row["crps_ms"] >= row["rate_crps_ms"]:
+            compared = f"not shown: lag / rate was off by {rate} (CRPS), they by {far}"
+        true = f"at {percent(CONFIDENCE)}, {percent(row['covered'])} came true"
+        said.append(f"of {what} {true}; {compared}")
     return said
 
 

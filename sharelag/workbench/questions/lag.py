@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 @question("windows", "offsets", "lag", stands_alone=True, sums_with="by")
-def lag(
-    t: Tables,
-    group: str | None = None,
-    by: str | None = None,
-    brief: bool = False,
-) -> Result:
+def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool = False) -> Result:
     """Return share partitions' lag with its terms, its sums, or what Kafka computes it from."""
     base = t.bench.base(t.read)
     each = only(t.read.brief if brief else t.read.table("lag"), group)
@@ -128,7 +123,6 @@ def _limit(t: Tables, group: str | None) -> int | None:
 
 
 def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | None]) -> Result:
-    """Return what the coordinator holds of each share partition."""
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
         "deliveries": chart("delivery_count", table, limit=limit),

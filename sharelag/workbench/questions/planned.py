@@ -19,6 +19,7 @@ from sharelag.errors import InputError, list_names, unknown_topic
 from sharelag.inputs import Input, KafkaInput
 from sharelag.inputs.files.printed import read_printed_offsets
 from sharelag.metrics import reset
+from sharelag.metrics.columns import PARTITION
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.settings import choose_basis
@@ -197,11 +198,9 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
     wanted = [ids[topic] for topic in topics if topic in ids]
     if not wanted:
         return lag.schema.empty_table()
-    place = ["topic_id", "partition"]
     ends = source.offsets(wanted)
-    ends = ends.filter(pc.invert(pc.is_in(keys(ends, place), keys(lag, place))))
-    names = ("topic_id", "partition")
-    empty = {name: ends.column(name) for name in names}
+    ends = ends.filter(pc.invert(pc.is_in(keys(ends, PARTITION), keys(lag, PARTITION))))
+    empty = {name: ends.column(name) for name in PARTITION}
     empty["group_id"] = pa.repeat(pa.scalar(group), ends.num_rows)
     no_runs = pa.array([[]] * ends.num_rows, schemas.WINDOWS.field("runs").type)
     columns = [
@@ -229,27 +228,23 @@ def deletion_of(
             "which are"
         )
     begins = str(found.value)
-    to: str | datetime = begins
-    if begins.startswith("by_duration:"):
-        to = _before_all(evidence.as_of, begins)
+    is_ago = begins.startswith("by_duration:")
+    to = _before_all(evidence.as_of, begins) if is_ago else begins
     mine = evidence
     if topics:
         chosen = pc.is_in(evidence.lag.column("topic"), pa.array(topics, pa.string()))
         mine = replace(evidence, lag=evidence.lag.filter(chosen))
-    words = f"{_RESET}={begins}" + (
-        ", Kafka's default, as the group's own setting is not known"
-        if found.source == "assumed"
-        else ""
-    )
+    words = f"{_RESET}={begins}"
+    if found.source == "assumed":
+        words += ", Kafka's default, as the group's own setting is not known"
     return reset_of(reading, mine, group, to, None), words
 
 
 def _before_all(as_of: datetime, begins: str) -> datetime | str:
     """Go back by a duration; brokers take any, and none of their records is older than `FIRST`."""
     parts = re.findall(r"(\d+[.,]?\d*)([dhms])", begins.partition(":")[2].lower())
-    back = sum(
-        float(count.replace(",", ".")) * UNITS[unit].total_seconds() for count, unit in parts
-    )
+    spans = (float(n.replace(",", ".")) * UNITS[unit].total_seconds() for n, unit in parts)
+    back = sum(spans)
     longest = (as_of - FIRST).total_seconds()
     return "earliest" if back >= longest else as_of - timedelta(seconds=back)
 
@@ -303,9 +298,8 @@ def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str])
 
 def _beyond(plan: pa.Table, to: Target) -> str:
     """Warn of start offsets beyond the end of a log, which Kafka does not refuse."""
-    beyond = plan.filter(
-        pc.and_(plan.column("new_start_offset").is_valid(), plan.column("new_lag").is_null())
-    )
+    is_set, lag = plan.column("new_start_offset").is_valid(), plan.column("new_lag")
+    beyond = plan.filter(pc.and_(is_set, lag.is_null()))
     if not beyond.num_rows:
         return ""
     return (

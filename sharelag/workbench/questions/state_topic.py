@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import ORDER, add_topic_names
+from sharelag.metrics.columns import ascending
 from sharelag.metrics.health import findings as findings_of
 from sharelag.metrics.health import formats, in_words
 from sharelag.schemas import SHARE_PARTITION
@@ -88,14 +89,12 @@ def designs(t: Tables, group: str | None = None) -> Result:
     table = costs.append_column("scanned_offsets", scanned).append_column("bytes", size)
     names = views.DESIGNS.names[2:]
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
-    sums = table.group_by(["group_id", "design"]).aggregate(
-        [(name, "sum", whole) for name in names]
-    )
+    by = ["group_id", "design"]
+    sums = table.group_by(by).aggregate([(name, "sum", whole) for name in names])
     sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.schema.names])
-    order = [("group_id", "ascending"), ("design", "ascending")]
     return base.answer(
         "What would this history cost in other designs?",
-        sums.select(views.DESIGNS.names).sort_by(order),
+        sums.select(views.DESIGNS.names).sort_by(ascending(*by)),
         views.DESIGNS,
         notes=(
             "Nobody writes G0 to G2, and Kafka 4.0 wrote G3; today's records are G4.",

@@ -16,7 +16,7 @@ from sharelag.durations import duration, parse_span
 from sharelag.engine import ORDER, OVER, Each, Reading, Rows, add_topic_names
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics
-from sharelag.metrics.columns import numbers
+from sharelag.metrics.columns import ascending, numbers
 from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
@@ -51,11 +51,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
     table, base = only(rows.table, group), bench.base(t.read)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
-    unknown = (
-        [f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"]
-        if lost
-        else []
-    )
+    missing = f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"
     count = len(pc.unique(keys(table, SHARE_PARTITION)))
     notes = []
     if rows.left_out:
@@ -75,7 +71,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
             for measure in ("span", "available", "complete", "deliveries")
         },
         notes=notes,
-        unknown=unknown,
+        unknown=[missing] * bool(lost),
         frame=frame,
     )
 
@@ -215,10 +211,9 @@ def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
     """Return at most `MOST_MOMENTS` moments, ascending, the last of them that of the reading."""
-    first = since or begun.counted.first
-    requested = (
-        None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
-    )
+    first, requested = since or begun.counted.first, None
+    if begun.as_of is None:
+        requested = pc.max(begun.table("offsets").column("as_of")).as_py()
     last = requested or begun.end
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
@@ -311,7 +306,7 @@ def events_of(
     table = add_leaders(table, evidence.brokers)
     table = begun.choice.of(pa.concat_tables([table, of_groups]))
     order = ("happened_at", "group_id", "topic", "partition", "event", "member_id")
-    return table.sort_by([(name, "ascending") for name in order])
+    return table.sort_by(ascending(*order))
 
 
 def timeline_frame(

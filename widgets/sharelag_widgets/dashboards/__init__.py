@@ -12,12 +12,6 @@ from .poison import PoisonHunt
 from .what_if import WhatIfLab
 
 __all__ = [
-    "FleetView",
-    "GroupView",
-    "ImbalanceView",
-    "Now",
-    "PoisonHunt",
-    "StateTopicHealth",
-    "WhatIfLab",
+    "FleetView", "GroupView", "ImbalanceView", "Now", "PoisonHunt", "StateTopicHealth", "WhatIfLab",
     "WindowExplorer",
-]
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -81,8 +81,12 @@ def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
     places = {
         (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
     }
-    names = zip(lag.column("topic").to_pylist(), lag.column("partition").to_pylist(), strict=True)
-    return lag.filter(pa.array([name in places for name in names], pa.bool_())).select(_COLUMNS)
+    chosen = pa.array([place in places for place in _places(lag)], pa.bool_())
+    return lag.filter(chosen).select(_COLUMNS)
+
+
+def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(*(rows.column(name).to_pylist() for name in ("topic", "partition")), strict=True)
 
 
 def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
@@ -110,16 +114,9 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
         held = {member.name: _by_topic(member.assigned) for member in each}
         words = "It begins with the partitions that the members have."
         if unknown:
-            words += (
-                f" Of {text.counted(len(unknown), 'member')} that is not known: without any here."
-            )
-    there = set(
-        zip(
-            partitions.column("topic").to_pylist(),
-            partitions.column("partition").to_pylist(),
-            strict=True,
-        )
-    )
+            who = text.counted(len(unknown), "member")
+            words += f" Of {who} that is not known: without any here."
+    there = set(_places(partitions))
     kept = {
         member: {
             topic: [n for n in numbers if (topic, n) in there] for topic, numbers in topics.items()
@@ -152,11 +149,9 @@ def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict
         base = shorter(scenario, seconds)
         assumed = with_assignment(base, assignment).assumed
         rows = what_if(base, assignment, seeds=seeds, cancelled=cancelled, progress=progress)
-        return (
-            None
-            if rows is None
-            else Difference(rows, seeds, assumed, "95 % interval", state.words())
-        )
+        if rows is None:
+            return None
+        return Difference(rows, seeds, assumed, "95 % interval", state.words())
 
     def loaded(name: str, held: Assignment) -> Assignment:
         return assignment_of(with_assignment(scenario, held), name)

@@ -26,15 +26,13 @@ from sharelag.workbench.next_steps import input_name
 from .. import still
 from ..run import Run
 from ..selection import Selection
-from ..view import Deaf, in_other_forms
+from ..view import PICKED, Deaf, in_other_forms
 from .parts import Part
 from .pieces import Finder, Header, words_of
 
 _NO_BREAK = "\u00a0"
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
 EVERY, STALE_AFTER = 30.0, 120.0
-#: Traits of a selection that people pick.
-PICKED = ("keys", "offsets", "moment")
 _GRID = {
     # Two columns from 1,440 to 1,920 pixels: three would leave the third of an odd row empty.
     "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 640px), 1fr))",
@@ -50,17 +48,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     A subclass says its title and help, makes its controls and parts (`_make`), and fills them
     (`_show`).
 
-    Parameters
-    ----------
-    bench : Workbench
-    selection : Selection, optional
-        Give one to several dashboards, and they are linked.
-    every : float, optional
-        Seconds between two refreshes; 0 for by hand only. Else 30 of a cluster or an archive.
-    live : bool, optional
-        Whether reading again can give something else; else the input decides.
-    stale_after : float
-        Seconds after which what is shown is called stale.
+    Dashboards with one ``selection`` are linked. ``every`` is how many seconds are between two
+    refreshes, 0 for by hand only; else 30 of a cluster or an archive. ``live`` says whether reading
+    again can give something else, else the input decides, and ``stale_after`` after how many
+    seconds what is shown is called stale.
     """
 
     TITLE = ""
@@ -98,11 +89,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.controls = W.HBox(
             list(controls), layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px")
         )
-        self.body = (
-            W.GridBox(list(parts), layout=W.Layout(**_GRID))
-            if self.IS_GRID
-            else W.VBox(list(parts))
-        )
+        boxed = W.GridBox if self.IS_GRID else W.VBox
+        self.body = boxed(list(parts), layout=_GRID if self.IS_GRID else {})
         super().__init__([*self._top(), self.body], layout=W.Layout(width="100%"))
         self.add_class("sharelag-dashboard")
         self._begin()
@@ -157,9 +145,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 for act in acts:
                     act()
                 self._say_once()
-            except (
-                Exception
-            ) as error:  # whatever it is, people get a sentence and the controls to go on with
+            except Exception as error:
+                # whatever it is, people get a sentence and the controls to go on with
                 self.header.failure = words_of(error)
                 self.body.layout.display = "none"
             else:
@@ -184,10 +171,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _said(self, *found: str) -> list[str]:
         """Return what it is about, what was found, and what is not known, as lines of text."""
-        header = self.header
-        when = text.moment(
-            None if header.as_of is None else datetime.fromtimestamp(header.as_of / 1000, UTC)
-        )
+        header, at = self.header, self.header.as_of
+        when = text.moment(None if at is None else datetime.fromtimestamp(at / 1000, UTC))
         lines = [
             f"{' of '.join(filter(None, [header.title, header.source]))}, as of {when}",
             *([header.failure] if header.failure else []),
@@ -247,7 +232,6 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.redraw()
 
     def _say_code(self, _: Any = None) -> None:
-        """The Python that chooses what is picked."""
         is_picked = any(getattr(self._selection, name) for name in PICKED)
         self.header.code = self._selection.to_code("bench.lag().table") if is_picked else ""
 
@@ -260,9 +244,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         shell = get_ipython()
         names = {} if shell is None else dict(shell.user_ns)
         # `_`, `__` and `___` will be other results by the time that the line runs.
-        lasting = sorted(
-            filter(lambda name: name.strip("_"), names), key=lambda name: name[0] == "_"
-        )
+        lasting = sorted(filter(lambda one: one.strip("_"), names), key=lambda one: one[0] == "_")
         ways = (
             f"bench = {name}{'' if names[name] is self._bench else '.bench'}\n"
             for name in lasting
@@ -271,19 +253,15 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header.names = "" if names.get("bench") is self._bench else next(ways, "")
 
     def _begin(self) -> None:
-        """Show everything for the first time."""
         self.show()
 
     def _top(self) -> Sequence[W.Widget]:
-        """Return what stands above the parts."""
         return [self.header, self.controls]
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
-        """Return controls and parts."""
         raise NotImplementedError
 
     def _show(self) -> None:
-        """Fill the parts."""
         raise NotImplementedError
 
     def _draw(self) -> None:
@@ -323,7 +301,6 @@ def _close(widget: W.Widget) -> None:
 
 
 def _parts(box: W.Box) -> Iterator[Part]:
-    """All parts that are shown."""
     for child in box.children:
         if isinstance(child, Part):
             yield child
@@ -336,15 +313,9 @@ IN_A_GROUP = ("group_id", "leader_epoch")
 
 
 class GroupDashboard(Dashboard):
-    """A dashboard of one group at a time.
+    """A dashboard of one ``group`` at a time, else of the one with the most lag.
 
-    Parameters
-    ----------
-    bench : Workbench
-    group : str, optional
-        Else the one with the most lag.
-    **options
-        As for `Dashboard`.
+    ``options`` are as for `Dashboard`.
     """
 
     def __init__(self, bench: Workbench, group: str | None = None, **options: Any) -> None:

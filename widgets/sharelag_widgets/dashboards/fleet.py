@@ -9,7 +9,7 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import charts, schemas
+from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.explain import explain
 from sharelag.tables.arrow import as_table, beside, keys, without_timestamps
@@ -17,6 +17,7 @@ from sharelag.tables.declared import meanings_of
 from sharelag.tables.words import moment, terminal
 from sharelag.workbench import Workbench
 from sharelag.workbench.next_steps import input_name
+from sharelag.workbench.result import chart
 
 from ..partition_grid import PartitionGrid
 from ..selection import SHARE_PARTITION, Selection, keys_of
@@ -115,8 +116,7 @@ class FleetView(Dashboard):
     HELP = {
         "What it shows": "every share group of the cluster, and every share partition as a cell",
         "Picking": "a group in the table, cells in the grid or bars of share partitions: "
-        "everything else shows those; "
-        "a bar that is picked, picked again: all",
+        "everything else shows those; a bar that is picked, picked again: all",
     } | meanings_of(
         ["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"]
     )
@@ -128,11 +128,8 @@ class FleetView(Dashboard):
         self.grid = PartitionGrid.of(
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
         )
-        cells = Part(
-            "Share partitions",
-            meanings_of(MEASURES) | {"cause": "the first cause of lag that was found"},
-        )
-        self.cells, cells.children = cells, [cells.header, self.grid]
+        means = meanings_of(MEASURES) | {"cause": "the first cause of lag that was found"}
+        self.cells = Part("Share partitions", means, self.grid)
         self.parts = ChartPart("What the lag consists of", charts_help(), self.selection)
         self.table = TablePart("Lag", self.selection, without=["leader_epoch"])
         self._groups.observe(self._picked_groups, names=["keys"])
@@ -150,31 +147,24 @@ class FleetView(Dashboard):
 
     def _draw(self) -> None:
         chosen = self.chosen(self.bench.lag().table)
-        records = charts.decomposition_records(chosen, self.by.value)
-        self.parts.draw(charts.decomposition_figure(records, self.theme))
+        self.parts.draw(chart("decomposition", chosen, self.by.value)(self.theme))
         self._follow()
 
     def _follow(self) -> None:
         """Groups are picked while all their share partitions are, here or in a linked view."""
         groups, picked = self.rows.column("group_id").to_pylist(), set(self.selection.keys)
-        partly = (
-            {key[0] for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked}
-            if picked
-            else {*groups}
-        )
+        left = (key for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked)
+        partly = {key[0] for key in left} if picked else {*groups}
+        whole = (group for group in dict.fromkeys(groups) if group not in partly)
         with self._deaf():
-            self._groups.keys = tuple(
-                (group,) for group in dict.fromkeys(groups) if group not in partly
-            )
+            self._groups.keys = tuple((group,) for group in whole)
 
     def _picked_groups(self, change: Any) -> None:
         if self._hearing:
             return
         groups = pa.array([group for (group,) in change["new"]], pa.string())
-        mine = self.rows.filter(pc.is_in(self.rows.column("group_id"), groups)).select(
-            SHARE_PARTITION
-        )
-        self.selection.keys = tuple(tuple(row.values()) for row in mine.to_pylist())
+        mine = self.rows.filter(pc.is_in(self.rows.column("group_id"), groups))
+        self.selection.keys = tuple(keys_of(mine, SHARE_PARTITION))
 
 
 def charts_help() -> dict[str, str]:
@@ -197,12 +187,9 @@ def _first_causes(causes: pa.Table, lag: pa.Table) -> pa.Array:
     rows = causes.sort_by([("rank", "ascending")])
     found = pa.nulls(len(lag), pa.string())
     for names in (SHARE_PARTITION, ("group_id", "topic_id"), ("group_id",)):
-        others = [name for name in SHARE_PARTITION if name not in names]
         mine = rows
-        for name in others:
-            mine = mine.filter(pc.is_null(mine.column(name)))
-        for name in names:
-            mine = mine.filter(pc.is_valid(mine.column(name)))
+        for name in SHARE_PARTITION:
+            mine = mine.filter((pc.is_valid if name in names else pc.is_null)(mine.column(name)))
         partner = beside(keys(lag, names), mine, names).column("cause")
         found = pc.coalesce(found, partner.combine_chunks())
     return found

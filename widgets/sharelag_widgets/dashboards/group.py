@@ -13,6 +13,7 @@ from sharelag.tables.arrow import beside, keys
 from sharelag.tables.declared import meanings_of
 from sharelag.workbench import Workbench
 from sharelag.workbench.one_group import delivery_limit
+from sharelag.workbench.result import chart
 
 from ..selection import SHARE_PARTITION, Selection
 from .dashboard import IN_A_GROUP, GroupDashboard
@@ -42,12 +43,8 @@ class GroupView(GroupDashboard):
         self.step = choice("A moment every", _STEPS.items(), self.redraw)
         self.cards = CauseCards()
         self.causes = Part("Causes", CAUSES_HELP, self.cards)
-        self.over_time = ChartPart(
-            "Lag and age over time",
-            meanings_of(["lag", "age_ms", "as_of"]),
-            self.selection,
-            times=True,
-        )
+        means = meanings_of(["lag", "age_ms", "as_of"])
+        self.over_time = ChartPart("Lag and age over time", means, self.selection, times=True)
         self.parts = ChartPart("What the lag consists of", charts_help())
         self.drain = ChartPart(
             "When will it be gone?",
@@ -63,15 +60,8 @@ class GroupView(GroupDashboard):
         )
         for wide in (self.over_time, self.table, self.members):
             wide.add_class("sharelag-row")
-        return [self._group_choice(), self.step], [
-            self.causes,
-            self.drain,
-            self.over_time,
-            self.parts,
-            self.rates,
-            self.table,
-            self.members,
-        ]
+        first = [self.causes, self.drain, self.over_time, self.parts]
+        return [self._group_choice(), self.step], [*first, self.rates, self.table, self.members]
 
     def _show(self) -> None:
         group = self._known_group()
@@ -84,11 +74,9 @@ class GroupView(GroupDashboard):
         names[after:after] = _FORECAST
         self.table.fill(lag, self._with_forecast(lag.table), names)
         members = self.bench.members(group)
-        nobody = (
-            ("The group has no members.",)
-            if not len(members.table) and self._is_reported(group)
-            else ()
-        )
+        # Without the group's own records nobody knows its members.
+        told = group in self.bench.evidence(group).groups.column("group_id").to_pylist()
+        nobody = ("The group has no members.",) * (told and not len(members.table))
         self.members.fill(replace(members, notes=members.notes + nobody))
 
     def _with_forecast(self, lag: pa.Table) -> pa.Table:
@@ -103,21 +91,15 @@ class GroupView(GroupDashboard):
         bench.timeline(group, self.step.value or None)
         bench.members(group)
 
-    def _is_reported(self, group: str) -> bool:
-        """Whether the group's own records are there; without them nobody knows its members."""
-        return group in self.bench.evidence(group).groups.column("group_id").to_pylist()
-
     def _draw(self) -> None:
         group, chosen = self.group, self.chosen
         lag = chosen(self.bench.lag(group).table)
         timeline = chosen(self.bench.timeline(group, self.step.value or None).table)
         progress = chosen(self.bench.progress(group).table)
-        self.over_time.draw(
-            charts.lag_over_time_figure(charts.lag_over_time_records(timeline), self.theme)
-        )
-        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
-        self.drain.draw(charts.drain_figure(charts.drain_records(progress), self.theme))
-        self.rates.draw(charts.rates_figure(charts.rates_records(progress), self.theme))
+        self.over_time.draw(chart("lag_over_time", timeline)(self.theme))
+        self.parts.draw(chart("decomposition", lag)(self.theme))
+        self.drain.draw(chart("drain", progress)(self.theme))
+        self.rates.draw(chart("rates", progress)(self.theme))
 
 
 _MEASURES = {
@@ -141,31 +123,18 @@ class WindowExplorer(GroupDashboard):
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.measure = choice("Heat map of", _MEASURES, self.redraw)
-        self.strip = StripPart(
-            "The window, offset by offset",
-            meanings_of(
-                [
-                    "start_offset",
-                    "window_end_offset",
-                    "unread",
-                    "window_available",
-                    "window_unknown",
-                ]
-            ),
-            self.selection,
+        means = meanings_of(
+            ["start_offset", "window_end_offset", "unread", "window_available", "window_unknown"]
         )
+        self.strip = StripPart("The window, offset by offset", means, self.selection)
         self.heat = ChartPart("All windows over time", _MEASURES, self.selection, times=True)
         self.counts = ChartPart(
             "Delivery counts", {"delivery count": "how often an offset was given to a consumer"}
         )
         self.history = TablePart("Records of the state topic", self.selection, without=IN_A_GROUP)
         self.history.add_class("sharelag-row")
-        return [self._group_choice(), self.measure], [
-            self.strip,
-            self.heat,
-            self.counts,
-            self.history,
-        ]
+        parts = [self.strip, self.heat, self.counts, self.history]
+        return [self._group_choice(), self.measure], parts
 
     def _show(self) -> None:
         group = self._known_group()
@@ -186,8 +155,7 @@ class WindowExplorer(GroupDashboard):
         self.heat.draw(charts.window_heat_figure(heat, self.theme))
         windows = self.chosen(self.bench.windows(self.group).table)
         limit = delivery_limit(self.bench.evidence(self.group).settings, str(self.group))
-        counts = charts.delivery_count_records(windows, as_of=as_of)
-        self.counts.draw(charts.delivery_count_figure(counts, self.theme, limit))
+        self.counts.draw(chart("delivery_count", windows, as_of, limit=limit)(self.theme))
 
 
 _CURVES = {"lag": "lag", "unread": "unread", "available": "window_available"}
@@ -201,9 +169,8 @@ class ImbalanceView(GroupDashboard):
         "What it shows": "how evenly lag, arrivals, work and partitions are spread in a group",
         "Verdict": "where the lag is concentrated: busy partitions, partitions with few members, "
         "members with many",
-        "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an "
-        "hour; members of a "
-        "partition; partitions of a member, or that a broker leads",
+        "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an hour; "
+        "members of a partition; partitions of a member, or that a broker leads",
     } | meanings_of(["gini", "max_mean", "jain", "cv", "top_share"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
@@ -216,23 +183,14 @@ class ImbalanceView(GroupDashboard):
         self.curve = ChartPart(
             "How uneven is it?", meanings_of(["gini"]) | {"curve": "the lower, the more uneven"}
         )
-        self.who = ChartPart(
-            "Who has which partitions?",
-            {
-                "cell": "a member that has a share partition; picking it picks that",
-                **meanings_of(["lag"]),
-            },
-            self.selection,
-        )
+        cell = {"cell": "a member that has a share partition; picking it picks that"}
+        means = cell | meanings_of(["lag"])
+        self.who = ChartPart("Who has which partitions?", means, self.selection)
         columns = ["group_id", "topic", "over", "measure"]
         self.table = TablePart("Figures", Selection(columns=columns), without=IN_A_GROUP)
         self.lag = TablePart("Share partitions", self.selection, without=IN_A_GROUP)
-        return [self._group_choice(), self.measure, self.over], [
-            self.curve,
-            self.who,
-            self.table,
-            self.lag,
-        ]
+        parts = [self.curve, self.who, self.table, self.lag]
+        return [self._group_choice(), self.measure, self.over], parts
 
     def _show(self) -> None:
         group = self._known_group()
@@ -243,15 +201,8 @@ class ImbalanceView(GroupDashboard):
 
     def _draw(self) -> None:
         evidence = self.bench.evidence(self.group)
-        self.curve.draw(
-            charts.lorenz_figure(
-                charts.lorenz_records(evidence.lag, self.measure.value), self.theme
-            )
-        )
+        self.curve.draw(chart("lorenz", evidence.lag, self.measure.value)(self.theme))
         # Of what is picked, with the lag of all: a share partition that is not picked has a lag,
         # too.
-        self.who.draw(
-            charts.assigned_figure(
-                self.chosen(charts.assigned_records(evidence.members, evidence.lag)), self.theme
-            )
-        )
+        who = self.chosen(charts.assigned_records(evidence.members, evidence.lag))
+        self.who.draw(charts.assigned_figure(who, self.theme))

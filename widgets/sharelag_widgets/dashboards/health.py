@@ -9,10 +9,11 @@ from typing import Any
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
-from sharelag import charts, schemas
+from sharelag import schemas
 from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS, in_words
 from sharelag.tables.declared import meanings_of
 from sharelag.workbench import Workbench
+from sharelag.workbench.result import chart
 
 from ..assignment_editor import as_ranges
 from ..partition_grid import PartitionGrid
@@ -22,20 +23,13 @@ from .parts import ChartPart, Part, TablePart, show_known
 
 _KEY = ("topic", "partition")
 _MEASURES = (
-    "records",
-    "bytes",
-    "prunable",
-    "updates_per_snapshot",
-    "share_partitions",
-    "missing",
-    "rejects",
-    "misplaced",
+    *("records", "bytes", "prunable", "updates_per_snapshot"),
+    *("share_partitions", "missing", "rejects", "misplaced"),
 )
 _KINDS = ("snapshots", "updates", "tombstones", "rejects", "prunable")
 _GENERATIONS = {
     "generation": "kind and version of a record; with count: it holds the delivery complete "
-    "count (KIP-1226), which "
-    "older brokers do not write",
+    "count (KIP-1226), which older brokers do not write",
     "partitions": "partitions of the state topic that have such records",
     "in": "which ones",
 }
@@ -76,11 +70,8 @@ class StateTopicHealth(Dashboard):
 
     def _show(self) -> None:
         health, wrong = self.bench.health(), self.bench.ask("health", findings=True)
-        self.header.tell(
-            health.as_of,
-            health.unknown,
-            [*in_words(wrong.table), *wrong.notes] or ["Nothing is wrong with the state topic."],
-        )
+        found = [*in_words(wrong.table), *wrong.notes] or ["Nothing is wrong with the state topic."]
+        self.header.tell(health.as_of, health.unknown, found)
         rows = health.table
         show_known(self.grid, rows, _MEASURES)
         self.cells.header.tell(health.as_of, health.unknown)
@@ -91,7 +82,7 @@ class StateTopicHealth(Dashboard):
 
     def _draw(self) -> None:
         chosen = self.chosen(self.bench.health().table)
-        self.kinds.draw(charts.state_record_figure(charts.state_record_records(chosen), self.theme))
+        self.kinds.draw(chart("state_record", chosen)(self.theme))
 
 
 def generations(health: pa.Table) -> pa.Table:

@@ -24,6 +24,7 @@ from sharelag.tables.words import lag_sum, shown_name, terminal
 from sharelag.whatif.horizon import LONGEST_MS
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_name
+from sharelag.workbench.result import chart
 
 from .. import still
 from ..partition_grid import PartitionGrid
@@ -233,7 +234,8 @@ class Now(PastGroup):
             self.cards.tell(group, "had no state yet", [])
         self.grid.marked = group
         if self._knows_past(group):
-            self._show_window(group)
+            self.strip.show(self.bench, group)
+            self._name_record()
         else:
             self.record.about = ""
             self.strip.wait(READING)
@@ -319,10 +321,6 @@ class Now(PastGroup):
             self.table.view.folded = {}
         self._table_of = (self.seen, has_trends)
 
-    def _show_window(self, group: str) -> None:
-        self.strip.show(self.bench, group)
-        self._name_record()
-
     def _name_record(self, _: Any = None) -> None:
         """The record that can be shown: where the cursor is, what is picked, or the first one."""
         place = self._place() if isinstance(self.bench.source, KafkaInput) else None
@@ -338,11 +336,8 @@ class Now(PastGroup):
             if (row["topic_id"], row["partition"]) == (topic_id, partition):
                 first = view.offsets[0] if view.offsets else row["effective_start_offset"]
                 at = first if view.cursor is None else view.cursor
-                return (
-                    None
-                    if at is None or row["topic"] is None
-                    else (row["topic"], partition, int(at))
-                )
+                if at is not None and row["topic"] is not None:
+                    return row["topic"], partition, int(at)
         return None
 
     def _peeked(self) -> str:
@@ -361,7 +356,7 @@ class Now(PastGroup):
             self.over_time.wait(READING)
             self._read_past_soon()
         lag = self.chosen(self._mine(self.seen.lag().table))
-        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+        self.parts.draw(chart("decomposition", lag)(self.theme))
         self._draw_matrix()
 
     def _draw_story(self, group: str) -> None:
@@ -379,25 +374,21 @@ class Now(PastGroup):
         members = self._mine(self.seen.evidence().members)
         self.matrix.layout.display = None if len(members) else "none"
         if len(members):
-            records = charts.assigned_records(members, self._mine(self.seen.lag().table))
-            self.matrix.draw(charts.assigned_figure(records, self.theme))
+            lag = self._mine(self.seen.lag().table)
+            self.matrix.draw(chart("assigned", members, lag)(self.theme))
 
     def _say(self, group: str) -> None:
         overview = self.seen.overview()
         groups, worst = overview.table, overview.table.column("level")[0].as_py()
         at = overview.as_of if self.header.earlier else None
         moment = "" if at is None else f".at({iso(at)!r})"
-        code = "\n".join(
-            [
-                "from sharelag import charts",
-                f"then, group = bench{moment}, {group!r}",
-                "story = charts.group_story_records(bench.timeline(group).table)",
-                "causes, events = bench.explain(group).table, bench.events(group).table",
-                "display(then.overview(), charts.group_story_figure(story, causes, events))",
-                "display(then.explain(group), then.lag(group).plot('decomposition'))",
-                "display(bench.strip(group), then.lag(group))",
-            ]
-        )
+        code = f"""from sharelag import charts
+then, group = bench{moment}, {group!r}
+story = charts.group_story_records(bench.timeline(group).table)
+causes, events = bench.explain(group).table, bench.events(group).table
+display(then.overview(), charts.group_story_figure(story, causes, events))
+display(then.explain(group), then.lag(group).plot('decomposition'))
+display(bench.strip(group), then.lag(group))"""
         with self.verdict.hold_sync():
             self.verdict.level, self.verdict.sentence = worst, overview.title
             bad = worst in ("critical", "warning")

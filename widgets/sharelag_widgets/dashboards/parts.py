@@ -156,11 +156,8 @@ class TablePart(Part):
             *(result.as_of, result.unknown, result.notes),
             *(meanings_of(names) | own, units_in_words(names)),
         )
-        self._put(
-            table.select(dict.fromkeys([*self._selection.columns, *names])),
-            names,
-            result.order if result.order in names else "",
-        )
+        shown = table.select(dict.fromkeys([*self._selection.columns, *names]))
+        self._put(shown, names, result.order if result.order in names else "")
 
     def show(self, rows: pa.Table, meanings: Mapping[str, str], notes: Sequence[str] = ()) -> None:
         """Show rows that have no moment."""
@@ -172,14 +169,8 @@ class TablePart(Part):
             self.view.rows = rows
             self.view.hints = self._hints()
             return
-        view = LagTable.of(
-            rows,
-            columns=names,
-            keys=self._selection.columns,
-            sort=order,
-            selection=self._selection,
-            title="",
-        )
+        of = self._selection
+        view = LagTable.of(rows, columns=names, keys=of.columns, sort=order, selection=of, title="")
         view.hints, view.narrows, view.folded = self._hints(), self._narrows, self._folded
         view.dense, view.optional = self._dense, self._optional
         self.view = view

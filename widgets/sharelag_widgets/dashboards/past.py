@@ -35,9 +35,8 @@ class PastGroup(TriedGroup):
         self._past: set[Past] = set()  # what was read
         self._past_run: Run | None = None
         self._then: Workbench | None = None  # as of the moment that is looked at, if not the last
-        self._alone: Workbench | None = (
-            None  # the group at that moment, before all others are known
-        )
+        # the group at that moment, before all others are known
+        self._alone: Workbench | None = None
         self._then_run: Run | None = None
         self.selection.observe(self._go_to, names=["moment"])
 
@@ -145,9 +144,7 @@ class PastGroup(TriedGroup):
     def _moment(self) -> Any:
         """Return the moment that is picked; None where that is the last one."""
         moment = self.selection.moment
-        if moment is None or moment >= self.bench.evidence().as_of:
-            return None
-        return moment
+        return None if moment is None or moment >= self.bench.evidence().as_of else moment
 
     def _in_range(self, records: pa.Table) -> pa.Table:
         """Return what is in the range that was chosen, with ages that earlier ends make known."""

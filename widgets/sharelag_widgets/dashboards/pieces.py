@@ -21,18 +21,7 @@ from ..view import Heard, in_other_forms
 
 
 class Piece(Heard):
-    """A view that shows itself in words where no page is, and answers messages of its page."""
-
-    def __init__(self, **traits: Any) -> None:
-        super().__init__(**traits)
-        self.on_msg(self._hear_page)
-
-    def _hear_page(self, _: Any, message: Any, __: Any) -> None:
-        if isinstance(message, dict):
-            self._answer(message)
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        """Do what a click asks for."""
+    """A view that shows itself in words where no page is."""
 
     def _words(self) -> str:
         raise NotImplementedError
@@ -76,9 +65,8 @@ class Header(Piece):
     code = traitlets.Unicode("").tag(sync=True)  # Python of what is picked
     names = traitlets.Unicode("").tag(sync=True)  # the line that any Python needs before it
     busy = traitlets.Bool(False).tag(sync=True)
-    earlier = traitlets.Bool(False).tag(
-        sync=True
-    )  # whether what is shown is earlier than the last moment
+    # whether what is shown is earlier than the last moment
+    earlier = traitlets.Bool(False).tag(sync=True)
     live = traitlets.Bool(False).tag(sync=True)  # whether reading again can give something else
     # seconds between two refreshes while somebody looks; 0: by hand only
     every = traitlets.Float(0).tag(sync=True)
@@ -115,17 +103,11 @@ class Header(Piece):
         return f"{self.title}{': ' if self.failure else ''}{self.failure}"
 
 
-class Verdict(Piece):
-    """A level and a sentence, with buttons that do ``acts``; the browser copies texts."""
+class Acting(Piece):
+    """A sentence with buttons that do ``acts``, by their names; the browser copies texts."""
 
-    _esm = script("dashboards/verdict.js")
-    _css = style("dashboards/verdict.css")
-
-    level = traitlets.Unicode("").tag(sync=True)
     sentence = traitlets.Unicode("").tag(sync=True)
-    #: For each button a name, its words, and why it cannot help, if so.
-    actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
-    #: Pairs of the words on a button and the text that it copies.
+    #: Pairs of what is copied, the words on a button or the name of a row, and the text.
     copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what a simulation assumes
     busy = traitlets.Unicode("").tag(sync=True)  # what goes on; its buttons are off meanwhile
@@ -138,14 +120,26 @@ class Verdict(Piece):
         if act := self._acts.get(message.get("act", "")):
             act()
 
+
+class Verdict(Acting):
+    """A level before the sentence."""
+
+    _esm = script("dashboards/verdict.js")
+    _css = style("dashboards/verdict.css")
+
+    level = traitlets.Unicode("").tag(sync=True)
+    #: For each button a name, its words, and why it cannot help, if so.
+    actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+
     def _words(self) -> str:
         return f"{self.level}: {self.sentence}" if self.level else self.sentence
 
 
-class Tries(Piece):
+class Tries(Acting):
     """What can be changed of a group, a row each: what was found of it in three numbers.
 
-    ``acts`` are what the button of a row does, by the row's name; and ``cancel``.
+    ``acts`` are what the button of a row does, by the row's name; and ``cancel``. The sentence says
+    why nothing can be tried, and what is ``busy`` is a row by its words.
     """
 
     _esm = script("dashboards/tries.js")
@@ -154,19 +148,6 @@ class Tries(Piece):
     #: For each row: ``name`` (empty: as it is), ``words``, ``why`` it cannot help; and once it was
     #: tried ``age``, ``drains``, ``difference``, ``verdict`` and ``span``: low, mean and high.
     rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
-    sentence = traitlets.Unicode("").tag(sync=True)  # why nothing can be tried
-    assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what a simulation assumes
-    #: Pairs of the name of a row and the Python that finds the same.
-    copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
-    busy = traitlets.Unicode("").tag(sync=True)  # the words of the row that is being tried
-
-    def __init__(self, acts: Mapping[str, Callable[[], Any]], **traits: Any) -> None:
-        super().__init__(**traits)
-        self._acts = dict(acts)
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        if act := self._acts.get(message.get("act", "")):
-            act()
 
     def _words(self) -> str:
         found = [row for row in self.rows if row["age"]]
@@ -242,22 +223,18 @@ class CauseCards(Piece):
         explained = bench.explain(group)
         (said,) = explained.summaries
         source = input_options(bench.source)
-        (members,) = (
-            row["members"] for row in bench.overview().table.to_pylist() if row["group_id"] == group
-        )
+        known = bench.overview().table.select(["group_id", "members"]).to_pylist()
+        (members,) = (row["members"] for row in known if row["group_id"] == group)
         rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
-        known = {row["cause"] for row in rows}
-        begun = [] if later is None else _begun(later, group, bench.evidence(group).as_of, known)
-        self.tell(
-            said.group,
-            "; known now: ".join([said.state, *begun]),
-            [
-                {name: str(getattr(words, name)) for name in _CARD}
-                | {"command": next_command(row, source, members)}
-                | dict(zip(("fix", "why"), fits(row["cause"]) if fits else ("", ""), strict=True))
-                for words, row in zip(said.causes, rows, strict=True)
-            ],
-        )
+        causes = {row["cause"] for row in rows}
+        begun = [] if later is None else _begun(later, group, bench.evidence(group).as_of, causes)
+        cards = [
+            {name: str(getattr(words, name)) for name in _CARD}
+            | {"command": next_command(row, source, members)}
+            | dict(zip(("fix", "why"), fits(row["cause"]) if fits else ("", ""), strict=True))
+            for words, row in zip(said.causes, rows, strict=True)
+        ]
+        self.tell(said.group, "; known now: ".join([said.state, *begun]), cards)
 
     def tell(self, group: str, state: str, cards: list[dict[str, str]]) -> None:
         """Show a sentence on a group, and cards."""

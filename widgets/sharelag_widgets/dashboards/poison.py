@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import charts
 from sharelag.charts import text
 from sharelag.metrics.holders import holder_lines
 from sharelag.model import DeliveryState
@@ -20,8 +19,9 @@ from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
 from sharelag.workbench import Workbench
 from sharelag.workbench.one_group import delivery_limit, first_come
+from sharelag.workbench.result import chart
 
-from ..selection import SHARE_PARTITION, Selection
+from ..selection import SHARE_PARTITION, Selection, keys_of
 from .dashboard import GroupDashboard
 from .parts import ChartPart, Part, StripPart, TablePart
 from .pieces import CAUSES_HELP, CauseCards
@@ -135,11 +135,9 @@ class PoisonHunt(GroupDashboard):
     TITLE = "Poison records"
     HELP = {
         "What it shows": "offsets in the window that were delivered at least so often without "
-        "being acknowledged, "
-        "those that are archived, and those that the start offset waits for",
+        "being acknowledged, those that are archived, and those that the start offset waits for",
         "What it cannot show": "archived offsets that the start offset has passed, and why a "
-        "record failed: look at it "
-        "at its offset with a consumer",
+        "record failed: look at it at its offset with a consumer",
         "Picking": "a row: the strip shows that share partition, with these offsets marked",
     } | _MEANS
 
@@ -202,8 +200,8 @@ class PoisonHunt(GroupDashboard):
 
     def _draw(self) -> None:
         as_of = self.bench.lag(self.group).as_of
-        windows = charts.delivery_count_records(self.bench.windows(self.group).table, as_of)
-        self.counts.draw(charts.delivery_count_figure(windows, self.theme, self._limit))
+        windows = self.bench.windows(self.group).table
+        self.counts.draw(chart("delivery_count", windows, as_of, limit=self._limit)(self.theme))
 
     def _words(self, group: str) -> str:
         often = pc.match_substring(self.found.column("why"), OFTEN)
@@ -211,18 +209,14 @@ class PoisonHunt(GroupDashboard):
         pinned = pc.sum(pc.match_substring(self.found.column("why"), PINS)).as_py() or 0
         observed = self.bench.evidence(group).observed
         archived = pc.sum(observed.column("archived")).as_py() if observed.num_rows else None
-        gone = (
-            "how many were archived is not known"
-            if archived is None
-            else f"{text.number(archived)} archived"
-        )
+        gone = "how many were archived is not known"
+        if archived is not None:
+            gone = f"{text.number(archived)} archived"
         return (
-            f"{text.number(offsets)} offset{'s' * (offsets != 1)} delivered at least "
-            f"{self.least.value} times and not "
-            f"acknowledged; {text.number(pinned)} start "
-            f"offset{'s wait' if pinned != 1 else ' waits'} "
-            f"for an offset listed here; {gone} over the span, "
-            "including those below the start offset now"
+            f"{text.counted(offsets, 'offset')} delivered at least {self.least.value} times and "
+            f"not acknowledged; {text.counted(pinned, 'start offset')} "
+            f"{'wait' if pinned != 1 else 'waits'} for an offset listed here; {gone} over the "
+            "span, including those below the start offset now"
         )
 
     def close(self) -> None:
@@ -236,36 +230,24 @@ class PoisonHunt(GroupDashboard):
         if self._hearing:
             return
         rows = self._rows.of(self.found) if change["new"] else self.found.slice(0, 0)
-        places = rows.select(_KEY).to_pylist()
         with self._deaf(), self.selection.hold_trait_notifications():
-            self.selection.keys = tuple(
-                dict.fromkeys(tuple(row[name] for name in SHARE_PARTITION) for row in places)
-            )
-            self.selection.offsets = _offsets(rows) if len(rows) == 1 else None
+            self.selection.keys = tuple(dict.fromkeys(keys_of(rows, SHARE_PARTITION)))
+            ends = rows.select(["first_offset", "last_offset"]).to_pylist()
+            self.selection.offsets = tuple(ends[0].values()) if len(ends) == 1 else None
 
     def _follow(self, _: Any = None) -> None:
         """The rows are picked whose offsets are, here or in a linked view."""
         if self._hearing:
             return
         with self._deaf():
-            self._rows.keys = tuple(
-                tuple(row.values()) for row in self._touched().select(_KEY).to_pylist()
-            )
+            self._rows.keys = tuple(keys_of(self._touched(), _KEY))
 
     def _touched(self) -> pa.Table:
-        """Return the rows that have an offset which is picked."""
         if not self.selection.keys or self.selection.offsets is None:
             return SUSPECTS.empty_table()
         first, last = self.selection.offsets
         mine = self.selection.of(self.found)
-        begun, ended = (
-            pc.less_equal(mine.column("first_offset"), last),
-            pc.greater_equal(mine.column("last_offset"), first),
-        )
-        return mine.filter(pc.and_(begun, ended))
+        begun = pc.less_equal(mine.column("first_offset"), last)
+        return mine.filter(pc.and_(begun, pc.greater_equal(mine.column("last_offset"), first)))
 
     found: pa.Table = SUSPECTS.empty_table()
-
-
-def _offsets(rows: pa.Table) -> tuple[int, int]:
-    return rows.column("first_offset")[0].as_py(), rows.column("last_offset")[0].as_py()

@@ -52,20 +52,16 @@ class Change:
             "settings": settings_of(self.locks, self.limits),
         }
         chosen = ", ".join(f"{name}={value!r}" for name, value in given.items() if value)
-        return "\n".join(
-            [
-                "from dataclasses import replace",
-                "from sharelag.whatif import compare, variants",
-                "from sharelag import charts",
-                f"duration_ms = {round(self.seconds * 1000)}",
-                f"scenario = replace(bench.scenario({group!r}), duration_ms=duration_ms)",
-                f"tried = variants(scenario, {chosen})",
-                "others = {name: one for name, one in tried.items() if one != scenario}",
-                f"comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds!r})",
-                "curves = charts.projection_figure(comparison.projected)",
-                "display(comparison, curves)",
-            ]
-        )
+        return f"""from dataclasses import replace
+from sharelag.whatif import compare, variants
+from sharelag import charts
+duration_ms = {round(self.seconds * 1000)}
+scenario = replace(bench.scenario({group!r}), duration_ms=duration_ms)
+tried = variants(scenario, {chosen})
+others = {{name: one for name, one in tried.items() if one != scenario}}
+comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds!r})
+curves = charts.projection_figure(comparison.projected)
+display(comparison, curves)"""
 
 
 class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -117,15 +113,9 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         members, locks, limits = self._checked()
         if members is None or locks is None or limits is None:
             return None
-        return Change(
-            self.assignors.value,
-            tuple(members),
-            tuple(locks),
-            tuple(limits),
-            self.seconds.value,
-            self.seed.value,
-            self.runs.value or None,
-        )
+        read = tuple(members), tuple(locks), tuple(limits)
+        how = self.seconds.value, self.seed.value, self.runs.value or None
+        return Change(self.assignors.value, *read, *how)
 
     @property
     def seeds(self) -> range:
@@ -148,17 +138,13 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def search_code(self, group: str) -> str:
         """Return the Python that finds the same as the search of the lab."""
         given = "".join(f"{name}={value!r}, " for name, value in self.searched.items())
-        return "\n".join(
-            [
-                "from sharelag.whatif import what_clears",
-                "from sharelag import charts",
-                f"scenario = bench.scenario({group!r})",
-                f"found = what_clears(scenario, {given}baseline={BASELINE!r})",
-                "comparison = found.comparison",
-                "curves = charts.projection_figure(comparison.projected)",
-                "display(found, curves)",
-            ]
-        )
+        return f"""from sharelag.whatif import what_clears
+from sharelag import charts
+scenario = bench.scenario({group!r})
+found = what_clears(scenario, {given}baseline={BASELINE!r})
+comparison = found.comparison
+curves = charts.projection_figure(comparison.projected)
+display(found, curves)"""
 
     def _checked(self) -> tuple[list[int] | None, list[float] | None, list[int] | None]:
         self.assignors.error = ""

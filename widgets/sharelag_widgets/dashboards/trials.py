@@ -122,8 +122,7 @@ def difference_rows(comparison: Comparison) -> pa.Table:
             "tried": _mean(row),
             "difference": _sign(row, "difference"),
             "interval": _interval(row),
-            "verdict": trials.for_people(row)["verdict"]
-            or ("same" if _is_same(row) else "not clear"),
+            "verdict": trials.for_people(row)["verdict"] or _no_verdict(row),
         }
         for row in numbers
         if _is_tried(row) and row["measure"] in known
@@ -167,18 +166,13 @@ def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list
         {"id": member.name, "subscribed": list(member.topics), "rack": member.rack}
         for member in scenario.each_member()
     ]
-    topics = {
-        topic.name: {
-            "partitions": topic.partitions,
-            "id": topic.id,
-            "lag": {
-                n: max(one.end_offset - (one.window.start_offset if one.window else 0), 0)
-                for n, one in starts
-            },
+    topics = {}
+    for topic in scenario.topics:
+        lag = {
+            n: max(one.end_offset - (one.window.start_offset if one.window else 0), 0)
+            for n, one in enumerate(topic.starts)
         }
-        for topic in scenario.topics
-        for starts in [list(enumerate(topic.starts))]
-    }
+        topics[topic.name] = {"partitions": topic.partitions, "id": topic.id, "lag": lag}
     return assign(assignor, members, topics)
 
 
@@ -252,8 +246,9 @@ def _is_tried(row: Mapping[str, Any]) -> bool:
     return bool(row["variant"] != row["baseline"])
 
 
-def _is_same(row: Mapping[str, Any]) -> bool:
-    return all(row[name] == 0 for name in ("difference", "difference_low", "difference_high"))
+def _no_verdict(row: Mapping[str, Any]) -> str:
+    names = ("difference", "difference_low", "difference_high")
+    return "same" if all(row[name] == 0 for name in names) else "not clear"
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -49,7 +49,6 @@ class TriedGroup(GroupDashboard):
     _trial: Run | None = None
 
     def _make_trials(self) -> Tries:
-        """Return the buttons, and what was found by them."""
         self._tried_of = ""  # the group that was tried
         self._scenario: Scenario | None = None  # of that group
         self._reasons: dict[str, str] = {}  # why something cannot help it
@@ -168,34 +167,23 @@ class TriedGroup(GroupDashboard):
         return bool(self.found) and self._tried_of == self.group
 
     def _code(self, name: str) -> str:
-        """Return the Python that gives the comparison again."""
         if self._scenario is None:
             raise InputError("nothing was tried")
         group, simulated_ms = self._tried_of, self._scenario.duration_ms
-        skips = ["from sharelag.whatif.stuck_records import without_stuck_heads"]
-        return "\n".join(
-            [
-                "from dataclasses import replace",
-                "from sharelag.whatif import compare",
-                "from sharelag import charts",
-                *(skips * (name == HEADS)),
-                f"scenario = replace(bench.scenario({group!r}), duration_ms={simulated_ms})",
-                f"changed = {CHANGES[name]}",
-                f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
-                f"comparison = compare(variants, seeds=range({len(SEEDS)}))",
-                "curves = charts.projection_figure(comparison.projected)",
-                "display(comparison, curves)",
-            ]
-        )
+        skips = "from sharelag.whatif.stuck_records import without_stuck_heads\n"
+        return f"""from dataclasses import replace
+from sharelag.whatif import compare
+from sharelag import charts
+{skips * (name == HEADS)}scenario = replace(bench.scenario({group!r}), duration_ms={simulated_ms})
+changed = {CHANGES[name]}
+variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}
+comparison = compare(variants, seeds=range({len(SEEDS)}))
+curves = charts.projection_figure(comparison.projected)
+display(comparison, curves)"""
 
 
 _UNTRIED: dict[str, Any] = {
-    "name": "",
-    "why": "",
-    "age": "",
-    "drains": "",
-    "difference": "",
-    "verdict": "",
+    **dict.fromkeys(("name", "why", "age", "drains", "difference", "verdict"), ""),
     "span": [],
 }
 

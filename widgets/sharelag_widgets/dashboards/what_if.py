@@ -10,19 +10,14 @@ import ipywidgets as W  # noqa: N812
 import pyarrow.compute as pc
 import traitlets
 
-from sharelag.charts import (
-    clearing_figure,
-    compared_figure,
-    compared_records,
-    projection_figure,
-    text,
-)
+from sharelag.charts import clearing_figure, projection_figure, text
 from sharelag.errors import InputError
 from sharelag.tables import render
 from sharelag.whatif import Clearing, Comparison, Scenario, assignor_descriptions
 from sharelag.whatif.comparison.rows import measure_words, sentence
+from sharelag.workbench.result import chart
 
-from ..run import Run
+from ..run import STATES, Run
 from ..selection import Selection
 from .by_hand import ByHand, Chance, State
 from .dashboard import GroupDashboard
@@ -76,7 +71,7 @@ class WhatIfLab(GroupDashboard):
         "empty fields": "as it is in the group; several numbers, such as 8, 16, are all tried",
     } | MEANS
 
-    state = traitlets.Enum(["idle", "running", "done", "cancelled", "failed"], "idle")
+    state = traitlets.Enum(STATES, "idle")
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.comparison: Comparison | None = None
@@ -86,13 +81,10 @@ class WhatIfLab(GroupDashboard):
         of = self.presets
         self.members, self.locks, self.assignors = of.members, of.locks, of.assignors
         self.limits, self.runs, self.seed, self.seconds = of.limits, of.runs, of.seed, of.seconds
-        self.find = W.Button(
-            description="Find what clears the lag",
-            button_style="primary",
-            layout=W.Layout(width="auto"),
-        )
-        self.start = W.Button(description="Run", layout=W.Layout(width="8em"))
-        self.stop = W.Button(description="Cancel", disabled=True, layout=W.Layout(width="8em"))
+        clears = "Find what clears the lag"
+        self.find = W.Button(description=clears, button_style="primary", layout={"width": "auto"})
+        self.start = W.Button(description="Run", layout={"width": "8em"})
+        self.stop = W.Button(description="Cancel", disabled=True, layout={"width": "8em"})
         self.find.on_click(lambda _: self.search())
         self.start.on_click(lambda _: self.run())
         self.stop.on_click(lambda _: self.cancel())
@@ -106,23 +98,17 @@ class WhatIfLab(GroupDashboard):
         self.grid.view.layout.flex = "1 0 auto"
         scrolling = W.Layout(overflow="auto hidden", width="100%")
         self.grid.children = [self.grid.header, W.Box([self.grid.view], layout=scrolling)]
-        self.projection = ChartPart(
-            "Lag and age from now on",
-            {
-                "lag": "of the whole group, in offsets, simulated",
-                "age": "of the oldest unfinished record",
-            },
-        )
+        means = {"lag": "of the whole group, in offsets, simulated"}
+        means |= {"age": "of the oldest unfinished record"}
+        self.projection = ChartPart("Lag and age from now on", means)
         self.grid.layout.display = self.projection.layout.display = "none"
         self.header.help = [*self.header.help, *map(list, assignor_descriptions().items())]
         self.decided = W.HTML()
         self.decision = Part("What decides", {}, self.decided)
         self.decision.layout.display = "none"
         self.measure = choice("Measure", [], self._measured)
-        self.chart = ChartPart(
-            "Difference to the group as it is",
-            {name: MEANS[name] for name in ("difference", "interval")},
-        )
+        means = {name: MEANS[name] for name in ("difference", "interval")}
+        self.chart = ChartPart("Difference to the group as it is", means)
         self.table = TablePart(
             "All measures", Selection(columns=["measure", "variant"]), MEANS | OF_MEASURES
         )
@@ -274,10 +260,7 @@ class WhatIfLab(GroupDashboard):
                 self.bar.description = f"{text.number(done)} of {text.number(total)} runs"
 
     def _ended(
-        self,
-        run: Run | None,
-        found: Comparison | Clearing | None,
-        error: BaseException | None,
+        self, run: Run | None, found: Comparison | Clearing | None, error: BaseException | None
     ) -> None:
         with self._lock:
             if run is not None and run is not self._trial:
@@ -333,14 +316,14 @@ class WhatIfLab(GroupDashboard):
         self.projection.draw(projection_figure(found.projected, self.theme))
         self.projection.header.notes = [self._begins()]
         known = known_measures(found)
-        if self.measure.options != tuple((measure_words(name), name) for name in known):
+        options = tuple((measure_words(name), name) for name in known)
+        if self.measure.options != options:
             self.measure.unobserve(self._measured, names=["value"])
-            self.measure.options = [(measure_words(name), name) for name in known]
+            self.measure.options = options
             self.measure.value = first_measure(found, known)
             self.measure.observe(self._measured, names=["value"])
         if self.measure.value is not None:
-            records = compared_records(found, self.measure.value)
-            self.chart.draw(compared_figure(records, self.theme))
+            self.chart.draw(chart("compared", found, self.measure.value)(self.theme))
         self.table.show(difference_rows(found), MEANS | OF_MEASURES, notes_of(found))
 
     def _say(self) -> None:
