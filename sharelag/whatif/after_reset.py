@@ -7,13 +7,12 @@ from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.model import Window
-from sharelag.tables.arrow import beside, flat, keys
 from sharelag.tables.words import counted
 from sharelag.whatif.horizon import size
 from sharelag.whatif.scenario import Scenario
@@ -65,26 +64,21 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
     for row in plan.to_pylist():
         place, first = (names.get(row["topic_id"], ""), row["partition"]), row["new_start_offset"]
         if first is not None and place in known:
-            start = known[place]
-            # Beyond the end of its log there is nothing to deliver, as at its end.
-            window = _begun(start.window, min(first, start.end_offset))
+            start, then = known[place], known[place].window
+            epochs = (0, 0) if then is None else (then.snapshot_epoch + 1, then.state_epoch + 1)
+            # Nothing is left but a start offset; beyond the end of its log there is nothing to
+            # deliver, as at its end.
+            window = Window(*epochs, 0, min(first, start.end_offset), 0, 0, 0)
             starts[place] = replace(start, window=window)
     # A record that failed has all its attempts again, and is met again.
     people = scenario.members
     if members is not None:
-        first = replace(people[0], count=members, assigned=(), name="member")
-        people = (first,)
+        people = (replace(people[0], count=members, assigned=(), name="member"),)
     if not sum(one.count for one in people):
         raise InputError(
             "the group has no members now: say with how many, such as --members 3 (members=3)"
         )
     return replace(scenario.with_starts(starts), members=people)
-
-
-def _begun(window: Window | None, start: int) -> Window:
-    """Return the state that a reset leaves: nothing but a start offset."""
-    epochs = (0, 0) if window is None else (window.snapshot_epoch + 1, window.state_epoch + 1)
-    return Window(*epochs, 0, start, 0, 0, 0)
 
 
 def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
@@ -114,12 +108,12 @@ def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
 
 def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
     """Return when the start offset first was where a log had ended at the begin."""
-    names, numbers = zip(*scenario.starts, strict=True)
-    ends = [start.end_offset for start in scenario.starts.values()]
-    wanted = {"topic": names, "partition": pa.array(numbers, pa.int32()), "end": ends}
-    place = ("topic", "partition")
-    end = flat(beside(keys(timeline, place), pa.table(wanted), place).column("end"))
-    passed = timeline.filter(pc.greater_equal(timeline.column("start_offset"), end))
-    first = passed.group_by(list(place)).aggregate([("time_ms", "min")])
-    rows = zip(*(first.column(name).to_pylist() for name in (*place, "time_ms_min")), strict=True)
-    return {(topic, number): time for topic, number, time in rows}
+    ends = np.array([start.end_offset for start in scenario.starts.values()])
+    # A row of each share partition, in this order, at each step.
+    starts = timeline.column("start_offset").to_numpy().reshape(-1, len(ends))
+    times = timeline.column("time_ms").to_numpy().reshape(-1, len(ends))[:, 0]
+    found = {}
+    for place, is_done in zip(scenario.starts, (starts >= ends).T, strict=True):
+        if is_done.any():
+            found[place] = int(times[is_done.argmax()])
+    return found

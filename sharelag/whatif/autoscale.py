@@ -12,10 +12,11 @@ specification* and *Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from math import ceil, exp, floor
+from math import ceil, exp, floor, inf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from sharelag.durations import parse_duration
@@ -281,18 +282,16 @@ def autoscaler_of(text: str) -> Autoscaler:
         read[path] = _read(how, kind, name, value)
     if kind == "target-age" and "goal_ms" not in read:
         raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
-    own = {path: value for path, value in read.items() if "." not in path}
+    own = {path: read.pop(path) for path in list(read) if "." not in path}
     made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)
     for path, value in read.items():
-        if "." in path:
-            made = _replace(made, path.split("."), value)
+        made = _replace(made, path, value)
     return made
 
 
-def _replace(whole: Any, path: list[str], value: Any) -> Any:
-    name, *rest = path
-    inner = _replace(getattr(whole, name), rest, value) if rest else value
-    return replace(whole, **{name: inner})
+def _replace(whole: Any, path: str, value: Any) -> Any:
+    name, _, rest = path.partition(".")
+    return replace(whole, **{name: _replace(getattr(whole, name), rest, value) if rest else value})
 
 
 def _read(how: Callable[[str], Any], kind: str, name: str, value: str) -> Any:
@@ -315,14 +314,10 @@ _some = partial(_count, least=1)
 
 
 def _part(value: str) -> float:
-    wanted = f"a number of at least 0, such as {_EXAMPLE}"
-    try:
-        number = float(value)
-    except ValueError:
-        raise ValueError(wanted) from None
-    if not 0 <= number < float("inf"):
-        raise ValueError(wanted)
-    return number
+    with suppress(ValueError):
+        if 0 <= (number := float(value)) < inf:
+            return number
+    raise ValueError(f"a number of at least 0, such as {_EXAMPLE}")
 
 
 def _share(value: str) -> float | None:

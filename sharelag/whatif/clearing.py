@@ -29,14 +29,7 @@ from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, course, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.grid import (
-    AS_IT_IS,
-    Progress,
-    further,
-    require_members_fixed,
-    require_seeds,
-    variants,
-)
+from sharelag.whatif.grid import AS_IT_IS, Progress, further, require_fixed, require_seeds, variants
 from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
@@ -111,20 +104,18 @@ class Clearing(Displayable):
             )
         if not answers:
             most = max(row["members"] for row in cells)
-            tried = words.name_variants(
-                tuple(dict.fromkeys(row["assignor"] for row in cells)), "or"
-            )
-            too_many = _say_too_many(usual)
+            names = tuple(dict.fromkeys(row["assignor"] for row in cells))
+            also += f"; {too_many}" if (too_many := _say_too_many(usual)) else ""
             return (
-                f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do {tried} "
-                f"with up to {most} members{also}{f'; {too_many}' if too_many else ''}"
+                f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do "
+                f"{words.name_variants(names, 'or')} with up to {most} members{also}"
             )
         fewest = answers[0]["members"]
-        names = words.name_variants(tuple(row["assignor"] for row in answers))
+        who = words.name_variants(tuple(row["assignor"] for row in answers))
         variants = tuple(row["variant"] for row in answers)
         sooner = " sooner" * (found.baseline not in variants and _clears(found, found.baseline))
         said = (
-            f"{names} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
+            f"{who} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
             f"{sooner}: {course(found, variants)}"
         )
         if found.baseline in variants:
@@ -156,17 +147,13 @@ class Clearing(Displayable):
         found, view = self.grid()
         notes = (self.verdict(), *self.sentences())
         shown = present("What clears the lag", found, view, notes)
-        answers = {(row["assignor"], f"with_{row['members']}") for row in self.answers}
+        names = [row["assignor"] for row in found]
+        best = ((names.index(row["assignor"]), f"with_{row['members']}") for row in self.answers)
         columns = shown.columns.items()
         return replace(
             shown,
             columns={text.replace("-", " ").capitalize(): name for text, name in columns},
-            best=frozenset(
-                (number, name)
-                for number, row in enumerate(found)
-                for name in view.names
-                if (row["assignor"], name) in answers
-            ),
+            best=frozenset(best),
         )
 
     def sentences(self) -> list[str]:
@@ -210,7 +197,7 @@ def what_clears(
     InputError
         An assignor is not known, a number of members cannot be, or an autoscaler decides on it.
     """
-    require_members_fixed(scenario)
+    require_fixed(scenario)
     given = [members] if isinstance(members, int) else list(members)
     names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
     now = len(scenario.each_member())
@@ -312,14 +299,12 @@ def _is_all_work(scenario: Scenario) -> bool:
     Records may be gone by then or never have been there, and some partitions may be less work.
     """
     kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
-    kept_ms = min(kept, default=inf)
+    oldest_ms = min(kept, default=inf) - scenario.duration_ms
+    starts = scenario.starts.values()
     return not (
         any(fault.kind == "delete_records" for fault in scenario.faults)
         or any(topic.compact_ms is not None for topic in scenario.topics)
-        or any(start.missing for start in scenario.starts.values())
-        or any(
-            one.oldest_age_ms + scenario.duration_ms > kept_ms for one in scenario.starts.values()
-        )
+        or any(one.missing or one.oldest_age_ms > oldest_ms for one in starts)
         or any(member.service.by_partition for member in scenario.members)
     )
 
@@ -332,7 +317,6 @@ def _say_too_many(scenario: Scenario) -> str:
 
 
 def _clears(found: Comparison, variant: str) -> bool:
-    """Whether all runs of a variant drained."""
     drain = found.cells[variant, "drain_ms"]
     return drain["n"] > 0 and not drain["unknown"]
 
@@ -364,11 +348,8 @@ def _answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
     if words.unknown_work(found.scenarios[found.baseline]):
         return set()
     drain = {name: found.cells[name, "drain_ms"] for name in found.names}
-    shown = [
-        row
-        for row in clearing
-        if drain[row["variant"]]["better"] or row["variant"] == found.baseline
-    ]
+    ahead = {name for name, cell in drain.items() if cell["better"]} | {found.baseline}
+    shown = [row for row in clearing if row["variant"] in ahead]
     if not drain[found.baseline]["n"]:
         shown = shown or list(clearing)  # of runs that are too few to show it
     if not shown:

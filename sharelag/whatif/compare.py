@@ -31,18 +31,8 @@ from sharelag.tables import report_views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import THOUSANDS, counted, number, percent
+from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import (
-    Cell,
-    Curve,
-    by_variant_and_seed,
-    contrast,
-    curve,
-    each_level,
-    is_better,
-    pair,
-    projections,
-)
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
@@ -87,10 +77,11 @@ def compare(
     """
     plan = grid(variants, seeds, optimal=optimal)
     require_baseline(list(variants), baseline)
-    curves: dict[str, Curve] = {}
+    curves: dict[str, intervals.Curve] = {}
 
     def keep(planned: PlannedRun, found: SimulationResult) -> None:
-        curves[planned.id] = curve(found.timeline, found.summary.column("drain_ms")[0].as_py())
+        drain_ms = found.summary.column("drain_ms")[0].as_py()
+        curves[planned.id] = intervals.curve(found.timeline, drain_ms)
 
     runs = run_all(plan, progress, keep)
     by_variant = {
@@ -98,7 +89,7 @@ def compare(
         for name in variants
     }
     comparison = compared(runs, baseline, confidence, variants)
-    return replace(comparison, projected=projections(by_variant, confidence))
+    return replace(comparison, projected=intervals.projections(by_variant, confidence))
 
 
 def compared(
@@ -125,8 +116,8 @@ def compared(
     InputError
         There is no run, a variant has the same seed twice, or runs are not of the same duration.
     """
-    names = _require_runs(runs)
-    baseline = require_baseline(names, baseline)
+    _require_runs(runs)
+    baseline = require_baseline(runs.column("variant").unique().to_pylist(), baseline)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence}")
     return Comparison(runs, baseline, confidence, scenarios=dict(scenarios or {}))
@@ -152,7 +143,7 @@ def require_baseline(names: list[str], baseline: str | None) -> str:
     return names[0] if baseline is None else baseline
 
 
-def _require_runs(runs: pa.Table) -> list[str]:
+def _require_runs(runs: pa.Table) -> None:
     for column in ("variant", "seed"):
         if column not in runs.column_names:
             raise InputError(
@@ -171,12 +162,6 @@ def _require_runs(runs: pa.Table) -> list[str]:
             f"these runs are of different durations ({', '.join(map(str, spans))} ms), which "
             "cannot be compared: give all scenarios the same duration_ms"
         )
-    return _names(runs)
-
-
-def _names(runs: pa.Table) -> list[str]:
-    names: list[str] = runs.column("variant").unique().to_pylist()
-    return names
 
 
 @dataclass(frozen=True)
@@ -225,12 +210,13 @@ class Comparison(Displayable):
     @cached_property
     def names(self) -> list[str]:
         """The variants, in the order of the runs."""
-        return _names(self.runs)
+        names: list[str] = self.runs.column("variant").unique().to_pylist()
+        return names
 
     @cached_property
     def seeds(self) -> int:
         """How many seeds there are."""
-        return len(set(self.runs.column("seed").to_pylist()))
+        return len(self.runs.column("seed").unique())
 
     @cached_property
     def horizon_ms(self) -> int | None:
@@ -240,9 +226,9 @@ class Comparison(Displayable):
         return next(iter(self.runs.column("duration_ms").drop_null().to_pylist()), None)
 
     @cached_property
-    def cells(self) -> dict[tuple[str, str], Cell]:
+    def cells(self) -> dict[tuple[str, str], intervals.Cell]:
         """What is known of a variant by a measure, with its difference to the baseline."""
-        cells = contrast(self.runs, MEASURED, self.baseline, self.confidence)
+        cells = intervals.contrast(self.runs, MEASURED, self.baseline, self.confidence)
         return {(cell["variant"], cell["measure"]): cell for cell in cells}
 
     def presentation(self) -> Presentation:
@@ -296,18 +282,13 @@ class Comparison(Displayable):
         return rows
 
     def _in_rows(self) -> list[str]:
-        """Return the variants in the order of `decision`: the baseline first."""
         return list(dict.fromkeys((self.baseline, *self.names)))
 
     def best_cells(self) -> frozenset[tuple[int, str]]:
         """Return the cells of `decision` that are best, by the row's number and the measure."""
-        place = {name: number for number, name in enumerate(self._in_rows())}
-        return frozenset(
-            (place[variant], measure)
-            for measure in words.DECIDING
-            if (self.baseline, measure) in self.cells
-            for variant in self.best(measure).names
-        )
+        known = [one for one in words.DECIDING if (self.baseline, one) in self.cells]
+        row = self._in_rows().index
+        return frozenset((row(name), one) for one in known for name in self.best(one).names)
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.
@@ -319,7 +300,8 @@ class Comparison(Displayable):
         InputError
             The measure is not among those compared, or no direction of it is better.
         """
-        return self._winner(self._wins(measure))
+        counts = Counter(name for name, _ in self._wins(measure))
+        return next((name for name in counts if counts[name] == len(self.names) - 1), None)
 
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
@@ -336,10 +318,9 @@ class Comparison(Displayable):
         """
         if measure in MEASURED and MEASURED[measure].better is None:
             return Best((), False, (), None)
-        wins = self._wins(measure)
-        winner = self._winner(wins)
+        wins, winner = self._wins(measure), self.winner(measure)
         cells = {name: self.cells[name, measure] for name in self.names}
-        by_variant = by_variant_and_seed(self.runs, measure)
+        by_variant = intervals.by_variant_and_seed(self.runs, measure)
         sign = 1 if MEASURED[measure].better == "lower" else -1
 
         def place(name: str) -> tuple[bool, int, float]:
@@ -384,28 +365,23 @@ class Comparison(Displayable):
             columns = self.runs.column_names
             choices = [name for name, one in MEASURED.items() if one.better and name in columns]
             raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
-        by_variant = by_variant_and_seed(self.runs, measure)
+        by_variant = intervals.by_variant_and_seed(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
-        level = each_level(self.confidence, len(pairs))
+        level = intervals.each_level(self.confidence, len(pairs))
         wins = self._won[measure] = set()
         for one, other in pairs:
-            values, others = pair(by_variant[one], by_variant[other])
-            better = is_better(values, others, MEASURED[measure], level)
+            values, others = intervals.pair(by_variant[one], by_variant[other])
+            better = intervals.is_better(values, others, MEASURED[measure], level)
             if better is not None:
                 wins.add((one, other) if better else (other, one))
         return wins
-
-    def _winner(self, wins: set[tuple[str, str]]) -> str | None:
-        """Return the variant that is better than each of the others."""
-        counts = Counter(name for name, _ in wins)
-        return next((name for name in counts if counts[name] == len(self.names) - 1), None)
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
         """One row per measure and variant, with its difference to the baseline and whether it wins.
 
         Measures that some run does not know come after the others.
         """
-        chosen: dict[str, list[Cell]] = {}
+        chosen: dict[str, list[intervals.Cell]] = {}
         for (_, measure), cell in self.cells.items():
             if not measures or measure in measures:
                 chosen.setdefault(measure, []).append(cell)
@@ -437,7 +413,12 @@ class Comparison(Displayable):
         for measure, one in self.decisive.items():
             if one.names:
                 best.setdefault(one.names, []).append(measure)
-        told = _in_order(self, best)
+        # Whose figures it has: the best, others as far as they fit, the baseline.
+        apart = {self.baseline}.union(*best)
+        others = [(name,) for name in self.names if name not in apart]
+        if len(self.names) > words.MOST_TOLD:
+            others = []
+        told = list(dict.fromkeys([*best, *others, (self.baseline,)]))
         # Who alone is named before the colon is not named again after it.
         is_one = len(best) == 1 or (not best and not held and len(told) == 2)
         figures = "; ".join(
@@ -453,7 +434,13 @@ class Comparison(Displayable):
         elif answer := _what_clears(self):
             figures += f"; {answer}"
         over = "" if self.horizon_ms is None else f" over {duration(self.horizon_ms)}"
-        who = _who(self, best) if best else _nobody(self, told[0])
+        by = " or ".join(words.DECISIVE[measure] for measure in self.decisive)
+        if best:
+            who = _who(self, best)
+        elif len(self.names) == 2:
+            who = f"{told[0][0]} is not shown to be better by {by}"
+        else:
+            who = f"no variant is shown to be better than {self.baseline} by {by}"
         return f"{who}{over}: {figures}"
 
     def reasons(self, variant: str | None = None) -> Iterator[str]:
@@ -490,9 +477,8 @@ class Comparison(Displayable):
                 f"{counted(many, 'member')} {could}"
             )
         locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
-        polls = [
-            (one.max_poll_records * one.service.expected_ms, one) for one in usual.each_member()
-        ]
+        each = usual.each_member()
+        polls = [(one.max_poll_records * one.service.expected_ms, one) for one in each]
         longest, member = max(polls, key=lambda one: one[0], default=(0.0, None))
         expired = both("expired")
         if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
@@ -522,7 +508,7 @@ class Comparison(Displayable):
             f"{100 * self.confidence:g} % confidence intervals, corrected for the number of "
             "variants but not of measures: among many measures, one may differ by chance"
         )
-        level = each_level(self.confidence, len(self.names) - 1)
+        level = intervals.each_level(self.confidence, len(self.names) - 1)
         yield from words.too_few(self.differences.to_pylist(), self.seeds, level)
         names = self.runs.column_names
         if "error" in names and (errors := self.runs.column("error").drop_null().to_pylist()):
@@ -545,14 +531,6 @@ def _place(name: str, best: Best, better: bool | None) -> str:
         return {True: "better", False: "worse", None: ""}[better]
     how = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
     return f"{how} (less than a tenth)" if best.is_small else how
-
-
-def _nobody(found: Comparison, names: tuple[str, ...]) -> str:
-    """Say that no difference is shown by the measures that decide."""
-    by = " or ".join(words.DECISIVE[measure] for measure in found.decisive)
-    if len(found.names) == 2:
-        return f"{names[0]} is not shown to be better by {by}"
-    return f"no variant is shown to be better than {found.baseline} by {by}"
 
 
 def _who(found: Comparison, by_best: _ByBest) -> str:
@@ -590,14 +568,6 @@ def _what_clears(found: Comparison) -> str:
         return stuck
     most = max(len(one.each_member()) for one in found.scenarios.values())
     return rates(usual).say_fewest(over_ms, most)
-
-
-def _in_order(found: Comparison, best: _ByBest) -> list[tuple[str, ...]]:
-    """Return whose figures it has: the best, others as far as they fit, the baseline."""
-    named = {name for names in best for name in names}
-    told = found.names if len(found.names) <= words.MOST_TOLD else []
-    others = [(name,) for name in told if name not in named and name != found.baseline]
-    return list(dict.fromkeys([*best, *others, (found.baseline,)]))
 
 
 def course(found: Comparison, names: tuple[str, ...]) -> str:

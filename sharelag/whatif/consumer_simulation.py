@@ -10,8 +10,9 @@ and partitions are given up and taken within a poll.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -94,23 +95,14 @@ class Coordinator(Membership[Joined]):
     def heartbeat(
         self, member: str, subscribed: Places, owned: Places, joins: bool
     ) -> Places | bool | None:
-        """Answer a heartbeat of a member that has the partitions ``owned``.
+        """Answer a heartbeat of a member that has the partitions ``owned``: what to have now.
 
-        Returns
-        -------
-        frozenset, None or False
-            What to have from now on; None: as before; False: this member is not in the group (any
-            more).
+        None: as before; False: this member is not in the group (any more).
         """
-        known = self.members.get(member)
+        join = partial(Joined, subscribed, self._clock.now) if joins else None
+        known = self._hear(member, subscribed, join)
         if known is None:
-            if not joins:
-                return False
-            known = self._join(member, Joined(subscribed, self._clock.now))
-        elif known.subscribed != subscribed:
-            known.subscribed = subscribed
-            self._change()
-        known.last_beat = self._clock.now
+            return False
         self._assign()
         if known.sent is not None and owned <= known.sent:
             known.held = known.sent  # what it had to give up it has given up
@@ -159,12 +151,9 @@ class Partition:
             self.done = log.start if from_earliest else log.end(0)
         else:
             first = max(window.start_offset, log.start)
-            self.without = frozenset(
-                offset
-                for run in window.batches
-                if run.delivery_state in TERMINAL_STATES
-                for offset in range(max(run.first_offset, first), run.last_offset + 1)
-            )
+            runs = (one for one in window.batches if one.delivery_state in TERMINAL_STATES)
+            spans = (range(max(one.first_offset, first), one.last_offset + 1) for one in runs)
+            self.without = frozenset(offset for span in spans for offset in span)
             self.done = next(offset for offset in count(first) if offset not in self.without)
             self.committed = self.done
         self.delivered = self.done
@@ -278,10 +267,7 @@ class Consumer(Life):
     def _beat_arrives(self, owned: Places) -> None:
         if self.ended is not None or not self._is_member():
             return
-        now, topics = self._clock.now, self._world.topics
-        known = frozenset(
-            place for topic in self._topics for place, begin in topics[topic] if begin <= now
-        )
+        known = self._world.there(self._topics)
         answer = self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
         self._clock.after(self._network, self._heartbeat_answered, answer)
 
@@ -326,7 +312,8 @@ class Consumer(Life):
         self._known = False
         self._drop(self.places)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the consumer instead of polling again."""
         self._commit(self.places)
         self._clock.after(self._write, self._world.coordinator.leave, self.id)
         self._end("left")
@@ -428,7 +415,7 @@ class Consumer(Life):
         if self.returned or self._is_stopped(self._poll):
             return
         if self._leaving:
-            self._close()
+            self.close()
             return
         self._reconcile()
         now = self._clock.now
@@ -461,16 +448,11 @@ class Consumer(Life):
         self._clock.after(duration, self._work_done)
 
     def _foresee(self, part: Part) -> int:
-        """Foresee how long the records of a partition take, and what becomes of them.
+        """Foresee how long the records of a partition take; return how often one is tried again.
 
         A record that the behaviour releases is tried again at once, up to as many times in all its
         deliveries as the settings say, and then given up, as a rejected one; a silent one counts as
         done, since nobody says that it is not. One that is held keeps all that follow waiting.
-
-        Returns
-        -------
-        int
-            How often one was tried again.
         """
         partition, first, last, retries = part.partition, part.first, part.last, 0
         work, outcomes = self.work[partition.place], self._world.outcomes[partition.place]
@@ -560,18 +542,19 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         self._looked_at = -1  # when an autoscaler did
         self.coordinator = Coordinator(self.clock, len(self.names), settings)
         # The partitions of each topic, and from when on they are there.
-        self.topics = {
-            topic.name: [
-                (place, begin * MS)
-                for place, begin in enumerate(topic.there_from(), self.first[topic.name])
-            ]
-            for topic in scenario.topics
-        }
+        self.topics: dict[str, list[tuple[int, int]]] = {}
+        for topic in scenario.topics:
+            begins = enumerate(topic.there_from(), self.first[topic.name])
+            self.topics[topic.name] = [(place, begin * MS) for place, begin in begins]
         self._begin()
 
     def _joined(self, member: Member) -> Joined:
-        topics = (self.topics[topic] for topic in member.topics)
-        return Joined(frozenset(place for of in topics for place, begin in of if not begin), 0)
+        return Joined(self.there(member.topics), 0)
+
+    def there(self, topics: Iterable[str]) -> Places:
+        """Return the partitions of some topics that are there now."""
+        of_topics = (place for topic in topics for place in self.topics[topic])
+        return frozenset(place for place, begin in of_topics if begin <= self.clock.now)
 
     def _life(self, birth: Birth) -> Consumer:
         return Consumer(self, birth)
@@ -615,5 +598,4 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         return sum(lags) if lags else None, oldest
 
     def _held(self) -> int:
-        """Records that members work on."""
         return sum(part.size for life in self.lives for part in life.returned)

@@ -134,7 +134,8 @@ def _costs(design: _Design, written: _Written) -> pa.Table:
         keys[here] = size.key + size.group_in_key * group
         values[here] = size.value + size.batch * batches[here] + size.group_in_value * group
         if kind.flexible:
-            values[here] += _length_bytes(batches[here]) - 1
+            # Of the unsigned varint before a compact array, which has its length plus one.
+            values[here] += (batches[here] >= 127).astype(np.int64) + (batches[here] >= 16_383)
         values[here] += size.completed * written.has_count[here]
     values[written.gone] = 0
     rows = np.arange(len(whole))
@@ -194,11 +195,6 @@ def _sample(group: str, batches: int, count: int | None) -> dict[str, Any]:
         "state_batches": [batch] * batches,
         "delivery_complete_count": count,
     }
-
-
-def _length_bytes(lengths: Integers) -> Integers:
-    """Bytes of the unsigned varint before a compact array, of its length plus one."""
-    return 1 + (lengths >= 127).astype(np.int64) + (lengths >= 16_383)
 
 
 def _integers(column: pa.Array, unknown: int = 0) -> Integers:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sharelag.model import milliseconds
 from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
+_SECOND = timedelta(seconds=1)
+#: A topic id and a partition.
+Place = tuple[str, int]
+#: Rows of a group, and those of a table with one for each share partition.
+Rows: TypeAlias = list[dict[str, Any]]
+ByPlace: TypeAlias = dict[Place, dict[str, Any]]
+
+
+def place_of(row: dict[str, Any]) -> Place:
+    """Return which topic partition a row is about."""
+    return row["topic_id"], row["partition"]
 
 
 class Assumption(str):
@@ -48,10 +59,10 @@ _MOST_POLLED = 500
 
 
 def service(
-    lag: list[dict[str, Any]],
-    progress: dict[tuple[str, int], dict[str, Any]],
-    holders: list[set[tuple[str, int]]],
-    blocked: Collection[tuple[str, int]],
+    lag: Rows,
+    progress: ByPlace,
+    holders: list[set[Place]],
+    blocked: Collection[Place],
     assumed: list[str],
     until: str = "",
 ) -> Service:
@@ -68,9 +79,7 @@ def service(
         if row["completion_rate"]
     }
     behind = {
-        (row["topic_id"], row["partition"])
-        for row in lag
-        if (row["lag"] or 0) > _BEHIND * done.get((row["topic_id"], row["partition"]), 0.0)
+        place_of(row) for row in lag if (row["lag"] or 0) > _BEHIND * done.get(place_of(row), 0.0)
     } & done.keys() - set(blocked)
     # Members with work waiting are busy; others could do more, and it is unknown how much.
     busy = [held for held in holders if held & behind or not held] if behind else holders
@@ -101,9 +110,7 @@ def estimate_poll(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
     return min(_MOST_POLLED, max(int((lock_ms - longest_ms) / 2 / service.mean_ms), 1))
 
 
-def behaviour(
-    observed: list[dict[str, Any]], poison: Collection[tuple[str, int]], assumed: list[str]
-) -> Behaviour:
+def behaviour(observed: Rows, poison: Collection[Place], assumed: list[str]) -> Behaviour:
     """How members acknowledge records, from the offsets finished, archived and given back.
 
     What was given back of the first record in the partitions ``poison`` does not count.
@@ -114,7 +121,7 @@ def behaviour(
     released -= sum(
         min(row["head_delivery_count"] or 0, row["released"] or 0)
         for row in observed
-        if (row["topic_id"], row["partition"]) in poison
+        if place_of(row) in poison
     )
     ended = finished + released
     if not ended or not (archived or released):
@@ -122,28 +129,21 @@ def behaviour(
     release, reject = released / ended, min(archived / ended, 1 - released / ended)
     assumed.append(
         f"{100 * release:.3g} % of deliveries are released and {100 * reject:.3g} % rejected, at "
-        "random: records "
-        "that look released may be expired locks, and archived ones may have reached the delivery "
-        "limit"
+        "random: records that look released may be expired locks, and archived ones may have "
+        "reached the delivery limit"
     )
     return Behaviour(accept=1 - release - reject, release=release, reject=reject)
 
 
 def producers(
-    topics: list[Topic],
-    progress: dict[tuple[str, int], dict[str, Any]],
-    batch_records: int,
-    assumed: list[str],
+    topics: list[Topic], progress: ByPlace, batch_records: int, assumed: list[str]
 ) -> list[Producer]:
     """Return producers that continue at the rates at which records arrived."""
     producers = []
     for topic in topics:
-        known = [
-            progress.get((topic.id, number), {}).get("arrival_rate")
-            for number in range(topic.partitions)
-        ]
-        unknown = sum(rate is None for rate in known)
-        if unknown:
+        rows = (progress.get((topic.id, number), {}) for number in range(topic.partitions))
+        known = [row.get("arrival_rate") for row in rows]
+        if unknown := sum(rate is None for rate in known):
             nothing = f"nothing arrives in {counted(unknown, 'partition')} of {topic.name}"
             assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
         rates = [max(rate or 0.0, 0.0) for rate in known]
@@ -156,26 +156,17 @@ def producers(
     return producers
 
 
-_SECOND = timedelta(seconds=1)
-#: A topic id and a partition.
-Place = tuple[str, int]
-
-
 class Before(NamedTuple):
     """A group as it was when its last member left."""
 
     members: int
     until: datetime
-    lag: list[dict[str, Any]]  # as of then: topic_id, partition and lag
-    progress: dict[Place, dict[str, Any]]  # with the rates until then
+    lag: Rows  # as of then: topic_id, partition and lag
+    progress: ByPlace  # with the rates until then
 
 
 def before_departure(
-    group: dict[str, Any],
-    session_ms: int,
-    lag: list[dict[str, Any]],
-    progress: dict[Place, dict[str, Any]],
-    observed: dict[Place, dict[str, Any]],
+    group: dict[str, Any], session_ms: int, lag: Rows, progress: ByPlace, observed: ByPlace
 ) -> Before | None:
     """Return what a group without members did while it had some; None where that is unknown.
 
@@ -198,13 +189,9 @@ def before_departure(
             }
     if not members or not then:
         return None
-    return Before(members, until, [_lag_then(row, until, then) for row in lag], then)
-
-
-def _lag_then(
-    row: dict[str, Any], until: datetime, progress: dict[Place, dict[str, Any]]
-) -> dict[str, Any]:
-    """Return a lag row without what has arrived since, at the rate of arrivals."""
-    rate = progress.get((row["topic_id"], row["partition"]), {}).get("arrival_rate") or 0.0
-    since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
-    return row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)}
+    before = []
+    for row in lag:  # without what has arrived since, at the rate of arrivals
+        rate = then.get(place_of(row), {}).get("arrival_rate") or 0.0
+        since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
+        before.append(row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)})
+    return Before(members, until, before, then)

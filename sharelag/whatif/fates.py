@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sharelag.durations import duration
 from sharelag.metrics.columns import numbers
-from sharelag.model import DeliveryState, Window
+from sharelag.model import TERMINAL_STATES, DeliveryState, Window
 from sharelag.replay.state import window_items
 from sharelag.tables.words import counted
 from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Service, Settings
@@ -100,7 +100,8 @@ def fates_of(
         back, archived = ended
         fates = _as_ended(back, archived, base, work_ms)
         behaviour = Behaviour()
-    fates |= {record: _hold(record, span) for record, span in held.items() if record not in fates}
+    for record, span in held.items():
+        fates.setdefault(record, Poison(*record, "hold", attempts=1, hold_ms=span))
     for record, one in failing.items():
         if (known := fates.get(record)) is not None and known.work_ms is not None:
             failing[record] = replace(one, work_ms=known.work_ms)
@@ -114,8 +115,7 @@ def fates_of(
         ("reject", "archived when delivered, as in the history"),
         ("hold", f"held, up to {duration(longest)}, by any member: the holder then is not known"),
     ):  # fmt: skip
-        count = sum(one.how == how for key, one in fates.items() if key not in failing)
-        if count:
+        if count := sum(one.how == how for key, one in fates.items() if key not in failing):
             assumed.append(f"{counted(count, 'record')} {'is' if count == 1 else 'are'} {words}")
     assumed += (
         f"offset {offset} of {topic}:{number} fails at every delivery until it is "
@@ -146,10 +146,8 @@ def deaths(
     faults: list[Fault] = []
     came_back: set[Record] = set()
     # How soon records come back from a member that ended, and from one that stopped.
-    ways: tuple[tuple[Literal["crash", "hang"], int], ...] = (
-        ("crash", 0),
-        ("hang", settings.limits.lock_duration_ms),
-    )
+    locked_ms = settings.limits.lock_duration_ms
+    ways: tuple[tuple[Literal["crash", "hang"], int], ...] = (("crash", 0), ("hang", locked_ms))
     for one in members:
         if one.leave_ms is not None:
             last_heard = one.leave_ms - settings.session_timeout_ms
@@ -177,23 +175,18 @@ def deaths(
 
 
 class Back(NamedTuple):
-    """How often a record was given back, and since when and until when it is seen so.
-
-    ``took_ms`` is how long its deliveries took, where one member alone had the share partition,
-    without the other records of the poll; ``apart_ms`` how long after one another it was given back
-    elsewhere, without them, too; ``others`` how many were given back together with it; ``held_ms``
-    how long others after it had been finished by then, if it was alone; ``late`` how often it came
-    back since the lock of a whole poll had ended.
-    """
+    """How often a record was given back, and since when and until when it is seen so."""
 
     times: int
     first_ms: int
     last_ms: int
+    # without the other records of the poll: how long its deliveries took, where one member alone
+    # had the share partition, and how long after one another it was given back elsewhere
     took_ms: tuple[float, ...] = ()
     apart_ms: tuple[float, ...] = ()
-    others: int = 0
-    held_ms: int = 0
-    late: int = 0
+    others: int = 0  # that were given back together with it
+    held_ms: int = 0  # how long others after it had been finished by then, if it was alone
+    late: int = 0  # how often it came back since the lock of a whole poll had ended
 
     @property
     def pace_ms(self) -> int | None:
@@ -207,16 +200,12 @@ class Back(NamedTuple):
 def _finished(window: Window) -> int:
     """How many offsets are finished, from the log's first on."""
     start = window.effective_start_offset or 0
-    spans = (
-        one.last_offset + 1 - max(one.first_offset, start)
-        for one in window.batches
-        if one.delivery_state in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
-    )
+    runs = (one for one in window.batches if one.delivery_state in TERMINAL_STATES)
+    spans = (one.last_offset + 1 - max(one.first_offset, start) for one in runs)
     return start + sum(max(span, 0) for span in spans)
 
 
 def _reached(window: Window) -> int:
-    """Where a window ends."""
     start = max(window.start_offset, 0)
     return max((one.last_offset + 1 for one in window.batches), default=start)
 
@@ -232,8 +221,6 @@ def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
 
 
 class _Write(NamedTuple):
-    """What one record of a share partition's state changed."""
-
     took: int = 0  # since the one before
     finished: int = 0
     back: int = 0  # records that were given back, or whose lock ended
@@ -290,10 +277,7 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
 
 
 def _ended(
-    by_place: Seen,
-    alone: Set[Place],
-    work_ms: float,
-    is_slow: bool,
+    by_place: Seen, alone: Set[Place], work_ms: float, is_slow: bool
 ) -> tuple[dict[Record, Back], dict[Record, int]] | None:
     """Return how often each record was given back, and with which count others were archived.
 
@@ -355,23 +339,22 @@ def _as_ended(
                 else:
                     finished.add((*place, offset))
     limits = base.settings.limits
+    lock_ms = limits.lock_duration_ms
     found = {}
     for record, known in back.items():
         again = known.times - known.late - before.get(record, 0)
         if again > 0 and record not in finished:
             pace = known.pace_ms
             # As long as a lock or longer: nobody gave it back, and the lock expired.
-            expires = pace is not None and pace >= limits.lock_duration_ms
+            expires = pace is not None and pace >= lock_ms
             if pace is not None and pace < _SLOW * work_ms:
                 pace = None  # like any other record
             polled = base.members[0].max_poll_records
-            found[record] = (
-                Poison(*record, "silent", again)
-                if expires
-                else Poison(*record, "hold", again, hold_ms=limits.lock_duration_ms)
-                if known.held_ms and known.held_ms + polled * work_ms >= limits.lock_duration_ms
-                else Poison(*record, "release", again, pace)
-            )
+            found[record] = Poison(*record, "release", again, pace)
+            if expires:
+                found[record] = Poison(*record, "silent", again)
+            elif known.held_ms and known.held_ms + polled * work_ms >= lock_ms:
+                found[record] = Poison(*record, "hold", again, hold_ms=lock_ms)
     for record, count in archived.items():
         if record in finished:
             continue
@@ -408,7 +391,3 @@ def _held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, in
                 is_last = at == seen[-1][0]
                 found[*place, head] = end - begin if is_last else spent
     return found
-
-
-def _hold(record: Record, span: int) -> Poison:
-    return Poison(*record, "hold", attempts=1, hold_ms=span)

@@ -49,35 +49,30 @@ def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
         A topic or a partition is not in the scenario.
     """
     places = scenario.starts
-    held = {
-        name: tuple(
+    held = dict[str, tuple[tuple[str, int], ...]]()
+    for name, topics in assignment.items():
+        held[name] = tuple(
             (topic, one) for topic, given in topics.items() for one in sorted(map(int, set(given)))
         )
-        for name, topics in assignment.items()
-    }
-    for name, mine in held.items():
-        if wrong := [place for place in mine if place not in places]:
+        if wrong := [place for place in held[name] if place not in places]:
             raise InputError(
                 f"{name!r} has partition {wrong[0][1]} of {wrong[0][0]!r}, "
-                f"which the scenario does not have"
+                "which the scenario does not have"
             )
-    each = {member.name: member for member in scenario.each_member()}
-    like = list(each.values()) or [Member(topics=tuple(topic.name for topic in scenario.topics))]
-    new = [name for name in assignment if name not in each]
+    there = {member.name: member for member in scenario.each_member()}
+    like = list(there.values()) or [Member(topics=tuple(topic.name for topic in scenario.topics))]
+    new = [name for name in assignment if name not in there]
     models = {name: like[number % len(like)] for number, name in enumerate(new)}
-    kept = [member for name, member in each.items() if name in assignment]
+    kept = [member for name, member in there.items() if name in assignment]
     added = [replace(model, name=name, join_ms=0, leave_ms=None) for name, model in models.items()]
+    faults = (one for one in scenario.faults if not one.member or one.member in assignment)
     return replace(
         scenario,
         members=tuple(replace(one, edited=held[one.name]) for one in (*kept, *added)),
-        faults=tuple(
-            fault for fault in scenario.faults if not fault.member or fault.member in assignment
-        ),
+        faults=tuple(faults),
         assignor=EDITED,
-        assumed=(
-            *scenario.assumed,
-            *(f"{name} is like {model.name}" for name, model in models.items()),
-        ),
+        assumed=scenario.assumed
+        + tuple(f"{name} is like {one.name}" for name, one in models.items()),
     )
 
 
@@ -143,9 +138,7 @@ def what_if(
             comparison = compare(sides, seeds=seeds, baseline="baseline", progress=report)
     except _CancelledError:
         return None
-    return pa.Table.from_pylist(
-        [_row(comparison, measure) for measure in _TOLD], schema=_DIFFERENCE
-    )
+    return pa.Table.from_pylist([_row(comparison, one) for one in _TOLD], schema=_DIFFERENCE)
 
 
 class _CancelledError(Exception):
@@ -156,21 +149,18 @@ def _row(comparison: Comparison, measure: str) -> dict[str, Any]:
     words, unknown = _TOLD[measure]
     usual, found = (comparison.cells[name, measure] for name in ("baseline", "edited"))
     about = MEASURED[measure]
+    verdict = {True: "better", False: "worse", None: "unclear"}[found["better"]]
+    is_same = found["difference"] == 0 and found["difference_low"] == found["difference_high"]
+    if found["better"] is None and is_same:
+        verdict = "same"
     return {
         "measure": words,
         "unit": about.unit,
         "better": {"lower": "less", "higher": "more"}.get(about.better or ""),
         "unknown": unknown,
-        "verdict": _verdict(found),
+        "verdict": verdict,
         "baseline": usual["mean"],
         "edited": found["mean"],
         "low": found["difference_low"],
         "high": found["difference_high"],
     }
-
-
-def _verdict(found: Mapping[str, Any]) -> str:
-    if found["better"] is not None:
-        return "better" if found["better"] else "worse"
-    is_same = found["difference"] == 0 and found["difference_low"] == found["difference_high"]
-    return "same" if is_same else "unclear"

@@ -8,7 +8,7 @@ print(*scenario.assumed, sep="\\n")
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,21 +25,13 @@ from sharelag.replay.state import window_items
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates
-from sharelag.whatif.consumers import KAFKA_NAMES
-from sharelag.whatif.estimates import Place
-from sharelag.whatif.scenario import (
-    Behaviour,
-    Member,
-    PartitionStart,
-    Scenario,
-    Service,
-    Settings,
-    Topic,
-    settings_named,
-)
+from sharelag.whatif.consumers import KAFKA_NAMES, Behaviour, Service, Settings, settings_named
+from sharelag.whatif.estimates import ByPlace, Place, Rows, place_of
+from sharelag.whatif.scenario import Member, PartitionStart, Scenario, Topic
 from sharelag.whatif.stuck_records import poison_of
 
-_MS = 1000
+#: By partition with an open transaction: the last stable offset, and milliseconds since it began.
+_Open: TypeAlias = dict[Place, tuple[int, float]]
 
 
 def scenario_from(
@@ -111,9 +103,7 @@ def scenario_from(
                 known, holders = (before.lag, before.progress), [set()] * before.members
                 left = f" until they left, {moment(before.until)}"
         service = estimates.service(*known, holders, blocked, assumed, left)
-    poison = poison_of(
-        topics, observed, limits.lock_duration_ms, limits.delivery_count_limit, assumed
-    )
+    poison = poison_of(topics, observed, limits, assumed)
     ids = {topic.name: topic.id for topic in topics}
     behaviour = behaviour or estimates.behaviour(
         list(observed.values()), {(ids[one.topic], one.partition) for one in poison}, assumed
@@ -122,8 +112,7 @@ def scenario_from(
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
     brokers, leading = _lead(topics, evidence, name)
     assumed.append(
-        f"record batches of {batch_records} and polls of {counted(polled, 'record')}; "
-        f"{leading}, with latencies as by default{_of_writes(evidence, name)}"
+        f"record batches of {batch_records} and polls of {counted(polled, 'record')}; {leading}"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
     _note_what_is_not_taken_over(
@@ -147,49 +136,42 @@ def scenario_from(
         duration_ms=duration_ms,
         brokers=brokers,
         group_id=name,
-        begins_ms=round(evidence.as_of.timestamp() * _MS),
+        begins_ms=round(evidence.as_of.timestamp() * 1000),
         name=name,
         about=f"The share group {name} as of {evidence.as_of.isoformat(timespec='seconds')}",
         assumed=tuple(assumed),
     )
 
 
-def _of_writes(evidence: Evidence, group: str) -> str:
-    """Say that the time of a write is one broker's, where records have copies on others."""
-    rows = of_group(evidence.brokers, group)
-    copies = max((len(row["replicas"] or ()) for row in rows), default=0)
-    if copies < 2:
-        return ""
-    return (
-        f"; write_ms is that of one broker, and {copies} copies make writes slower: give what a "
-        "commit takes in this cluster as costs.write_ms"
-    )
-
-
 def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
-    """Let brokers lead the topics' partitions as in the cluster; return their number, in words too.
+    """Let brokers lead the topics' partitions as in the cluster; return their number, and words.
 
     They are those that lead or replicate the group's topics. A partition whose leader is not known
     is led by one of them in turn.
     """
-    known = of_group(evidence.brokers, group)
+    known, latencies = of_group(evidence.brokers, group), ", with latencies as by default"
+    copies = max((len(row["replicas"] or ()) for row in known), default=0)
+    if copies > 1:
+        latencies += (
+            f"; write_ms is that of one broker, and {copies} copies make writes slower: give what "
+            "a commit takes in this cluster as costs.write_ms"
+        )
     ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
     numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
     racks = "" if any(topic.racks for topic in topics) else " without racks"
     if len(numbers) < 2:
-        return 1, f"one broker{racks}"
+        return 1, f"one broker{racks}{latencies}"
     led = {
-        (row["topic_id"], row["partition"]): numbers[row["leader_id"]]
-        for row in known
-        if row["leader_id"] is not None
+        place_of(row): numbers[row["leader_id"]] for row in known if row["leader_id"] is not None
     }
     for n, topic in enumerate(topics):
         places = ((topic.id, number) for number in range(topic.partitions))
         leaders = (led.get(place, place[1] % len(numbers)) for place in places)
         topics[n] = replace(topic, leaders=tuple(leaders))
     times = (row["as_of"] for row in known if row["as_of"] is not None)
-    read = max(times, default=evidence.as_of)
-    return len(numbers), f"{counted(len(numbers), 'broker')}{racks}, leaders as at {moment(read)}"
+    read = moment(max(times, default=evidence.as_of))
+    said = f"{counted(len(numbers), 'broker')}{racks}, leaders as at {read}{latencies}"
+    return len(numbers), said
 
 
 def _group(evidence: Evidence, group: str | None) -> str:
@@ -207,26 +189,21 @@ def _group(evidence: Evidence, group: str | None) -> str:
     return group
 
 
-def of_group(table: pa.Table, group: str) -> list[dict[str, Any]]:
+def of_group(table: pa.Table, group: str) -> Rows:
     """Return the rows of a table that are about a group."""
-    rows: list[dict[str, Any]] = table.filter(pc.equal(table.column("group_id"), group)).to_pylist()
+    rows: Rows = table.filter(pc.equal(table.column("group_id"), group)).to_pylist()
     return rows
 
 
-def _by_partition(table: pa.Table, group: str) -> dict[Place, dict[str, Any]]:
-    return {(row["topic_id"], row["partition"]): row for row in of_group(table, group)}
+def _by_partition(table: pa.Table, group: str) -> ByPlace:
+    return {place_of(row): row for row in of_group(table, group)}
 
 
 def _topics(
-    evidence: Evidence,
-    lag: list[dict[str, Any]],
-    progress: dict[Place, dict[str, Any]],
-    open_: dict[Place, tuple[int, float]],
-    batch_records: int,
-    assumed: list[str],
+    evidence: Evidence, lag: Rows, progress: ByPlace, open_: _Open, batch: int, assumed: list[str]
 ) -> list[Topic]:
     windows = dict(window_items(evidence.windows))
-    logs = {(row["topic_id"], row["partition"]): row for row in evidence.logs.to_pylist()}
+    logs = {place_of(row): row for row in evidence.logs.to_pylist()}
     racks = replica_racks(evidence.brokers)
     by_topic: dict[tuple[str, str], dict[int, PartitionStart]] = {}
     for row in lag:
@@ -236,23 +213,22 @@ def _topics(
                 "is left out: its end offset is not known"
             )
             continue
-        window = windows.get(SharePartition(row["group_id"], row["topic_id"], row["partition"]))
-        place = (row["topic_id"], row["partition"])
+        place = place_of(row)
         age = progress.get(place, {}).get("age_ms")
         # What waits behind an open transaction is not read, but it has waited since that began.
         offset, waits = open_.get(place, (None, 0.0))
         by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = PartitionStart(
             end_offset=row["end_offset"],
             log_start_offset=row["log_start_offset"] or 0,
-            window=window,
-            batch_records=batch_records,
+            window=windows.get(SharePartition(row["group_id"], *place)),
+            batch_records=batch,
             oldest_age_ms=max(float(age or 0), waits),
             open_from=offset,
         )
         if age is None and row["lag"]:
             assumed.append(
-                f"the backlog of {row['topic']}:{row['partition']} arrived just now, "
-                f"since its age is not known"
+                f"the backlog of {row['topic']}:{row['partition']} arrived just now, since its age "
+                "is not known"
             )
     if not by_topic:
         raise InputError(
@@ -261,24 +237,17 @@ def _topics(
     topics = []
     for (name, id_), starts in sorted(by_topic.items()):
         count = max(starts) + 1
-        if len(starts) < count:
-            without = count - len(starts)
+        if without := count - len(starts):
             assumed.append(
                 f"{counted(without, 'partition')} of {name} {'has' if without == 1 else 'have'} no "
                 "state: nothing arrives there"
             )
         of_topic = tuple(racks.get((id_, number), ()) for number in range(count))
         retention = logs.get((id_, min(starts)), {}).get("retention_ms")
-        topics.append(
-            Topic(
-                name,
-                count,
-                id_,
-                starts=tuple(starts.get(number, PartitionStart()) for number in range(count)),
-                racks=of_topic if any(of_topic) else (),
-                retention_ms=retention if retention is not None and retention > 0 else None,
-            )
-        )
+        known = tuple(starts.get(number, PartitionStart()) for number in range(count))
+        kept_ms = retention if (retention or 0) > 0 else None
+        in_racks = of_topic if any(of_topic) else ()
+        topics.append(Topic(name, count, id_, starts=known, racks=in_racks, retention_ms=kept_ms))
     return topics
 
 
@@ -286,48 +255,30 @@ def _members(
     evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]
 ) -> list[Member]:
     known = {topic.name for topic in topics}
-    places = {
-        (topic.id, number): (topic.name, number)
-        for topic in topics
-        for number in range(topic.partitions)
-    }
+    places = {(one.id, n): (one.name, n) for one in topics for n in range(one.partitions)}
     rows = of_group(evidence.members, group)
     if not rows and not of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
-        assumed.append(
-            estimates.Assumption(
-                "members", counted(count, "member"), "the members of the group are not known"
-            )
-        )
+        why = "the members of the group are not known"
+        assumed.append(estimates.Assumption("members", counted(count, "member"), why))
         return [Member(f"member-{number}") for number in range(count)]
-    return [
-        Member(
-            row["member_id"],
-            topics=tuple(sorted(known & set(row["subscribed_topic_names"] or ()) or known)),
-            rack=row["rack_id"],
-            assigned=tuple(places[held] for held in sorted(_held(row)) if held in places),
-        )
-        for row in sorted(rows, key=lambda row: row["member_id"])
-    ]
+    members = []
+    for row in sorted(rows, key=lambda row: row["member_id"]):
+        own = tuple(sorted(known & set(row["subscribed_topic_names"] or ()) or known))
+        held = tuple(places[one] for one in sorted(_held(row)) if one in places)
+        members.append(Member(row["member_id"], topics=own, rack=row["rack_id"], assigned=held))
+    return members
 
 
-def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
-    return {
-        (one["topic_id"], number)
-        for one in row["assigned_partitions"] or ()
-        for number in one["partitions"]
-    }
+def _held(row: dict[str, Any]) -> set[Place]:
+    held = row["assigned_partitions"] or ()
+    return {(one["topic_id"], number) for one in held for number in one["partitions"]}
 
 
 def _note_what_is_not_taken_over(
-    evidence: Evidence,
-    lag: list[dict[str, Any]],
-    settings: Settings,
-    reset: str,
-    assumed: list[str],
+    evidence: Evidence, lag: Rows, settings: Settings, reset: str, assumed: list[str]
 ) -> None:
-    held = sum(row["window_unknown"] or 0 for row in lag)
-    if held:
+    if held := sum(row["window_unknown"] or 0 for row in lag):
         assumed.append(
             f"{counted(held, 'offset')} that may be acquired can be delivered at once, "
             "since it is not known which members hold them"
@@ -336,11 +287,8 @@ def _note_what_is_not_taken_over(
     logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]
     if any("compact" in (row["cleanup_policy"] or "") for row in logs):
         assumed.append("every offset of the backlog has a record, although topics are compacted")
-    unread = [
-        row
-        for row in lag
-        if row["lag_reason"] == NO_START_OFFSET and row["end_offset"] != row["log_start_offset"]
-    ]
+    new = (row for row in lag if row["lag_reason"] == NO_START_OFFSET)
+    unread = [row for row in new if row["end_offset"] != row["log_start_offset"]]
     if unread and settings.auto_offset_reset == "latest":
         assumed.append(
             f"none of what is in {counted(len(unread), 'partition')} that the group has never read "
@@ -355,18 +303,17 @@ def _note_what_is_not_taken_over(
 # ---- open transactions, which block a group that reads only committed records ----
 
 
-def _lasting_transactions(evidence: Evidence, group: str) -> dict[Place, tuple[int, float]]:
+def _lasting_transactions(evidence: Evidence, group: str) -> _Open:
     """Return the open transactions that block a group for longer than the lock duration.
 
     They are those that `sharelag.metrics.causes` names as the cause ``open_transaction``: one
-    that began a moment ago is what every transactional producer has at any time. By topic id and
-    partition: the last stable offset, and the milliseconds since the first record was appended.
+    that began a moment ago is what every transactional producer has at any time.
     """
     facts = CauseInputs.of(evidence)
     where = open_transaction.find(facts).where
     rows = evidence.lag.select(["group_id", "topic_id", "partition"]).to_pylist()
     return {
-        (row["topic_id"], row["partition"]): (int(stable), float(facts.now - since))
+        place_of(row): (int(stable), float(facts.now - since))
         for row, is_open, stable, since in zip(
             rows, where, facts.stable_end, facts.stable_since, strict=True
         )
@@ -375,20 +322,12 @@ def _lasting_transactions(evidence: Evidence, group: str) -> dict[Place, tuple[i
 
 
 def _note_transactions(
-    evidence: Evidence,
-    lag: list[dict[str, Any]],
-    settings: Settings,
-    open_: dict[Place, tuple[int, float]],
-    assumed: list[str],
+    evidence: Evidence, lag: Rows, settings: Settings, open_: _Open, assumed: list[str]
 ) -> None:
-    """Say which open transactions stay open, and which are taken to be committed at once.
-
-    ``open_`` are those of `_lasting_transactions`, ``lag`` the rows of the group; ``assumed`` gets
-    the sentences.
-    """
+    """Say which open transactions stay open, and which are taken to be committed at once."""
     if settings.isolation_level != "read_committed":
         return
-    names = {(row["topic_id"], row["partition"]): row["topic"] for row in lag}
+    names = {place_of(row): row["topic"] for row in lag}
     for place, (offset, _) in sorted(open_.items()):
         assumed.append(
             f"the transaction that is open in {names[place]}:{place[1]} from offset {offset} on "
@@ -398,8 +337,7 @@ def _note_transactions(
     brief = sum(
         stable.get(place, end) < end
         for row in lag
-        if (place := (row["topic_id"], row["partition"])) not in open_
-        and (end := row["end_offset"]) is not None
+        if (place := place_of(row)) not in open_ and (end := row["end_offset"]) is not None
     )
     if brief:
         assumed.append(
@@ -408,7 +346,7 @@ def _note_transactions(
         )
 
 
-def _find_blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Settings) -> set[Place]:
+def _find_blocked(evidence: Evidence, lag: Rows, settings: Settings) -> set[Place]:
     """Return partitions of whose backlog nobody can get anything new, with hardly any at hand.
 
     Their windows are full, or an open transaction begins where they end.
@@ -416,7 +354,7 @@ def _find_blocked(evidence: Evidence, lag: list[dict[str, Any]], settings: Setti
     stable = stable_ends(evidence, settings)
     found = set()
     for row in lag:
-        place, end = (row["topic_id"], row["partition"]), row["window_end_offset"]
+        place, end = place_of(row), row["window_end_offset"]
         start = row["effective_start_offset"]
         at_hand = (row["window_available"] or 0) + (row["window_unknown"] or 0)
         if end is None or start is None or at_hand > 1:  # 1: the record that blocks
@@ -432,5 +370,4 @@ def stable_ends(evidence: Evidence, settings: Settings) -> dict[Place, int]:
     if settings.isolation_level != "read_committed":
         return {}
     logs = evidence.logs.filter(pc.is_valid(evidence.logs.column("last_stable_offset")))
-    rows = logs.to_pylist()
-    return {(row["topic_id"], row["partition"]): row["last_stable_offset"] for row in rows}
+    return {place_of(row): row["last_stable_offset"] for row in logs.to_pylist()}

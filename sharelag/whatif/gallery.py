@@ -7,19 +7,15 @@ from dataclasses import replace
 
 from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
+from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.scenario import (
     BEGINS_MS,
-    Behaviour,
     Burst,
     Fault,
-    Limits,
-    Member,
     PartitionStart,
     Poison,
     Producer,
     Scenario,
-    Service,
-    Settings,
     Topic,
 )
 
@@ -29,13 +25,10 @@ def _state(start: int, count: int = 0, *batches: StateBatch) -> Window:
 
 
 _EXACT = Member(acquire_mode="record_limit", join_ms=1500, fetch_max_wait_ms=60_000)
+_STOPS = replace(_EXACT, behaviour=Behaviour(commit="error"))
 _IN_FLIGHT = (
-    StateBatch(2, 2, 0, 0),
-    StateBatch(3, 3, 0, 2),
-    StateBatch(4, 4, 0, 0),
-    StateBatch(5, 5, 2, 1),
-    StateBatch(6, 6, 4, 1),
-    StateBatch(7, 8, 0, 0),
+    *(StateBatch(2, 2, 0, 0), StateBatch(3, 3, 0, 2), StateBatch(4, 4, 0, 0)),
+    *(StateBatch(5, 5, 2, 1), StateBatch(6, 6, 4, 1), StateBatch(7, 8, 0, 0)),
 )
 #: Small ones that show one rule of Kafka each, then pains of practice.
 _SCENARIOS = (
@@ -50,13 +43,7 @@ _SCENARIOS = (
         ),
         members=(
             Member("c0", service=Service(1), leave_ms=1000),
-            replace(
-                _EXACT,
-                name="c1",
-                service=Service(500),
-                max_poll_records=3,
-                behaviour=Behaviour(commit="error"),
-            ),
+            replace(_STOPS, name="c1", service=Service(500), max_poll_records=3),
             replace(_EXACT, name="c2", service=Service(4500), max_poll_records=6, join_ms=1600),
             replace(_EXACT, name="c3", service=Service(1600), max_poll_records=2, join_ms=1700),
         ),
@@ -191,7 +178,6 @@ _SCENARIOS = (
         "the acknowledgements are rejected, and the work is done again.",
         topics=(Topic("orders", 2, backlog=2000, batch_records=100),),
         members=(Member(count=4, service=Service(100, "lognormal", 0.5)),),
-        duration_ms=600_000,
     ),
     Scenario(
         name="uneven",
@@ -212,7 +198,6 @@ _SCENARIOS = (
         producers=(
             Producer("orders", 200, batch_records=20, bursts=(Burst(60_000, 120_000, 10),)),
         ),
-        duration_ms=600_000,
     ),
     Scenario(
         name="idle-members",

@@ -112,7 +112,7 @@ def require_seeds(seeds: Iterable[int]) -> list[int]:
     return chosen
 
 
-def require_members_fixed(scenario: Scenario) -> None:
+def require_fixed(scenario: Scenario) -> None:
     """Refuse to search for a number of members that an autoscaler changes."""
     if scenario.autoscaler is not None:
         raise InputError(
@@ -198,7 +198,10 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
         raise InputError("there is nothing to run: give at least one variant and one seed")
 
     def plan(scenario: Scenario) -> list[PlannedRun]:
-        text = _text(scenario)
+        is_own = is_ours(scenario.assignor)
+        source = "" if is_own else _source(find_assignor(scenario.assignor))
+        # All that a run depends on, but for the seed.
+        text = "\n".join([__version__, source, to_json(scenario)])
         ids = (sha256(f"{seed}\n{text}".encode()).hexdigest()[:32] for seed in seeds)
         return [PlannedRun(id_, scenario, seed) for id_, seed in zip(ids, seeds, strict=True)]
 
@@ -262,27 +265,16 @@ def is_ours(assignor: str) -> bool:
     return function is None or str(getattr(function, "__module__", "")).startswith("sharelag.")
 
 
-def _text(scenario: Scenario) -> str:
-    """All that a run depends on, but for the seed."""
-    source = "" if is_ours(scenario.assignor) else _source(find_assignor(scenario.assignor))
-    return "\n".join([__version__, source, to_json(scenario)])
-
-
 def _source(function: Any) -> str:
     """Return the code of a user's own assignor, which may change under the same name.
 
-    Its whole file counts, because it may use what else is there.
+    Its whole file counts, because it may use what else is there; a cell of a notebook is in none.
     """
     if isinstance(function, JarAssignor):
         return f"{function.class_name} {function.libraries} {function.digest}"
     try:
-        return inspect.getsource(function) + _digest_of_file(inspect.getsourcefile(function))
+        source, file = inspect.getsource(function), Path(inspect.getsourcefile(function) or "")
+        return source + (sha256(file.read_bytes()).hexdigest() if file.is_file() else "")
     except (OSError, TypeError):  # made in a shell, or an object that can be called
         code = getattr(function, "__code__", None)
         return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"
-
-
-def _digest_of_file(name: str | None) -> str:
-    """Return a digest of a file; empty for a cell of a notebook, which is in none."""
-    file = Path(name or "")
-    return sha256(file.read_bytes()).hexdigest() if file.is_file() else ""

@@ -270,28 +270,21 @@ def to_set(
     renews = changed.get(RENEW)
     if renews and not scenario.settings.limits.renew_enabled:
         given[_ENABLED] = "true"
-    found = settings_in_force(table, [scenario.group_id], given, None, kafka_version)
-    lines = setting_commands(
-        found, given, [scenario.group_id], kafka_version, server, command_config
-    ) or [  # one that does not go with another setting has no command
+    groups = [scenario.group_id]
+    found = settings_in_force(table, groups, given, None, kafka_version)
+    lines = setting_commands(found, given, groups, kafka_version, server, command_config) or [
         f"{row['name']}={row['value']}, but {row['problem']}"
         for row in found.to_pylist()
-        if row["name"] in given
+        if row["name"] in given  # one that does not go with another setting has no command
     ]
     said = [f"of the group: {line}" for line in lines]
-    said += [
-        _WHERE[whose[name]].format(name, text)
-        for name, text in texts.items()
-        if whose[name] in _WHERE
-    ]
+    elsewhere = ((name, _WHERE.get(whose[name], "")) for name in texts)
+    said += [where.format(name, texts[name]) for name, where in elsewhere if where]
     if renews is not None:
         lock_ms = changed.get("share.record.lock.duration.ms")
         half = duration(int(lock_ms or scenario.settings.limits.lock_duration_ms) / 2)
-        said.append(
-            f"of the application: acknowledge(record, AcknowledgeType.RENEW) every {half} of work"
-            if renews
-            else "of the application: no AcknowledgeType.RENEW"
-        )
+        how = f"acknowledge(record, AcknowledgeType.RENEW) every {half} of work"
+        said.append(f"of the application: {how if renews else 'no AcknowledgeType.RENEW'}")
     if MEMBERS in changed:
         now, then = len(scenario.each_member()), counted(int(changed[MEMBERS]), "member")
         said.append(f"of the deployment: {then} instead of {now}")

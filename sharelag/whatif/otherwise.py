@@ -38,6 +38,11 @@ SEEDS = 20
 #: average, does not explain what happened, and so not what would have happened.
 FAR_OFF = 0.25
 _ALERT = re.compile(r"\s*(age|lag)\s*>\s*(\S.*)")
+#: Columns of `Otherwise.rows`.
+_ROW = (
+    *("variant", "lag_end", "low", "high", "drain_ms", "drain_low_ms", "drain_high_ms", "lag_max"),
+    *("age_max_ms", "alert_at", "alert_share", "member_hours"),
+)
 #: By the measure of an alert: its column over time, and the highest of it in a run.
 _COLUMNS = {"age": ("age_ms", "age_max_ms"), "lag": ("lag", "lag_max")}
 
@@ -126,7 +131,7 @@ class Otherwise(Displayable):
     @cached_property
     def explained(self) -> Explained:
         """How far the simulated as-it-was is from what happened."""
-        happened, curve = self.past.happened, self._curve(AS_IT_WAS)
+        happened, curve = self.past.happened, _of(self.comparison.projected, AS_IT_WAS)
         lag = _floats(happened, "lag")
         known = ~np.isnan(lag)
         if not known.any():
@@ -134,15 +139,12 @@ class Otherwise(Displayable):
         times = happened.column("time_ms").to_numpy()[known]
         simulated = np.interp(times, curve.column("time_ms").to_numpy(), _floats(curve, "lag"))
         off = simulated - lag[known]
-        drained = self.drained_ms
+        drained, drains = self.drained_ms, _floats(_of(self.comparison.runs, AS_IT_WAS), "drain_ms")
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
-        return Explained(
-            mean,
-            mean / highest if highest else None,
-            float(off[-1]),
-            int(known.sum()),
-            None if drained is None else self._drains(AS_IT_WAS).mean() - drained,
-        )
+        share, late = mean / highest if highest else None, None
+        if drained is not None:
+            late = drains.mean() - drained
+        return Explained(mean, share, float(off[-1]), int(known.sum()), late)
 
     @cached_property
     def drained_ms(self) -> float | None:
@@ -172,48 +174,34 @@ class Otherwise(Displayable):
         lag, age = _floats(happened, "lag"), _floats(happened, "age_ms")
         fired = self.alert.first(happened) if self.alert else None
         is_known = self.alert and not np.isnan(_floats(happened, self.alert.column)).all()
-        rows: list[dict[str, Any]] = [
-            {
-                "variant": HAPPENED_NAME,
-                "lag_end": None if not len(lag) or np.isnan(lag[-1]) else float(lag[-1]),
-                "low": None,
-                "high": None,
-                "drain_ms": self.drained_ms,
-                "drain_low_ms": None,
-                "drain_high_ms": None,
-                "lag_max": _highest(lag),
-                "age_max_ms": _highest(age),
-                "alert_at": fired,
-                "alert_share": float(fired is not None) if is_known else None,
-                "member_hours": None,
-            }
-        ]
+        real = {
+            "variant": HAPPENED_NAME,
+            "lag_end": None if not len(lag) or np.isnan(lag[-1]) else float(lag[-1]),
+            "drain_ms": self.drained_ms,
+            "lag_max": _highest(lag),
+            "age_max_ms": _highest(age),
+            "alert_at": fired,
+            "alert_share": float(fired is not None) if is_known else None,
+        }
+        rows: list[dict[str, Any]] = [dict.fromkeys(_ROW) | real]
         for name in self.comparison.names:
-            runs = self.comparison.runs.filter(
-                pc.equal(self.comparison.runs.column("variant"), name)
-            )
+            runs = _of(self.comparison.runs, name)
+            hours = float(_floats(runs, "member_hours").mean())
+            rows.append(dict.fromkeys(_ROW) | {"variant": name, "member_hours": hours})
+            if name != AS_IT_WAS and not self.explained.is_close:
+                continue
+            over_time = _of(self.comparison.projected, name)
             told = {one: _floats(runs, one) for one in ("lag_end", "lag_max", "age_max_ms")}
             bounds = self._bounds(told["lag_end"], self.explained.last)
-            drain = self._bounds(self._drains(name), self.explained.drain_ms or 0.0)
-            rows.append(
-                {
-                    "variant": name,
-                    "lag_end": bounds.mean,
-                    "low": bounds.low,
-                    "high": bounds.high,
-                    "drain_ms": drain.mean,
-                    "drain_low_ms": drain.low,
-                    "drain_high_ms": drain.high,
-                    "lag_max": float(told["lag_max"].mean()),
-                    "age_max_ms": float(told["age_max_ms"].mean()),
-                    "alert_at": self.alert.first(self._curve(name)) if self.alert else None,
-                    "alert_share": self.alert.share(told) if self.alert else None,
-                    "member_hours": float(_floats(runs, "member_hours").mean()),
-                }
-            )
-            if name != AS_IT_WAS and not self.explained.is_close:
-                known = {one: rows[-1][one] for one in ("variant", "member_hours")}
-                rows[-1] = dict.fromkeys(rows[-1]) | known
+            drain = self._bounds(_floats(runs, "drain_ms"), self.explained.drain_ms or 0.0)
+            rows[-1] |= {
+                **dict(zip(("lag_end", "low", "high"), bounds, strict=True)),
+                **dict(zip(("drain_ms", "drain_low_ms", "drain_high_ms"), drain, strict=True)),
+                "lag_max": float(told["lag_max"].mean()),
+                "age_max_ms": float(told["age_max_ms"].mean()),
+                "alert_at": self.alert.first(over_time) if self.alert else None,
+                "alert_share": self.alert.share(told) if self.alert else None,
+            }
         return rows
 
     @cached_property
@@ -235,15 +223,6 @@ class Otherwise(Displayable):
         half = half_width(values, self.comparison.confidence)  # of the mean
         half = float(half) * (len(values) + 1) ** 0.5 + abs(off)
         return Interval(mean, max(mean - half, 0.0), mean + half)
-
-    def _drains(self, name: str) -> Any:
-        """Return when nothing was left in each run; NaN: it never was."""
-        runs = self.comparison.runs
-        return _floats(runs.filter(pc.equal(runs.column("variant"), name)), "drain_ms")
-
-    def _curve(self, name: str) -> pa.Table:
-        projected = self.comparison.projected
-        return projected.filter(pc.equal(projected.column("variant"), name))
 
     @property
     def curves(self) -> pa.Table:
@@ -385,6 +364,10 @@ def otherwise(
         progress=progress,
     )
     return Otherwise(past, comparison, rule)
+
+
+def _of(table: pa.Table, variant: str) -> pa.Table:
+    return table.filter(pc.equal(table.column("variant"), variant))
 
 
 def _floats(table: pa.Table, name: str) -> Any:

@@ -25,27 +25,13 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import milliseconds
 from sharelag.tables.arrow import as_table
 from sharelag.tables.words import counted, moment
+from sharelag.whatif import fates
 from sharelag.whatif.comparison.intervals import curve
-from sharelag.whatif.fates import (
-    Place,
-    Seen,
-    deaths,
-    fates_of,
-    most_at_once,
-    record_batch,
-    seen_windows,
-    time_full_polls,
-)
+from sharelag.whatif.estimates import place_of
 from sharelag.whatif.from_cluster import of_group, scenario_from, stable_ends
-from sharelag.whatif.scenario import (
-    Behaviour,
-    Burst,
-    Member,
-    Producer,
-    Scenario,
-    Service,
-)
+from sharelag.whatif.scenario import Behaviour, Burst, Member, Producer, Scenario, Service
 from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.tables import table
 
 #: A group at one moment of its history at which its lag is known.
 HAPPENED = pa.schema(
@@ -132,17 +118,20 @@ def past_of(
     then = _with_later(then, now, group, windows, later)
     as_known = scenario_from(now, group, service=service)
     estimated = scenario_from(now, group, service=as_known.members[0].service)
-    # Rates until then are not those of the span, and of what failed its own records tell.
+    place = then.logs.schema.get_field_index("last_stable_offset")
+    unknown = pa.nulls(len(then.logs), pa.int64())
+    # Rates until then are not those of the span, of what failed its own records tell, and the last
+    # stable offsets are those of now.
     without = replace(
         then,
         brokers=now.brokers,
         past_offsets=schemas.OFFSETS.empty_table(),
         observed=schemas.OBSERVED.empty_table(),
-        logs=_without_stable(then.logs),
+        logs=then.logs.set_column(place, then.logs.schema.field(place), unknown),
     )
     like = as_known.members[0]
-    seen = seen_windows(as_known, windows, begin, end)
-    batch_records = record_batch(seen)
+    seen = fates.seen_windows(as_known, windows, begin, end)
+    batch_records = fates.record_batch(seen)
     base = scenario_from(
         without,
         group,
@@ -155,16 +144,18 @@ def past_of(
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
     base, producers = _arrivals(base, now, begin, end, assumed)
     producers = tuple(replace(one, batch_records=batch_records) for one in producers)
-    members = _members(base, then, now, group, begin, end, assumed)
+    members = _members(base, then, now, begin, end, assumed)
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
     alone = _alone(members)
     estimate = members[0].service
-    found = service or time_full_polls(seen, alone, members[0].max_poll_records, estimate)
+    found = service or fates.time_full_polls(seen, alone, members[0].max_poll_records, estimate)
     members = [replace(one, service=found) for one in members]
     work_ms = found.mean_ms
-    poison, behaviour, back = fates_of(base, as_known, seen, alone, work_ms, begin, end, assumed)
-    members, faults, came_back = deaths(base.settings, members, back, work_ms, begin, assumed)
+    poison, behaviour, back = fates.fates_of(
+        base, as_known, seen, alone, work_ms, begin, end, assumed
+    )
+    members, faults, came_back = fates.deaths(base.settings, members, back, work_ms, begin, assumed)
     poison = tuple(one for one in poison if (one.topic, one.partition, one.offset) not in came_back)
     scenario = replace(
         base,
@@ -191,14 +182,14 @@ def _with_later(
     The ends of their logs before that are looked up like all others.
     """
     seen = windows.sort_by("as_of")
-    first: dict[tuple[str, int], dict[str, Any]] = {}
+    first: dict[fates.Place, dict[str, Any]] = {}
     for row in of_group(seen, group):
-        first.setdefault((row["topic_id"], row["partition"]), row)
+        first.setdefault(place_of(row), row)
     for row in then.lag.to_pylist():
-        first.pop((row["topic_id"], row["partition"]), None)
+        first.pop(place_of(row), None)
     lag, starts = [], []
     for row in now.lag.to_pylist():
-        if (start := first.get((row["topic_id"], row["partition"]))) is not None:
+        if (start := first.get(place_of(row))) is not None:
             known = {"end_offset": start["start_offset"], "lag": 0, "window_unknown": 0}
             lag.append(row | known)
             starts.append(start)
@@ -216,12 +207,6 @@ def _with_rows(table: schemas.Arrow, rows: list[dict[str, Any]]) -> pa.Table:
     return pa.concat_tables([as_table(table), more])
 
 
-def _without_stable(logs: pa.Table) -> pa.Table:
-    """Leave out the last stable offsets, which are those of now."""
-    place = logs.schema.get_field_index("last_stable_offset")
-    return logs.set_column(place, logs.schema.field(place), pa.nulls(len(logs), pa.int64()))
-
-
 # ---- what happened -------------------------------------------------------------------------------
 
 
@@ -236,34 +221,23 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
     found = []
     for then in np.unique(time[(time >= begin) & (time <= end)]).tolist():
         at = time == then
-        if not lagging[at].all():
-            continue
-        found.append(
-            {
-                "time_ms": then - begin,
-                "lag": float(lag[at].sum()),
-                "age_ms": float(age[at].max()) if aged[at].all() else None,
-            }
-        )
-    return pa.Table.from_pylist(found, schema=HAPPENED)
+        if lagging[at].all():
+            age_ms = float(age[at].max()) if aged[at].all() else None
+            found.append((then - begin, float(lag[at].sum()), age_ms))
+    return table(found, HAPPENED)
 
 
-def _alone(members: list[Member]) -> set[Place]:
+def _alone(members: list[Member]) -> set[fates.Place]:
     """Return the share partitions that one member has, and no other, all the time."""
     if any(one.join_ms or one.leave_ms is not None for one in members):
         return set()  # who is left has more than before
     held = Counter(place for one in members for place in one.assigned)
-    return {one.assigned[0] for one in members if len(one.assigned) == 1} & {
-        place for place, count in held.items() if count == 1
-    }
+    single = (one.assigned[0] for one in members if len(one.assigned) == 1)
+    return {place for place in single if held[place] == 1}
 
 
 def _polled(
-    now: Evidence,
-    group: str,
-    known: Scenario,
-    by_place: Seen,
-    batch_records: int,
+    now: Evidence, group: str, known: Scenario, by_place: fates.Seen, batch_records: int
 ) -> int:
     """Return records of a poll: as many as were ever acknowledged together.
 
@@ -276,10 +250,10 @@ def _polled(
     most: int = known.members[0].max_poll_records
     if not records or not ended:
         return most
-    if len({at for seen in by_place.values() for at, _ in seen}) < MOST_WINDOWS:
-        at_once = most_at_once(by_place)
-        if at_once:  # the last record batch of a poll comes as a whole
-            return max(at_once // batch_records * batch_records, 1)
+    moments = {at for seen in by_place.values() for at, _ in seen}
+    if len(moments) < MOST_WINDOWS and (at_once := fates.most_at_once(by_place)):
+        # The last record batch of a poll comes as a whole.
+        return max(at_once // batch_records * batch_records, 1)
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
     together: int = max(round(each * ended / records), 1)
     return min(most, together)
@@ -304,9 +278,7 @@ def _arrivals(
     starts, of_id = dict(base.starts), {one.id: one for one in base.topics}
     producers: list[Producer] = []
     late, left = 0, 0
-    for row, (id_, number) in enumerate(
-        zip(*(rows.column(name).to_pylist() for name in ("topic_id", "partition")), strict=True)
-    ):
+    for row, (id_, number) in enumerate(map(place_of, rows.to_pylist())):
         topic = of_id.get(id_)
         start = None if topic is None else starts.get((topic.name, number))
         if topic is None or start is None:
@@ -329,11 +301,8 @@ def _arrivals(
                 f"the transaction that is open in {topic.name}:{number} from offset {blocked} "
                 "on stays open: nothing from there on can be read"
             )
-        starts[topic.name, number] = replace(
-            start,
-            end_offset=first,
-            open_from=blocked if blocked is not None and blocked < first else None,
-        )
+        begun = blocked if blocked is not None and blocked < first else None
+        starts[topic.name, number] = replace(start, end_offset=first, open_from=begun)
         weights = tuple(float(place == number) for place in range(topic.partitions))
         producers += _produced(topic.name, weights, times, offsets, blocked)
     if late:
@@ -383,19 +352,11 @@ def _produced(
             if span > 0
         )
         if grown.sum() and bursts:
-            made.append(
-                Producer(
-                    topic,
-                    1.0,
-                    "steady",
-                    weights=weights,
-                    bursts=bursts,
-                    begin_ms=int(whole[0]),
-                    end_ms=int(whole[-1]),
-                    transaction_batches=1 << 40 if is_open else 0,
-                    transaction_ms=1e12 if is_open else 10.0,
-                )
-            )
+            begin_ms, end_ms = int(whole[0]), int(whole[-1])
+            one = Producer(topic, 1.0, "steady", 1, weights, begin_ms=begin_ms, end_ms=end_ms)
+            one = replace(one, bursts=bursts)
+            endless = replace(one, transaction_batches=1 << 40, transaction_ms=1e12)
+            made.append(endless if is_open else one)
     return made
 
 
@@ -403,17 +364,10 @@ def _produced(
 
 
 def _members(
-    base: Scenario,
-    then: Evidence,
-    now: Evidence,
-    group: str,
-    begin: int,
-    end: int,
-    assumed: list[str],
+    base: Scenario, then: Evidence, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> list[Member]:
     """Return the members with when each came and went, as far as it is known."""
-    later = of_group(now.members, group)
-    groups = of_group(now.groups, group)
+    later, groups = of_group(now.members, base.group_id), of_group(now.groups, base.group_id)
     if not groups:
         return list(base.members)
     there = {row["member_id"] for row in later}
@@ -423,7 +377,7 @@ def _members(
         for one in row["departures"] or ()
         if begin < one["left_ms"] <= end
     }
-    before = {row["member_id"] for row in of_group(then.members, group)}
+    before = {row["member_id"] for row in of_group(then.members, base.group_id)}
     found = [
         replace(one, leave_ms=left.get(one.name)) if one.name not in there else one
         for one in base.members
@@ -433,17 +387,9 @@ def _members(
         joined = row["joined"]
         if row["member_id"] in before or joined is None or milliseconds(joined) <= begin:
             continue
-        found.append(
-            replace(
-                base.members[0],
-                name=row["member_id"],
-                count=1,
-                topics=tuple(sorted(known & set(row["subscribed_topic_names"] or ()))),
-                rack=row["rack_id"],
-                assigned=(),
-                join_ms=milliseconds(joined) - begin,
-            )
-        )
+        topics = tuple(sorted(known & set(row["subscribed_topic_names"] or ())))
+        new = replace(base.members[0], name=row["member_id"], count=1, topics=topics, assigned=())
+        found.append(replace(new, rack=row["rack_id"], join_ms=milliseconds(joined) - begin))
     gone = sorted(before - there)
     came = len(found) - len(base.members)
     if gone or came:
@@ -510,7 +456,9 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
     @cache  # the search asks for both ends again
     def off(log_factor: float) -> float:
         some = with_factor(float(np.exp(log_factor)))
-        return float(np.mean([_lag_at(some, seed, times) for seed in range(_SEEDS)]) - lag.mean())
+        runs = (curve(simulate(some, seed).timeline) for seed in range(_SEEDS))
+        lags = [np.interp(times, run.times, run.lag) for run in runs]
+        return float(np.mean(lags) - lag.mean())
 
     from scipy.optimize import brentq
 
@@ -521,9 +469,3 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
     work = found.members[0].service.mean_ms
     said = f"{work:.3g} ms of work for each record, by which the lag is on average what it was"
     return replace(found, assumed=(*scenario.assumed, said))
-
-
-def _lag_at(scenario: Scenario, seed: int, times: Any) -> Any:
-    """Return the lag of the whole group in one run, at some moments."""
-    found = curve(simulate(scenario, seed).timeline)
-    return np.interp(times, found.times, found.lag)

@@ -38,12 +38,5 @@ def present(
             for name, values in zip(view.names, cells, strict=True)
         ]
     )
-    return Presentation(
-        title=title,
-        when="simulated",
-        table=pa.table(cells, schema=schema),
-        columns=view.columns,
-        source="simulated",
-        notes=notes,
-        means=view.means,
-    )
+    table, when = pa.table(cells, schema=schema), "simulated"
+    return Presentation(title, when, table, view.columns, when, notes=notes, means=view.means)

@@ -217,14 +217,8 @@ def _geometric_mean(ratios: Floats) -> Interval:
     mean = float(np.exp(logs.mean()))
     if len(logs) < 2:
         return Interval(mean)
-    drawn_again = stats.bootstrap(
-        (logs,),
-        np.mean,
-        n_resamples=_RESAMPLES,
-        confidence_level=_CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    )
+    how = {"n_resamples": _RESAMPLES, "confidence_level": _CONFIDENCE, "method": "percentile"}
+    drawn_again = stats.bootstrap((logs,), np.mean, rng=np.random.default_rng(0), **how)
     low, high = drawn_again.confidence_interval
     return Interval(mean, float(np.exp(low)), float(np.exp(high)))
 

@@ -70,15 +70,9 @@ class _Known:
 class StateTopic:
     """The share coordinator, and the topic it writes.
 
-    Parameters
-    ----------
-    partitions : int
-        Of ``__share_group_state`` (``share.coordinator.state.topic.num.partitions``).
-    updates_per_snapshot : int
-        ``share.coordinator.snapshot.update.records.per.snapshot``: the write after this many
-        updates is a snapshot.
-    cold_ms : int
-        ``share.coordinator.cold.partition.snapshot.interval.ms``.
+    Kafka's settings of these begin with ``share.coordinator.``: ``state.topic.num.partitions``,
+    ``snapshot.update.records.per.snapshot`` (the write after this many updates is a snapshot) and
+    ``cold.partition.snapshot.interval.ms``.
     """
 
     def __init__(
@@ -117,9 +111,8 @@ class StateTopic:
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
         """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written."""
-        known = self._known[key]
-        window = known.window
-        if leader_epoch != known.leader_fence:
+        window = self._known[key].window
+        if leader_epoch != self._known[key].leader_fence:
             start, count = window.start_offset, window.delivery_complete_count
             self._append(key, (), start, count, leader_epoch, now)
         return window

@@ -23,20 +23,14 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import spell_out
+from sharelag.whatif import consumers
 from sharelag.whatif.autoscale import Autoscaler
-from sharelag.whatif.consumers import (
-    MOST_MEMBERS,
-    Behaviour,
-    Limits,
-    Member,
-    Service,
-    Settings,
-    require_least,
-    require_members,
-    settings_named,
-)
+from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings, settings_named
 from sharelag.whatif.presenting import pairs, present
 
+__all__ = ["BEGINS_MS", "Behaviour", "Burst", "Costs", "Fault", "Limits", "Member"]
+__all__ += ["PartitionStart", "Poison", "Producer", "Scenario", "Service", "Settings", "Topic"]
+__all__ += ["settings_named"]
 #: 2026-01-01T00:00:00Z, when simulations begin unless stated otherwise.
 BEGINS_MS = 1_767_225_600_000
 
@@ -73,7 +67,7 @@ class PartitionStart:
     open_from: int | None = None
 
     def __post_init__(self) -> None:
-        require_least(self, 1, "batch_records")
+        consumers.require_least(self, 1, "batch_records")
         if self.open_from is not None and not (
             self.log_start_offset <= self.open_from <= self.end_offset
         ):
@@ -150,9 +144,8 @@ class Topic:
             object.__setattr__(self, "starts", tuple(starts))
         if self.partitions < 1 or len(self.starts) != self.partitions:
             raise InputError(
-                f"topic {self.name!r} has {self.partitions} partitions "
-                f"and {len(self.starts)} starts or backlogs: "
-                "give as many as it has partitions, or one number for all"
+                f"topic {self.name!r} has {self.partitions} partitions and {len(self.starts)} "
+                "starts or backlogs: give as many as it has partitions, or one number for all"
             )
         if self.leaders and len(self.leaders) != self.partitions:
             raise InputError(
@@ -167,7 +160,7 @@ class Topic:
             )
         # Not numpy's: JSON takes Python's alone.
         object.__setattr__(self, "leaders", tuple(map(int, self.leaders)))
-        require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
+        consumers.require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
                 f"topic {self.name!r} begins with one partition at least, "
@@ -235,8 +228,8 @@ class Producer:
     end_ms: int | None = None
 
     def __post_init__(self) -> None:
-        require_least(self, 0, "rate")
-        require_least(self, 1, "batch_records")
+        consumers.require_least(self, 0, "rate")
+        consumers.require_least(self, 1, "batch_records")
         if self.day and len(self.day) != 24:
             raise InputError(
                 f"the day of a producer has {len(self.day)} factors: give 24, one for each hour"
@@ -255,28 +248,10 @@ class Producer:
             raise InputError(f"abort_share is {self.abort_share}: give a share from 0 to 1")
 
 
-__all__ = [
-    "BEGINS_MS",
-    "Behaviour",
-    "Burst",
-    "Costs",
-    "Fault",
-    "Limits",
-    "Member",
-    "PartitionStart",
-    "Poison",
-    "Producer",
-    "Scenario",
-    "Service",
-    "Settings",
-    "Topic",
-    "settings_named",
-]
-
 #: The assignor of an assignment made by hand: each member has `Member.edited` all the time.
 EDITED = "edited"
 #: Members of a scenario, those that leave and join among them.
-_MOST_MEMBERS = 10 * MOST_MEMBERS
+_MOST_MEMBERS = 10 * consumers.MOST_MEMBERS
 
 
 @dataclass(frozen=True)
@@ -322,7 +297,7 @@ class Poison:
     hold_ms: int | None = None
 
     def __post_init__(self) -> None:
-        require_least(self, 0, "work_ms")
+        consumers.require_least(self, 0, "work_ms")
         if (self.how == "hold") != (self.hold_ms is not None) or (self.hold_ms or 0) < 0:
             raise InputError(
                 f"a record that meets {self.how!r} is held for {self.hold_ms} ms: give hold_ms of "
@@ -458,7 +433,7 @@ class Scenario(Displayable):
                 "with an autoscaler members come and go by it alone: "
                 "give them no join_ms and no leave_ms"
             )
-        require_least(self, 1, "duration_ms", "step_ms", "brokers")
+        consumers.require_least(self, 1, "duration_ms", "step_ms", "brokers")
         for topic in self.topics:
             if any(not 0 <= leader < self.brokers for leader in topic.leaders):
                 raise InputError(
@@ -495,19 +470,15 @@ class Scenario(Displayable):
             )
         if fault.for_ms is not None and fault.for_ms < self.costs.failover_ms:
             raise InputError(
-                f"broker {fault.broker} is back after {fault.for_ms} ms, before others lead: "
-                f"give for_ms of at least {self.costs.failover_ms:g}, "
-                f"or a smaller costs.failover_ms"
+                f"broker {fault.broker} is back after {fault.for_ms} ms, before others lead: give "
+                f"for_ms of at least {self.costs.failover_ms:g}, or a smaller costs.failover_ms"
             )
 
     @cached_property
     def starts(self) -> dict[tuple[str, int], PartitionStart]:
         """Each partition as the simulation finds it, by topic and number, in their order."""
-        return {
-            (topic.name, number): start
-            for topic in self.topics
-            for number, start in enumerate(topic.starts)
-        }
+        each = ((topic.name, enumerate(topic.starts)) for topic in self.topics)
+        return {(name, number): start for name, starts in each for number, start in starts}
 
     @property
     def leaders(self) -> tuple[int, ...]:
@@ -533,16 +504,12 @@ class Scenario(Displayable):
     @cached_property
     def _each_member(self) -> tuple[Member, ...]:
         topics = tuple(topic.name for topic in self.topics)
-        return tuple(
-            replace(
-                member,
-                name=f"{member.name}-{number}" if member.count > 1 else member.name,
-                count=1,
-                topics=member.topics or topics,
-            )
-            for member in self.members
-            for number in range(member.count)
-        )
+        found = []
+        for member in self.members:
+            one = replace(member, count=1, topics=member.topics or topics)
+            names = (f"{one.name}-{number}" for number in range(member.count))
+            found += [replace(one, name=name) for name in names] if member.count != 1 else [one]
+        return tuple(found)
 
     def with_members(self, count: int) -> Scenario:
         """The same with ``count`` members from begin to end: those there are, then more like them.
@@ -554,22 +521,16 @@ class Scenario(Displayable):
         InputError
             ``count`` is not a number from 0 to what a broker lets join at most.
         """
-        count = require_members(count)
+        count = consumers.require_members(count)
         there = self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
         names = [member.name for member in there[:count]]
         fresh = (f"member-{number}" for number in count_from(len(names)))
         names += islice((name for name in fresh if name not in names), count - len(names))
-        like = [
-            replace(
-                each[number % len(each)],
-                name=name,
-                assigned=each[number].assigned if number < len(each) else (),
-                join_ms=0,
-                leave_ms=None,
-            )
-            for number, name in enumerate(names)
-        ]
+        like = []
+        for number, name in enumerate(names):
+            stays = replace(each[number % len(each)], name=name, join_ms=0, leave_ms=None)
+            like.append(stays if number < len(each) else replace(stays, assigned=()))
         kept = [fault for fault in self.faults if not fault.member]
         return replace(self, members=tuple(like), faults=tuple(kept))
 

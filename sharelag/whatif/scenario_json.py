@@ -45,7 +45,10 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
     """
     plain = _adapter().dump_python(scenario, mode="json")
     # What nothing is known of keeps its code: who reads it back must not take a guess for a fact.
-    plain["assumed"] = [_assumption(one) for one in scenario.assumed]
+    plain["assumed"] = [
+        {name: getattr(one, name) for name in _CODED} if isinstance(one, Assumption) else one
+        for one in scenario.assumed
+    ]
     for written in plain["members"]:
         if not written["edited"]:
             del written["edited"]
@@ -92,10 +95,6 @@ def from_json(text: str | bytes) -> Scenario:
         raise _wrong([f"{key}: unknown key" for key in unknown])
     assumed = (coded.get(n, one) for n, one in enumerate(scenario.assumed))
     return replace(scenario, assumed=tuple(assumed)) if coded else scenario
-
-
-def _assumption(one: str) -> str | dict[str, str]:
-    return {name: getattr(one, name) for name in _CODED} if isinstance(one, Assumption) else one
 
 
 def _assumptions(given: Any) -> tuple[dict[int, Assumption], Any]:

@@ -29,21 +29,9 @@ from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
-from sharelag.whatif.comparison.intervals import (
-    Floats,
-    fewest_equal,
-    known,
-    one_sided_interval,
-)
+from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
-from sharelag.whatif.grid import (
-    Progress,
-    further,
-    grid,
-    require_members_fixed,
-    require_seeds,
-    run_all,
-)
+from sharelag.whatif.grid import Progress, further, grid, require_fixed, require_seeds, run_all
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
@@ -97,9 +85,13 @@ class Goal:
         InputError
             It is written otherwise.
         """
+
+        def invalid(fix: str) -> InputError:
+            return InputError(f"invalid goal {text!r}: {fix}")
+
         found = _GOAL.fullmatch(text)
         if not found:
-            raise _invalid(text, "write a measure and its limit, such as age_p95<30s")
+            raise invalid("write a measure and its limit, such as age_p95<30s")
         written, sign, limit = found.groups()
         measure = f"{written}_ms" if f"{written}_ms" in _KNOWN else written
         is_percent = limit.endswith("%") and measure.endswith("_share")
@@ -111,13 +103,13 @@ class Goal:
             if number is not None:
                 name = measure.removesuffix("_ms")
                 unit = "ms" if written == measure else "s"
-                raise _invalid(text, f"the limit needs a unit, such as {name}{sign}{limit}{unit}")
+                raise invalid(f"the limit needs a unit, such as {name}{sign}{limit}{unit}")
             try:
                 number = parse_duration(limit) / timedelta(milliseconds=1)
             except InputError as error:
-                raise _invalid(text, str(error)) from None
+                raise invalid(str(error)) from None
         elif number is None and measure in _KNOWN:
-            raise _invalid(text, f"the limit of {measure} is a number, such as {measure}{sign}1000")
+            raise invalid(f"the limit of {measure} is a number, such as {measure}{sign}1000")
         return cls(measure, number or 0.0, sign.startswith(">"), confidence)
 
     @property
@@ -140,10 +132,6 @@ class Goal:
             if float(number) * size == self.limit >= size:
                 return f"{number}{unit}"
         return f"{self.limit:.12g}ms"
-
-
-def _invalid(goal: str, fix: str) -> InputError:
-    return InputError(f"invalid goal {goal!r}: {fix}")
 
 
 #: One number of members that was tried.
@@ -254,7 +242,7 @@ def fewest_members(
     number, too. A number counts as enough only when the runs say so; one that they do not decide is
     not.
     """
-    require_members_fixed(scenario)
+    require_fixed(scenario)
     seeds = require_seeds(seeds)
     least, most = between
     if not 0 <= least <= most:

@@ -80,19 +80,12 @@ class SimulationResult(SimulationTables):
         compiled = use_compiled(self.scenario)
         run = Simulation(self.scenario, self.seed, False, compiled, modelled=self._modelled)
         run.clock.run(at_ms * MS)
-        members = {life.id: life.member.name for life in run.lives}
-        rows = [
-            (
-                *name,
-                *part[:2],
-                part.delivery_state.name.lower(),
-                part.delivery_count,
-                None if part.member is None else members[part.member],
-                None if part.lock_ends_ms is None else part.lock_ends_ms - self.scenario.begins_ms,
-            )
-            for name, parts in zip(run.names, run.in_flight(), strict=True)
-            for part in parts
-        ]
+        members, rows = {life.id: life.member.name for life in run.lives}, []
+        for name, parts in zip(run.names, run.in_flight(), strict=True):
+            for first, last, state, count, id_, ends_ms in parts:
+                left_ms = None if ends_ms is None else ends_ms - self.scenario.begins_ms
+                who = None if id_ is None else members[id_]
+                rows.append((*name, first, last, state.name.lower(), count, who, left_ms))
         return tables.table(rows, tables.IN_FLIGHT)
 
     def offsets(self) -> pa.Table:

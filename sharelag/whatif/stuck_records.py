@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 from sharelag.durations import duration
 from sharelag.metrics.observed import BINS
-from sharelag.model import DeliveryState, StateBatch, Window
+from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
 from sharelag.replay.combine import combine
 from sharelag.tables.words import counted
-from sharelag.whatif.scenario import PartitionStart, Poison, Scenario, Topic
+from sharelag.whatif.estimates import ByPlace
+from sharelag.whatif.scenario import Limits, Poison, Scenario, Topic
 
 #: Deliveries after which a record is taken to fail at the next one, too.
 _DELIVERIES = 2
 _MS = timedelta(milliseconds=1)
-_FINISHED = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
 def without_stuck_heads(scenario: Scenario) -> Scenario | None:
@@ -27,31 +27,27 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
     is not. None: no record pins anything.
     """
     known = scenario.starts
-    heads = {
-        place: head
-        for place, start in known.items()
-        if (head := head_of(start.window, start.end_offset)) is not None
-    }
+    each = ((place, head_of(one.window, one.end_offset)) for place, one in known.items())
+    heads = {place: head for place, head in each if head is not None}
     if not heads:
         return None
-    starts = {place: _without(known[place], head) for place, head in heads.items()}
+    starts = {}
+    for place, head in heads.items():
+        if (window := known[place].window) is not None:
+            given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), _tried(window, head, 1))
+            batches = tuple(combine(window.batches, [given_up], window.start_offset))
+            count = window.delivery_complete_count
+            count += count >= 0  # else it is not known
+            now = replace(window, batches=batches, delivery_complete_count=count)
+            starts[place] = replace(known[place], window=now)
     poison = (one for one in scenario.poison if heads.get((one.topic, one.partition)) != one.offset)
     return replace(scenario.with_starts(starts), poison=tuple(poison))
 
 
-def _without(start: PartitionStart, head: int) -> PartitionStart:
-    """Archive the record that pins a start offset."""
-    window = start.window
-    if window is None:
-        return start
-    at_head = [batch for batch in window.batches if batch.first_offset <= head <= batch.last_offset]
-    counts = [batch.delivery_count for batch in at_head]
-    given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), max(counts, default=1))
-    batches = combine(window.batches, [given_up], window.start_offset)
-    known = window.delivery_complete_count
-    count = known if known < 0 else known + 1
-    now = replace(window, batches=tuple(batches), delivery_complete_count=count)
-    return replace(start, window=now)
+def _tried(window: Window, offset: int, default: int = 0) -> int:
+    """Return how often a record was delivered; ``default`` where it is in no batch."""
+    mine = (one for one in window.batches if one.first_offset <= offset <= one.last_offset)
+    return max((batch.delivery_count for batch in mine), default=default)
 
 
 def head_of(window: Window | None, end_offset: int) -> int | None:
@@ -60,7 +56,7 @@ def head_of(window: Window | None, end_offset: int) -> int | None:
     if window is None or head is None or head >= end_offset:
         return None
     after = (batch for batch in window.batches if batch.first_offset > head)
-    return head if any(batch.delivery_state in _FINISHED for batch in after) else None
+    return head if any(batch.delivery_state in TERMINAL_STATES for batch in after) else None
 
 
 def say_stuck(scenario: Scenario) -> str:
@@ -90,10 +86,7 @@ def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
             continue
         if (window := start.window) is None or head_of(window, start.end_offset) != one.offset:
             continue
-        batches = (
-            two for two in window.batches if two.first_offset <= one.offset <= two.last_offset
-        )
-        tried = max((batch.delivery_count for batch in batches), default=0)
+        tried = _tried(window, one.offset)
         each_ms = limits.lock_duration_ms if one.how == "silent" else one.work_ms or 0
         left = min(limits.delivery_count_limit - tried, one.attempts)
         held[one.topic, one.partition, one.offset] = max(left, 0) * each_ms
@@ -101,11 +94,7 @@ def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
 
 
 def poison_of(
-    topics: Iterable[Topic],
-    observed: Mapping[tuple[str, int], Mapping[str, Any]],
-    lock_ms: int,
-    limit: int,
-    assumed: list[str],
+    topics: Iterable[Topic], observed: ByPlace, limits: Limits, assumed: list[str]
 ) -> tuple[Poison, ...]:
     """Return the records that pin start offsets and were given back again and again.
 
@@ -125,14 +114,15 @@ def poison_of(
             deliveries, every = row["head_delivery_count"] or 0, row["release_every_ms"]
             if deliveries < _DELIVERIES or not _is_special(row, deliveries, every or 0):
                 continue
-            expires = every is not None and every >= lock_ms
+            expires = every is not None and every >= limits.lock_duration_ms
             how: Literal["silent", "release"] = "silent" if expires else "release"
             work_ms = None if expires else every
             found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
             pace = "" if every is None else f", each attempt taking {duration(every)}"
             assumed.append(
                 f"offset {head} of {topic.name}:{partition} fails again as in its {deliveries} "
-                f"deliveries so far{pace}, until it is archived at the limit of {limit}"
+                f"deliveries so far{pace}, until it is archived at the limit of "
+                f"{limits.delivery_count_limit}"
             )
     return tuple(found)
 

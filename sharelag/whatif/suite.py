@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -112,17 +112,10 @@ def _plain(chance: np.random.Generator) -> Scenario:
     backlog = round(capacity * _between(chance, 0, 20) / partitions)
     rate = round(capacity * _between(chance, 0.5, 1.3), 1)
     brokers, acquire_mode = _one_of(chance, (1, 3)), _one_of(chance, _ACQUIRE_MODES)
+    like = Member(service=service, max_poll_records=polled, acquire_mode=acquire_mode)
     return Scenario(
         topics=(Topic("orders", partitions, backlog=backlog, batch_records=batch),),
-        members=tuple(
-            Member(
-                f"m{number}",
-                service=service,
-                max_poll_records=polled,
-                acquire_mode=acquire_mode,
-            )
-            for number in range(members)
-        ),
+        members=tuple(replace(like, name=f"m{number}") for number in range(members)),
         producers=(Producer("orders", rate, batch_records=batch, end_ms=end),),
         settings=Settings(rebalance_interval_ms=_one_of(chance, (5000, 10_000, 30_000))),
         brokers=brokers,
@@ -142,36 +135,25 @@ def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     members = []
     for number, (member, factor) in enumerate(zip(scenario.members, factors, strict=True)):
         some = [name for name in counts if chance.random() < 0.6]
-        members.append(
-            replace(
-                member,
-                service=replace(
-                    member.service, mean_ms=member.service.mean_ms * factor, by_partition=where
-                ),
-                topics=tuple(some if number and some else counts),
-                rack=_one_of(chance, _RACKS),
-                max_poll_records=max(round(member.max_poll_records / factor), 1),
-            )
+        mean_ms, polled = member.service.mean_ms * factor, member.max_poll_records / factor
+        other = replace(
+            member,
+            service=replace(member.service, mean_ms=mean_ms, by_partition=where),
+            topics=tuple(some if number and some else counts),
+            rack=_one_of(chance, _RACKS),
+            max_poll_records=max(round(polled), 1),
         )
+        members.append(other)
     # What the group can do now, of what it could do before.
     work = 1 + len(counts) * (costly - 1) / whole.partitions
     part = sum(1 / factor for factor in factors) / len(factors) / work
     backlog = round(whole.starts[0].end_offset * part)
-    topics = [
-        Topic(
-            name,
-            count,
-            backlog=backlog,
-            batch_records=producer.batch_records,
-            racks=tuple((_RACKS[number % 3],) for number in range(count)),
-        )
-        for name, count in counts.items()
-    ]
-    rates = {
-        name: round(producer.rate * part * count / whole.partitions, 2)
-        for name, count in counts.items()
-    }
-    producers = [replace(producer, topic=name, rate=rate) for name, rate in rates.items()]
+    topics, producers, batch = [], [], producer.batch_records
+    for name, count in counts.items():
+        racks = tuple((_RACKS[number % 3],) for number in range(count))
+        topics.append(Topic(name, count, backlog=backlog, batch_records=batch, racks=racks))
+        rate = round(producer.rate * part * count / whole.partitions, 2)
+        producers.append(replace(producer, topic=name, rate=rate))
     return replace(
         scenario, topics=tuple(topics), producers=tuple(producers), members=tuple(members)
     )
@@ -187,10 +169,7 @@ def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
             producers.append(replace(producer, keys=keys, key_skew=skew))
             continue
         skew = _between(chance, 0.5, 2)
-        first, then = (
-            _ranked(chance, topic.partitions, skew),
-            _ranked(chance, topic.partitions, skew),
-        )
+        first, then = (_ranked(chance, topic.partitions, skew) for _ in range(2))
         backlog = sum(start.end_offset for start in topic.starts)
         starts = replace(topic, starts=(), backlog=tuple(round(backlog * part) for part in first))
         topics.append(starts)
@@ -210,28 +189,21 @@ def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     for producer in scenario.producers:
         begin, end = producer.begin_ms, producer.end_ms or 0
         begins = [_whole(chance, begin, end - 3000) for _ in range(_whole(chance, 1, 3))]
-        bursts = [
-            Burst(at, min(at + _whole(chance, 3000, 12_000), end), _between(chance, 2, 8))
-            for at in begins
-        ]
+        ends = ((at, min(at + _whole(chance, 3000, 12_000), end)) for at in begins)
+        bursts = [Burst(*span, _between(chance, 2, 8)) for span in ends]
         more = sum((burst.factor - 1) * (burst.end_ms - burst.begin_ms) for burst in bursts)
         calm = replace(producer, rate=round(producer.rate / (1 + more / (end - begin)), 2))
-        hot = _whole(chance, 0, partitions[producer.topic] - 1)
+        hot, extra = _whole(chance, 0, partitions[producer.topic] - 1), calm
         if chance.random() < 0.5:
             only = tuple(float(number == hot) for number in range(partitions[producer.topic]))
-            producers += [calm, *(_burst_of(calm, burst, only) for burst in bursts)]
-        else:
-            producers += [calm, *(_burst_of(calm, burst, calm.weights) for burst in bursts)]
+            extra = replace(calm, weights=only, keys=calm.keys if only == calm.weights else 0)
+        producers.append(calm)
+        for burst in bursts:
+            rate = round(calm.rate * (burst.factor - 1), 2)
+            producers.append(
+                replace(extra, rate=rate, begin_ms=burst.begin_ms, end_ms=burst.end_ms)
+            )
     return replace(scenario, producers=tuple(producers))
-
-
-def _burst_of(calm: Producer, burst: Burst, weights: tuple[float, ...]) -> Producer:
-    """What a burst adds."""
-    keys = 0 if weights != calm.weights else calm.keys
-    rate = round(calm.rate * (burst.factor - 1), 2)
-    return replace(
-        calm, rate=rate, weights=weights, keys=keys, begin_ms=burst.begin_ms, end_ms=burst.end_ms
-    )
 
 
 def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
@@ -244,27 +216,17 @@ def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
         behaviour = Behaviour(accept=1 - released, release=released, restart_ms=lasts)
         members.append(replace(member, behaviour=behaviour))
         if number and chance.random() < 0.25:
-            faults.append(
-                Fault(_whole(chance, 3000, end), _one_of(chance, _FAULTS), member.name, lasts)
-            )
+            at_ms, kind = _whole(chance, 3000, end), _one_of(chance, _FAULTS)
+            faults.append(Fault(at_ms, kind, member.name, lasts))
     poison = {}
     for topic in scenario.topics:
         for _ in range(_whole(chance, 0, 3)):
             partition, offset = _whole(chance, 0, topic.partitions - 1), _whole(chance, 0, 99)
-            how, attempts = _one_of(chance, _POISON)
-            poison[topic.name, partition, offset] = Poison(
-                topic.name, partition, offset, how, attempts
-            )
+            record = (topic.name, partition, offset)
+            poison[record] = Poison(*record, *_one_of(chance, _POISON))
         if chance.random() < 0.3:
-            partition = _whole(chance, 0, topic.partitions - 1)
-            faults.append(
-                Fault(
-                    _whole(chance, 3000, end),
-                    "leader_change",
-                    topic=topic.name,
-                    partition=partition,
-                )
-            )
+            partition, at_ms = _whole(chance, 0, topic.partitions - 1), _whole(chance, 3000, end)
+            faults.append(Fault(at_ms, "leader_change", topic=topic.name, partition=partition))
     limits = Limits(lock_duration_ms=_one_of(chance, (15_000, 30_000)))
     return replace(
         scenario,
@@ -284,21 +246,14 @@ _ADD: dict[str, Callable[[Scenario, np.random.Generator], Scenario]] = {
 }
 #: Long enough for most to drain whatever the assignor.
 DURATION_MS = 240_000
-_KINDS: tuple[Literal["fixed", "exponential", "lognormal"], ...] = (
-    "fixed",
-    "exponential",
-    "lognormal",
-)
+_Kind: TypeAlias = Literal["fixed", "exponential", "lognormal"]
+_KINDS: tuple[_Kind, ...] = ("fixed", "exponential", "lognormal")
 _ACQUIRE_MODES: tuple[AcquireMode, ...] = ("batch_optimized", "record_limit")
 _FAULTS: tuple[Literal["crash", "hang", "mute"], ...] = ("crash", "hang", "mute")
 _RACKS = ("a", "b", "c")
 #: What a record does, and in how many deliveries.
 _POISON: tuple[tuple[Literal["release", "reject", "silent", "crash"], int], ...] = (
-    ("release", 1 << 15),
-    ("reject", 1),
-    ("silent", 1),
-    ("silent", 2),
-    ("crash", 1),
+    *(("release", 1 << 15), ("reject", 1), ("silent", 1), ("silent", 2), ("crash", 1)),
 )
 
 

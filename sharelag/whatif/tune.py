@@ -35,25 +35,8 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
-from sharelag.whatif.grid import (
-    AS_IT_IS,
-    Progress,
-    Runs,
-    grid,
-    require_members_fixed,
-    run_all,
-)
-from sharelag.whatif.knobs import (
-    MEMBERS,
-    Edge,
-    Knob,
-    Value,
-    as_it_is,
-    knobs,
-    text_of,
-    to_set,
-    turn,
-)
+from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, grid, require_fixed, run_all
+from sharelag.whatif.knobs import MEMBERS, Edge, Knob, Value, as_it_is, knobs, text_of, to_set, turn
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.search import Goal, judge, require_seen
@@ -107,25 +90,18 @@ class Tuned(Displayable):
             tuple(f"{row['goal']} ({amount_of(row['goal'], row['mean'])})" for row in rows)
         )
         each = tuple(f"{name}={text_of(one)}" for name, one in self.changed.items())
-        what = words.join_names(each) if each else ""
+        what = words.join_names(each) if each else "the group as it is"
+        keeps = f"keep{'s' * (len(each) < 2)} {measured}"
         if not self.kept and all(row["met"] is not False for row in rows):
             runs = counted(self.comparison.seeds, "seed")
-            keeps = "keeps" if len(each) < 2 else "keep"
-            return (
-                f"{runs} do not decide whether {what or 'the group as it is'} {keeps} {measured}: "
-                "give more seeds"
-            )
+            return f"{runs} do not decide whether {what} {keeps}: give more seeds"
         if not self.kept:
-            return (
-                f"nothing tried reliably keeps the goals; nearest is {what or AS_IT_IS}: {measured}"
-            )
-        hours = {name: self._rows(name)[0][HOURS] for name in (AS_IT_IS, RECOMMENDED)}
-        if not what:
-            return f"the group as it is keeps {measured}, and nothing cheaper was found that does"
-        return (
-            f"{what} keep{'s' * (len(self.changed) == 1)} {measured} for {hours[RECOMMENDED]:.3g} "
-            f"member-hours (as it is: {hours[AS_IT_IS]:.3g})"
-        )
+            nearest = what if each else AS_IT_IS
+            return f"nothing tried reliably keeps the goals; nearest is {nearest}: {measured}"
+        if not each:
+            return f"{what} {keeps}, and nothing cheaper was found that does"
+        now, then = (self._rows(name)[0][HOURS] for name in (AS_IT_IS, RECOMMENDED))
+        return f"{what} {keeps} for {then:.3g} member-hours (as it is: {now:.3g})"
 
     def gains(self) -> list[str]:
         """Return what the recommendation gains over the group as it is, by goal and in cost."""
@@ -283,7 +259,7 @@ def tune(
         raise InputError("there is nothing to tune for: give a goal, such as age_p95<30s")
     for goal in wanted:
         require_seen(goal, scenario)
-    require_members_fixed(scenario)
+    require_fixed(scenario)
     if trials < 1 or seeds < 2:
         raise InputError("tuning takes at least one trial, and two seeds for its answer")
     each = knobs(scenario, ranges, settings, kafka_version)
@@ -361,11 +337,8 @@ class _Tuner:
 
     def find_changes(self, point: Point) -> dict[str, Value]:
         """Return what a point has otherwise than the group as it is."""
-        return {
-            name: value
-            for name, value in point.items()
-            if value is not None and value != self.now[name]
-        }
+        given = ((name, value) for name, value in point.items() if value is not None)
+        return {name: value for name, value in given if value != self.now[name]}
 
     # ---- judging ----
 
@@ -395,15 +368,11 @@ class _Tuner:
         if missed or np.isnan(hours):
             return _MISSED + sum(missed.values())
         most = _MOST_HOURS_PER_MS * self.scenario.duration_ms
-        near = [
-            float(values[goal.measure].mean()) / (goal.limit or 1.0)
-            for goal in self.goals
-            if not goal.above
-        ]
+        below = (goal for goal in self.goals if not goal.above)
+        near = [float(values[goal.measure].mean()) / (goal.limit or 1.0) for goal in below]
         return hours / most + _NEAR * (sum(near) / len(near) if near else 0.0)
 
     def _keeps(self, values: Values) -> bool:
-        """Whether the runs of a check show that all goals are kept."""
         sure = all(judge(goal, values[goal.measure])["met"] for goal in self.goals)
         return sure and not self._broken(values, _CHECK)
 
@@ -442,11 +411,8 @@ class _Tuner:
         stays: Point = {knob.name: knob.at(0.0) for knob in self.each}
         size = max(min(_GENERATION, trials), 5)  # scipy takes no smaller one
         drawn = qmc.LatinHypercube(len(free), rng=seed).random(size)
-        values = [self.now[knob.name] for knob in free]
-        now = [
-            0.5 if value is None else knob.share_of(value)
-            for knob, value in zip(free, values, strict=True)
-        ]
+        values = ((knob, self.now[knob.name]) for knob in free)
+        now = [0.5 if value is None else knob.share_of(value) for knob, value in values]
         drawn[0] = now  # then the same settings with fewer and more members
         for place, knob in enumerate(free):
             if knob.name == MEMBERS:
@@ -456,25 +422,15 @@ class _Tuner:
                     drawn[row, place] = knob.share_of(count)
 
         def scores(shares: Floats) -> Floats:
-            points = [
-                stays
-                | {knob.name: knob.at(share) for knob, share in zip(free, column, strict=True)}
-                for column in np.atleast_2d(shares.T).tolist()
-            ]
+            rows = (zip(free, row, strict=True) for row in np.atleast_2d(shares.T).tolist())
+            points = [stays | {knob.name: knob.at(share) for knob, share in row} for row in rows]
             return np.array([self._score(one) for one in self._measure(points, _SEARCH)])
 
-        differential_evolution(
-            scores,
-            [(0.0, 1.0)] * len(free),
-            init=drawn,
-            maxiter=max(trials // size - 1, 0),
-            tol=0,
-            mutation=(0.4, 0.9),
-            polish=False,
-            updating="deferred",
-            vectorized=True,
-            rng=seed,
-        )
+        at_once = {"updating": "deferred", "vectorized": True}
+        how = {"tol": 0, "mutation": (0.4, 0.9), "polish": False, "rng": seed} | at_once
+        generations = max(trials // size - 1, 0)
+        bounds = [(0.0, 1.0)] * len(free)
+        differential_evolution(scores, bounds, init=drawn, maxiter=generations, **how)
 
     def _simplified(self, point: Point) -> Point:
         """Take members away as long as goals are kept, then leave as it is what does not matter."""
@@ -506,12 +462,9 @@ class _Tuner:
         """Return the rows of `TUNED`."""
         is_kept = margins and not self._broken(self._measure([best], _CHECK)[0], _CHECK)
         edges = self._edges(best) if is_kept else {}
-        others = [
-            (knob.name, choice)
-            for knob in self.each
-            for choice in knob.choices
-            if is_kept and len(knob.choices) > 1 and choice != best[knob.name]
-        ]
+        several = [knob for knob in self.each if is_kept and len(knob.choices) > 1]
+        choices = ((knob.name, choice) for knob in several for choice in knob.choices)
+        others = [(name, choice) for name, choice in choices if choice != best[name]]
         lost: dict[str, list[str]] = {}
         measured = self._measure([best | {name: choice} for name, choice in others], _CHECK)
         for (name, choice), values in zip(others, measured, strict=True):
@@ -522,17 +475,16 @@ class _Tuner:
             now, value = self.now[knob.name], best[knob.name]
             down, up = (edges.get((knob, is_up)) for is_up in (False, True))
             cliffs = [one.cliff for one in (down, up) if one is not None and one.cliff]
-            rows.append(
-                {
-                    "setting": knob.name,
-                    "whose": knob.whose,
-                    "now": None if now is None else text_of(now),
-                    "recommended": text_of(value) if value is not None else AS_IT_IS,
-                    "safe_from": None if down is None else str(down.good),
-                    "safe_to": None if up is None else str(up.good),
-                    "cliff": "; ".join([*cliffs, *lost.get(knob.name, [])]) or None,
-                }
-            )
+            row = {
+                "setting": knob.name,
+                "whose": knob.whose,
+                "now": None if now is None else text_of(now),
+                "recommended": text_of(value) if value is not None else AS_IT_IS,
+                "safe_from": None if down is None else str(down.good),
+                "safe_to": None if up is None else str(up.good),
+                "cliff": "; ".join([*cliffs, *lost.get(knob.name, [])]) or None,
+            }
+            rows.append(row)
         return rows
 
     def _edges(self, best: Point) -> dict[tuple[Knob, bool], Edge]:
@@ -554,7 +506,10 @@ class _Tuner:
         """Return the rows of `TRADED` of the points of the search that no other one beats."""
         # Few changes come first, and of the group as it is the answer has rows.
         labels = sorted(self._searched(), key=lambda label: label.count(","))
-        costs = np.array([self._costs(self.known[label, _SEARCH]) for label in labels])
+        known = [self.known[label, _SEARCH] for label in labels]
+        signs = [(HOURS, 1), *((goal.measure, goal.sign) for goal in self.goals)]
+        costs = np.array([[sign * of[name].mean() for name, sign in signs] for of in known])
+        costs = np.where(np.isnan(costs), np.inf, costs)
         shown = np.isfinite(costs).all(axis=1) & on_front(costs)
         taken: list[Floats] = []
         rows: list[dict[str, Any]] = []
@@ -563,15 +518,10 @@ class _Tuner:
             if is_same or not shown[at] or labels[at] == AS_IT_IS:
                 continue
             taken.append(costs[at])
-            values = self.known[labels[at], _SEARCH]
             about = {
                 "variant": labels[at],
                 "members": self.points[labels[at]][MEMBERS],
-                HOURS: float(values[HOURS].mean()),
+                HOURS: float(known[at][HOURS].mean()),
             }
-            rows += [about | judge(goal, values[goal.measure]) for goal in self.goals]
+            rows += [about | judge(goal, known[at][goal.measure]) for goal in self.goals]
         return rows
-
-    def _costs(self, values: Values) -> list[float]:
-        means = [goal.sign * values[goal.measure].mean() for goal in self.goals]
-        return [np.inf if np.isnan(one) else float(one) for one in (values[HOURS].mean(), *means)]

@@ -114,9 +114,8 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
         return Wanted(None, f"the rate of arrivals of {many} is not known", name, goal_ms, **known)
     arriving, each = float(np.maximum(arrivals, 0).sum()), rates(scenario).each
     if not (arriving or waiting):
-        return Wanted(
-            0, _apart("nothing waits and nothing arrives", apart), name, goal_ms, 0.0, **known
-        )
+        nothing = _apart("nothing waits and nothing arrives", apart)
+        return Wanted(0, nothing, name, goal_ms, 0.0, **known)
     if unknown := unknown_work(scenario) or ("" if each else "their work takes no time"):
         why = unknown.removeprefix("not known: ").partition("; give it")[0]
         return Wanted(None, why, name, goal_ms, arriving, **known)

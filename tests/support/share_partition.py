@@ -121,7 +121,8 @@ class Seen:
         return run.in_flight(self._core, self._p, self.members)
 
     def can_fetch(self) -> bool:
-        return acquiring.can_fetch(self._core, self._p)
+        core, p = self._core, self._p
+        return acquiring.can_fetch(core, p, acquiring.next_fetch_offset(core, p))
 
 
 class SharePartition(Seen):

@@ -70,11 +70,8 @@ class Pairs:
 
     def idle(self) -> list[str]:
         """Members without a place although they subscribe to some, by id."""
-        return [
-            member
-            for member in sorted(self.places_of)
-            if not self.places_of[member] and self.open_to(member)
-        ]
+        without = (member for member in sorted(self.places_of) if not self.places_of[member])
+        return [member for member in without if self.open_to(member)]
 
     def assignment(self) -> Assignment:
         """Return the answer of an assignor."""
@@ -233,12 +230,10 @@ def _employ(pairs: Pairs) -> None:
 
 
 def _untangle(pairs: Pairs) -> bool:
-    """Let a member that shares a place take one over from a member with several.
+    """Let a member that shares a place take one over from a member with several: one pair less.
 
-    That makes one pair less. False if there is no such pair.
-
-    For members of the same subscriptions, either nobody has several places afterwards or nobody
-    shares.
+    False if there is no such pair; for members of the same subscriptions nobody has several then,
+    or nobody shares.
     """
     for heavy in sorted(pairs.places_of, key=lambda member: (-pairs.load(member), member)):
         if pairs.load(heavy) < 2:

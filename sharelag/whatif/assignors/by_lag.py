@@ -18,12 +18,14 @@ partitions away.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import Pairs
 from sharelag.whatif.assignors.group import Assignment, Group, Place
+
+Weights = dict[Place, float]
 
 
 def lag_proportional(group: Group) -> Assignment:
@@ -44,15 +46,11 @@ def lag_proportional(group: Group) -> Assignment:
     pairs = Pairs(group)
     taken = dict.fromkeys(pairs.places_of, 0.0)
     for place in sorted(weights, key=lambda place: (-weights[place], place)):
-        member = min(
-            group.subscribers[place[0]],
-            key=lambda member: (
-                taken[member],
-                place not in group.current[member],
-                pairs.load(member),
-                member,
-            ),
+        ranks = (
+            (taken[member], place not in group.current[member], pairs.load(member), member)
+            for member in group.subscribers[place[0]]
         )
+        member = min(ranks)[-1]
         pairs.add(member, place)
         taken[member] += weights[place]
     for member in pairs.idle():
@@ -78,7 +76,7 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
     return counts
 
 
-def lags(group: Group) -> dict[Place, float]:
+def lags(group: Group) -> Weights:
     """Weigh each place by its lag, or by the mean lag where unknown; 1 each if all are 0."""
     known = {place: float(lag) for place in group.places if (lag := group.lag(place)) is not None}
     if not any(known.values()):
@@ -90,15 +88,18 @@ def lags(group: Group) -> dict[Place, float]:
 def _seat(group: Group, counts: dict[Place, int]) -> Pairs:
     """Fill seats, with those first who are there already."""
     pairs = Pairs(group)
+
+    def sit(member: str, places: Iterable[Place]) -> None:
+        """Let a member join the place with the most free seats, if any has one."""
+        free = [(counts[place] - pairs.count(place), place) for place in places]
+        seats, place = max(free, default=(0, None))
+        if place is not None and seats > 0:
+            pairs.add(member, place)
+
     for member, places in sorted(group.current.items()):
-        stay = [place for place in places if pairs.count(place) < counts[place]]
-        if stay:
-            pairs.add(
-                member, max(stay, key=lambda place: (counts[place] - pairs.count(place), place))
-            )
+        sit(member, places)
     for member in pairs.idle():
-        free = [place for place in pairs.open_to(member) if pairs.count(place) < counts[place]]
-        pairs.add(member, max(free, key=lambda place: (counts[place] - pairs.count(place), place)))
+        sit(member, pairs.open_to(member))
     return pairs
 
 
@@ -204,12 +205,7 @@ def sticky_spread(
 
 
 def _spread(
-    group: Group,
-    weights: dict[Place, float],
-    budget: int | None,
-    hysteresis: float,
-    extra: int,
-    sharing: int,
+    group: Group, weights: Weights, budget: int | None, hysteresis: float, extra: int, sharing: int
 ) -> Assignment:
     if not 0 < hysteresis < 1:
         raise InputError(f"the hysteresis is {hysteresis}: choose one between 0 and 1, such as 0.1")
@@ -229,8 +225,6 @@ def _spread(
 
 
 class _Bounds(NamedTuple):
-    """What changes have to keep to."""
-
     hysteresis: float
     most: int  # places that a member may have after it gained one
     sharing: int
@@ -246,7 +240,7 @@ class _Change(NamedTuple):
 class _Loads:
     """Pairs and the loads that they make."""
 
-    def __init__(self, group: Group, weights: dict[Place, float]) -> None:
+    def __init__(self, group: Group, weights: Weights) -> None:
         self.pairs = Pairs.current(group)
         self.weights = weights
         self.load = {member: self._sum(member) for member in self.pairs.places_of}

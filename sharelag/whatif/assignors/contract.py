@@ -9,16 +9,8 @@ from dataclasses import dataclass
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import matches
-from sharelag.whatif.assignors.group import (
-    NO_ANSWER as NO_ANSWER,
-)
-from sharelag.whatif.assignors.group import (
-    Assignment,
-    Group,
-    Place,
-    as_assignment,
-    pairs_of,
-)
+from sharelag.whatif.assignors.group import NO_ANSWER as NO_ANSWER
+from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment, pairs_of
 
 ServiceRate = float | Mapping[str, float]
 

@@ -42,52 +42,22 @@ class AssignorError(ShareLagError):
 
 @dataclass(frozen=True)
 class Member:
-    """One member of the group.
+    """One member of a `Group`."""
 
-    Attributes
-    ----------
-    id
-        The member id that the broker knows it by.
-    subscribed
-        Names of topics; a name that does not exist has no effect, as in Kafka.
-    current
-        Its target assignment so far, by topic, in the order of the record that holds it.
-    rack
-        Its ``client.rack``; None when it has none.
-    """
-
-    id: str
-    subscribed: tuple[str, ...]
-    current: Mapping[str, tuple[int, ...]]
+    id: str  # that the broker knows it by
+    subscribed: tuple[str, ...]  # a name that does not exist has no effect, as in Kafka
+    current: Mapping[str, tuple[int, ...]]  # in the order of the record that holds it
     rack: str | None = None
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    id
-        Its id, 16 bytes. Kafka's assignor breaks ties by it.
-    partitions
-        How many it has; None when it does not exist any more.
-    assignable
-        Partitions that the broker may assign: those whose share state is initialised. Ascending.
-    racks
-        Racks of the replicas of each partition.
-    lag
-        Records to deliver in each partition whose lag is known.
-    rate
-        Records that arrive a second in each partition where that is known.
-    """
+    """One topic of a `Group`."""
 
     name: str
-    id: bytes
+    id: bytes  # Kafka's assignor breaks ties by it
     partitions: int | None
-    assignable: tuple[int, ...]
+    assignable: tuple[int, ...]  # those whose share state is initialised
     racks: Mapping[int, tuple[str, ...]]
     lag: Mapping[int, float]
     rate: Mapping[int, float]
@@ -100,8 +70,8 @@ class Group:
     Attributes
     ----------
     members
-        Each has ``id``, ``subscribed`` (names of topics), ``current`` (its partitions so far, by
-        topic) and ``rack`` (None: none).
+        Each has ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment so
+        far, by topic) and ``rack`` (its ``client.rack``; None: none).
     topics
         By name. Each has ``name``, ``id`` (16 bytes), ``partitions`` (how many; None: deleted) and
         ``assignable`` (their numbers, ascending); and by number, as far as they are known,
@@ -147,12 +117,8 @@ class Group:
     @cached_property
     def places(self) -> tuple[Place, ...]:
         """The assignable partitions of topics with a subscriber, by topic and partition."""
-        return tuple(
-            (name, partition)
-            for name in sorted(self.topics)
-            if self.subscribers[name]
-            for partition in self.topics[name].assignable
-        )
+        names = (name for name in sorted(self.topics) if self.subscribers[name])
+        return tuple((name, one) for name in names for one in self.topics[name].assignable)
 
     @cached_property
     def subscribers(self) -> Mapping[str, tuple[str, ...]]:
@@ -194,12 +160,10 @@ class Group:
 
 def pairs_of(assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> Set[tuple[str, Place]]:
     """Return the pairs of member and place of an assignment."""
-    return {
-        (member, (topic, partition))
-        for member, topics in assignment.items()
-        for topic, partitions in topics.items()
-        for partition in partitions
-    }
+    given = (
+        (member, topic, held) for member, of in assignment.items() for topic, held in of.items()
+    )
+    return {(member, (topic, partition)) for member, topic, held in given for partition in held}
 
 
 def as_assignment(group: Group, pairs: Iterable[tuple[str, Place]]) -> Assignment:
@@ -219,30 +183,20 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
             f"{where} has {count!r} partitions: give their number, or None when it was deleted"
         )
     numbers = range(count or 0)
-    assignable = given.get("assignable")
-    racks = {
-        partition: tuple(racks)
-        for partition, racks in _each(where, "racks", given, numbers).items()
-    }
-    measures = {key: _each(where, key, given, numbers) for key in ("lag", "rate")}
-    for key, values in measures.items():
+    assignable = list(numbers if (some := given.get("assignable")) is None else some)
+    each = {key: dict(given.get(key) or {}) for key in ("racks", "lag", "rate")}
+    for key, values in each.items():
+        _partitions(where, key, values, numbers)
         for partition, value in values.items():
-            if not _is_number(value):
+            if key != "racks" and not _is_number(value):
                 raise InputError(
                     f"{where} has the {key} {value!r} in partition {partition}: "
                     f"give a number of at least 0, and leave the partition out when it is not known"
                 )
-    return Topic(
-        name,
-        _topic_id(where, name, given.get("id")),
-        count,
-        tuple(numbers)
-        if assignable is None
-        else _partitions(where, "assignable", list(assignable), numbers),
-        racks,
-        measures["lag"],
-        measures["rate"],
-    )
+    racks = {partition: tuple(racks) for partition, racks in each["racks"].items()}
+    id_ = _topic_id(where, name, given.get("id"))
+    may_be = _partitions(where, "assignable", assignable, numbers)
+    return Topic(name, id_, count, may_be, racks, each["lag"], each["rate"])
 
 
 def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
@@ -255,9 +209,8 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
         partitions = list(held)
         if topic not in topics:
             raise InputError(
-                f"{where} currently has partitions of {topic!r}, "
-                f"which is not among the topics: add it, with its id "
-                f"and 'partitions': None when it was deleted"
+                f"{where} currently has partitions of {topic!r}, which is not among the topics: "
+                "add it, with its id and 'partitions': None when it was deleted"
             )
         # The topic may have been deleted, or made again with fewer partitions: Kafka goes by the
         # number alone.
@@ -271,25 +224,14 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
     )
 
 
-def _each(where: str, key: str, given: Mapping[str, Any], numbers: range) -> dict[int, Any]:
-    values = dict(given.get(key) or {})
-    _partitions(where, key, values, numbers)
-    return values
-
-
 def _partitions(where: str, key: str, given: Collection[int], numbers: range) -> tuple[int, ...]:
-    wrong = [
-        partition
-        for partition in given
-        if not _is_number(partition, whole=True) or partition not in numbers
-    ]
+    wrong = [one for one in given if not _is_number(one, whole=True) or one not in numbers]
     if wrong:
         raise InputError(
-            f"{where} has {wrong[0]!r} in {key!r}, "
-            f"but its {len(numbers)} partitions are numbered from 0: correct it, "
-            f"or the number of partitions"
+            f"{where} has {wrong[0]!r} in {key!r}, but its {len(numbers)} partitions are numbered "
+            "from 0: correct it, or the number of partitions"
         )
-    return tuple(sorted({int(partition) for partition in given}))
+    return tuple(sorted(set(map(int, given))))
 
 
 def _topic_id(where: str, name: str, text: str | None) -> bytes:
@@ -321,9 +263,4 @@ def _require_distinct(what: str, values: list[Any]) -> None:
 def _is_number(value: Any, whole: bool = False) -> bool:
     # By these kinds, because numpy's numbers are welcome, too: they come from tables.
     kind = Integral if whole else Real
-    return (
-        isinstance(value, kind)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and float(value) >= 0
-    )
+    return isinstance(value, kind) and not isinstance(value, bool) and 0 <= float(value) < math.inf

@@ -171,23 +171,8 @@ def _find_libraries(kafka: str | Path | None) -> Path:
 
 
 def _question(group: Group) -> dict[str, Any]:
-    return {
-        "members": [
-            {
-                "id": one.id,
-                "rack": one.rack,
-                "subscribed": one.subscribed,
-                "current": dict(one.current),
-            }
-            for one in group.members
-        ],
-        "topics": {
-            name: {
-                "id": topic_id_text(topic.id),
-                "partitions": topic.partitions,
-                "assignable": topic.assignable,
-                "racks": dict(topic.racks),
-            }
-            for name, topic in group.topics.items()
-        },
-    }
+    topics: dict[str, dict[str, Any]] = {}
+    for name, one in group.topics.items():
+        topics[name] = {"id": topic_id_text(one.id), "partitions": one.partitions}
+        topics[name] |= {"assignable": one.assignable, "racks": dict(one.racks)}
+    return {"members": [vars(one) for one in group.members], "topics": topics}

@@ -60,7 +60,7 @@ class JavaMap(Generic[K, V]):
     def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
         self._hash_of = hash_of
         self._values: dict[K, V] = {}
-        self._size = _power_of_two(capacity)
+        self._size = 1 << max(capacity - 1, 0).bit_length()
         # By number, the bins that were used: keys with their hashes.
         self._bins: dict[int, list[tuple[K, int]]] = {}
 
@@ -158,7 +158,3 @@ class JavaSet(JavaMap[K, bool]):
     def add(self, key: K) -> None:
         """Add a key, if it is not there."""
         self.put(key, True)
-
-
-def _power_of_two(capacity: int) -> int:
-    return 1 << max(capacity - 1, 0).bit_length()

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import Pairs, cover
-from sharelag.whatif.assignors.by_lag import lags
+from sharelag.whatif.assignors.by_lag import Weights, lags
 from sharelag.whatif.assignors.contract import ServiceRate, service_rates
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
 
@@ -131,13 +131,11 @@ def optimum(
         found = model.solve(model.rate, nothing, model.total_rate / arriving, gap, nodes)
     if found is None:
         raise AssignorError(
-            f"no assignment serves every partition "
-            f"with at most {partitions_per_member} partitions a member and "
-            f"{moves} moves (None: any number): raise them"
+            f"no assignment serves every partition with at most {partitions_per_member} partitions "
+            f"a member and {moves} moves (None: any number): raise them"
         )
-    return Optimum(
-        _employ(found.pairs, model), math.inf, math.inf, found.value * model.total_rate / arriving
-    )
+    served = found.value * model.total_rate / arriving
+    return Optimum(_employ(found.pairs, model), math.inf, math.inf, served)
 
 
 class _Found(NamedTuple):
@@ -174,18 +172,11 @@ class _Model:
         ]
 
     def solve(
-        self,
-        per_unit: dict[Place, float],
-        floor: dict[Place, float],
-        unit: float,
-        gap: float,
-        nodes: int,
+        self, per_unit: Weights, floor: Weights, unit: float, gap: float, nodes: int
     ) -> _Found | None:
         """Find the largest part of ``unit * per_unit`` that each place can get beyond its floor.
 
-        None if there is none.
-
-        Columns: ``x`` of every option, then ``y`` of every option, then that part.
+        None if there is none. Columns: ``x`` of every option, then ``y``, then that part.
         """
         import numpy as np
         from scipy import optimize, sparse
@@ -200,15 +191,12 @@ class _Model:
         cost[[at + (0 if self.whole else count) for at in self._added()]] = _TIE / count
         cost[2 * count] = -1.0
         whole = np.full(count, int(self.whole))
+        terms = sparse.csr_array((values, (numbers, columns)), shape=(len(rows), 2 * count + 1))
         answer = optimize.milp(
             cost,
             integrality=np.concatenate([whole, np.zeros(count + 1)]),
             bounds=optimize.Bounds(0, np.concatenate([sizes, sizes, [1.0]])),
-            constraints=optimize.LinearConstraint(
-                sparse.csr_array((values, (numbers, columns)), shape=(len(rows), 2 * count + 1)),
-                low,
-                high,
-            ),
+            constraints=optimize.LinearConstraint(terms, low, high),
             options={"mip_rel_gap": gap, "node_limit": nodes} if self.whole else {},
         )
         if answer.x is None:
@@ -225,7 +213,7 @@ class _Model:
         return _Found(self._seated(np.rint(answer.x[:count]).astype(int)), part, bound)
 
     def _rows(
-        self, per_unit: dict[Place, float], floor: dict[Place, float], unit: float
+        self, per_unit: Weights, floor: Weights, unit: float
     ) -> Iterator[tuple[dict[int, float], float, float]]:
         """Yield the constraints: coefficients by column, the least and the largest value."""
         count = len(self.options)
@@ -287,11 +275,8 @@ class _Model:
     def _seated(self, chosen: Any) -> Pairs:
         pairs = Pairs(self.group)
         for number, actor in enumerate(self.actors):
-            seats = {
-                place: int(n)
-                for (who, place), n in zip(self.options, chosen, strict=True)
-                if who == number
-            }
+            each = zip(self.options, chosen, strict=True)
+            seats = {place: int(n) for (who, place), n in each if who == number}
             if self.limit != 1:
                 for place in (place for place, n in seats.items() if n):
                     pairs.add(actor.ids[0], place)
@@ -299,9 +284,8 @@ class _Model:
             left = list(actor.ids)
             for keep in (True, False):  # members that have it keep it, if there is room
                 for place in seats:
-                    fitting = [
-                        member for member in left if not keep or place in self.group.current[member]
-                    ]
+                    has = self.group.current
+                    fitting = [one for one in left if not keep or place in has[one]]
                     for member in fitting[: seats[place]]:
                         pairs.add(member, place)
                         left.remove(member)

@@ -12,17 +12,10 @@ from typing import Any, TypeVar, overload
 from sharelag import plugins
 from sharelag.errors import InputError, ShareLagError
 from sharelag.tables.words import counted
+from sharelag.whatif.assignors import contract
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
 from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional, sticky_spread
-from sharelag.whatif.assignors.contract import (
-    UNKNOWN_MEMBER,
-    UNKNOWN_TOPIC,
-    Figures,
-    Finding,
-    ServiceRate,
-    check,
-    figures,
-)
+from sharelag.whatif.assignors.contract import Figures, Finding, ServiceRate, check, figures
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimal
 from sharelag.whatif.assignors.simple import simple, simple_4_1
@@ -202,27 +195,8 @@ def check_assignor(
 
 def assign_group(assignor: str | Assignor, group: Group, **options: Any) -> Assignment:
     """Ask an assignor for the assignment of a group that is read already, as `assign` does."""
-    if isinstance(assignor, str):
-        return _answer(assignor, find_assignor(assignor), group, options)
-    return _answer(getattr(assignor, "__name__", repr(assignor)), assignor, group, options)
-
-
-def require_partitions(name: str, group: Group, answer: Assignment) -> None:
-    """Refuse an answer with partitions that are not there, which nobody can simulate.
-
-    Kafka's own assignor answers with some where members have them already.
-    """
-    for member, topics in answer.items():
-        for topic, partitions in topics.items():
-            count = group.topics[topic].partitions or 0
-            if beyond := [one for one in partitions if one >= count]:
-                raise AssignorError(
-                    f"the assignor {name!r} gave {member!r} partition {beyond[0]} of {topic!r}, "
-                    f"which has {counted(count, 'partition')}, numbered from 0"
-                )
-
-
-def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, Any]) -> Assignment:
+    function = find_assignor(assignor) if isinstance(assignor, str) else assignor
+    name = assignor if isinstance(assignor, str) else getattr(assignor, "__name__", repr(assignor))
     try:
         inspect.signature(function).bind(group, **options)
     except TypeError as error:
@@ -241,6 +215,21 @@ def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, A
             f"the assignor {name!r} failed at {where.filename}:{where.lineno}: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def require_partitions(name: str, group: Group, answer: Assignment) -> None:
+    """Refuse an answer with partitions that are not there, which nobody can simulate.
+
+    Kafka's own assignor answers with some where members have them already.
+    """
+    for member, topics in answer.items():
+        for topic, partitions in topics.items():
+            count = group.topics[topic].partitions or 0
+            if beyond := [one for one in partitions if one >= count]:
+                raise AssignorError(
+                    f"the assignor {name!r} gave {member!r} partition {beyond[0]} of {topic!r}, "
+                    f"which has {counted(count, 'partition')}, numbered from 0"
+                )
 
 
 @overload
@@ -267,11 +256,7 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
     if name in _OURS:
         raise InputError(f"{name!r} is one of our assignors: choose another name for yours")
     if function is None:
-
-        def decorate(decorated: A) -> A:
-            return register(name, decorated)
-
-        return decorate
+        return lambda decorated: register(name, decorated)
     if not callable(function):
         raise InputError(f"the assignor {name!r} is not a function: give one that takes a group")
     ASSIGNORS[name] = function
@@ -290,15 +275,14 @@ def _check(name: str, group: Group, answer: Any) -> Assignment:
     plain: Assignment = {}
     for member, topics in answer.items():
         if member not in known:
-            raise wrong(
-                f"answered for {member!r}, who is not a member of the group", UNKNOWN_MEMBER
-            )
+            who = f"answered for {member!r}, who is not a member of the group"
+            raise wrong(who, contract.UNKNOWN_MEMBER)
         got = f"answered {topics!r} for {member!r}: it must"
         if not isinstance(topics, Mapping):
             raise wrong(f"{got} return a dict by topic for each member")
         if strange := [topic for topic in topics if topic not in group.topics]:
             unknown = f"gave {member!r} partitions of the unknown topic {strange[0]!r}"
-            raise wrong(unknown, UNKNOWN_TOPIC)
+            raise wrong(unknown, contract.UNKNOWN_TOPIC)
         try:
             plain[member] = {topic: list(map(index, numbers)) for topic, numbers in topics.items()}
         except TypeError:

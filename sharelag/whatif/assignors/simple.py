@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 
 from sharelag.tables.words import counted
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
@@ -158,7 +159,7 @@ def simple(group: Group) -> Assignment:
     if not len(subscribers):
         return {member: {} for member in held.members}
     for topic, theirs in subscribers.items():
-        _Share(draft, held.targets([topic]), theirs, _partition_hash).settle([topic])
+        _Share(draft, held.targets([topic]), theirs, itemgetter(1)).settle([topic])
     return draft.result()
 
 
@@ -198,15 +199,14 @@ class _Draft:
         )
 
 
+_Hash = Callable[[Place], int]
+
+
 class _Share:
     """Partitions shared among members: a homogeneous group, or one topic's subscribers."""
 
     def __init__(
-        self,
-        draft: _Draft,
-        targets: list[Place],
-        members: Sequence[int],
-        hash_of: Callable[[Place], int],
+        self, draft: _Draft, targets: list[Place], members: Sequence[int], hash_of: _Hash
     ) -> None:
         self._draft = draft
         self._targets = targets
@@ -228,22 +228,13 @@ class _Share:
 
     def settle(self, topics: list[str]) -> None:
         """Take from members with too many, then give to members with too few."""
-        self._note(topics)
-        self._revoke_from_overfilled()
-        self._revoke_oversharing()
-        for place in self._targets:
-            self._by_partition.setdefault(place, _no_numbers)
-        self._assign_remaining()
-
-    def _note(self, topics: list[str]) -> None:
         for member, partitions in enumerate(self._draft.old):
             for topic, numbers in partitions.items():
                 if topic in topics:
                     for place in ((topic, number) for number in numbers):
                         self._by_partition.setdefault(place, _no_numbers).add(member)
                         self._by_member.setdefault(member, self._no_places).add(place)
-
-    def _revoke_from_overfilled(self) -> None:
+        # From members with more than their share, then from partitions with too many members.
         for member, places in self._by_member.items():
             for place in places:
                 if len(places) <= self.want.get(member, 0):
@@ -251,8 +242,6 @@ class _Share:
                 self._by_partition[place].remove(member)
                 places.remove(place)
                 self._draft.writable(member)[place[0]].remove(place[1])
-
-    def _revoke_oversharing(self) -> None:
         for place, members in self._by_partition.items():
             for member in members:
                 if len(members) <= self.sharing:
@@ -260,6 +249,9 @@ class _Share:
                 if self._draft.writable(member)[place[0]].remove(place[1]):
                     members.remove(member)
                     self._by_member[member].remove(place)
+        for place in self._targets:
+            self._by_partition.setdefault(place, _no_numbers)
+        self._assign_remaining()
 
     def _assign_remaining(self) -> None:
         unfilled = [member for member in self._members if self._count(member) < self.want[member]]
@@ -276,12 +268,11 @@ class _Share:
                     member = next(turn, None)
                     if member is None:
                         raise AssignorError(
-                            f"Kafka's assignor fails for this group "
-                            f"(NoSuchElementException): partition {place[1]} of "
-                            f"{place[0]!r} lacks {counted(missing, 'member')} and nobody may "
-                            "take more, because partitions that are not assignable any more take "
-                            "up their share. "
-                            f"Take those out of 'current'"
+                            "Kafka's assignor fails for this group (NoSuchElementException): "
+                            f"partition {place[1]} of {place[0]!r} lacks "
+                            f"{counted(missing, 'member')} and nobody may take more, because "
+                            "partitions that are not assignable any more take up their share. Take "
+                            "those out of 'current'"
                         )
                 if member not in members:
                     theirs = self._draft.writable(member)
@@ -296,10 +287,6 @@ class _Share:
 
     def _count(self, member: int) -> int:
         return len(self._by_member[member]) if member in self._by_member else 0
-
-
-def _partition_hash(place: Place) -> int:
-    return place[1]
 
 
 #: Members of each place.
@@ -415,10 +402,9 @@ def _deal_with_limit(held: Held, places: list[Place], final: _Places, most: int)
                 turn = 0
                 if not members:
                     raise AssignorError(
-                        f"Kafka 4.1's assignor fails for this group "
-                        f"(inconsistent number of member ids): nobody may "
-                        f"take partition {place[1]} of {place[0]!r}. "
-                        f"Compare with 'simple', the assignor since 4.2"
+                        "Kafka 4.1's assignor fails for this group (inconsistent number of member "
+                        f"ids): nobody may take partition {place[1]} of {place[0]!r}. Compare with "
+                        "'simple', the assignor since 4.2"
                     )
             theirs = final.setdefault(members[turn], held.no_places)
             if len(theirs) <= most:

@@ -183,16 +183,11 @@ class _Walk:
             self._describe(one)
 
     def _join(self) -> None:
-        name = f"m{self._joined}"
+        name, rack = f"m{self._joined}", (None, *_RACKS)[self._chance.integers(4)]
         self._joined += 1
-        rack = (None, *_RACKS)[self._chance.integers(4)]
-        one: dict[str, Any] = {
-            "id": name,
-            "subscribed": self._subscribed(),
-            "current": {},
-            "rack": rack,
-        }
-        self.members.insert(int(self._chance.integers(len(self.members) + 1)), one)
+        subscribed, there = self._subscribed(), len(self.members)
+        one: dict[str, Any] = {"id": name, "subscribed": subscribed, "current": {}, "rack": rack}
+        self.members.insert(int(self._chance.integers(there + 1)), one)
 
     def _subscribed(self) -> list[str]:
         share = 1.0 if self._alike else 0.6
@@ -206,7 +201,6 @@ class _Walk:
         }
 
     def _describe(self, topic: dict[str, Any]) -> None:
-        """Draw what is known of the partitions of a topic."""
         every = range(topic["partitions"])
         topic["lag"] = {p: int(self._chance.integers(1000)) for p in self._some(every, 0.8)}
         topic["rate"] = {p: float(self._chance.integers(50)) for p in self._some(every, 0.8)}

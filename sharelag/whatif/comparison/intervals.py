@@ -19,8 +19,6 @@ from sharelag.metrics.columns import floats
 from sharelag.whatif.comparison.tables import DIFFERENCE, PROJECTED, RATIOS, Measure
 
 Floats = NDArray[np.float64]
-
-
 #: Numbers not further apart, relative to their size, are the same.
 _ROUNDING = 1e-12
 
@@ -207,9 +205,7 @@ def _difference(values: Floats, others: Floats, measure: Measure, level: float) 
     ratio = ratio_interval(values, others, level)
     return {
         **dict(zip(DIFFERENCE, found, strict=True)),
-        "ratio": ratio.mean,
-        "ratio_low": ratio.low,
-        "ratio_high": ratio.high,
+        **dict(zip(RATIOS, (ratio.mean, ratio.high, ratio.low), strict=True)),
         "better": is_better(values, others, measure, level),
         "pairs": known(values - others),
     }
@@ -343,9 +339,9 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
         values = (name, int(mine.sum()), *bounds, int((~np.isnan(drain[mine])).sum()))
         rows.append(dict(zip(COST_AGAINST_AGE.names, values, strict=False)))
     rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
-    costs = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
-    front = on_front(np.array(costs).reshape(-1, 2)).tolist()
-    rows = [row | {"is_on_front": is_on} for row, is_on in zip(rows, front, strict=True)]
+    costs = np.array([(row["member_hours"], row["age_p95_ms"]) for row in rows]).reshape(-1, 2)
+    for row, is_on in zip(rows, on_front(costs).tolist(), strict=True):
+        row["is_on_front"] = is_on
     return pa.Table.from_pylist(rows, schema=COST_AGAINST_AGE)
 
 

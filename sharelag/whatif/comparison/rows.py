@@ -50,13 +50,10 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same row in words: times with their units, what is not known with its reason."""
     amounts = _amounts(row, row["measure"], AMOUNTS, MEAN, DIFFERENCE)
-    words = {True: "better", False: "worse", None: None}
-    is_baseline = row["variant"] == row["baseline"]
-    verdict = [
-        "baseline" if is_baseline else words[row["better"]],
-        "winner" if row["winner"] else None,
-        f"{row['failed']} failed" if row["failed"] else None,
-    ]
+    how = {True: "better", False: "worse", None: ""}[row["better"]]
+    failed = f"{row['failed']} failed" if row["failed"] else ""
+    how = "baseline" if row["variant"] == row["baseline"] else how
+    verdict = [how, "winner" * bool(row["winner"]), failed]
     said = ", ".join(filter(None, verdict)) or None
     return {**row, **amounts, "by": row["measure"], "verdict": said}
 

@@ -77,14 +77,8 @@ def _from_gap(a: Any, p: Any) -> Any:
 
 
 @part
-def can_fetch(a: Any, p: Any) -> bool:
-    """Whether a fetch may go on: there is something to deliver again, or room for new records."""
-    return can_fetch_from(a, p, next_fetch_offset(a, p))
-
-
-@part
-def can_fetch_from(a: Any, p: Any, offset: Any) -> bool:
-    """Whether it may, if that is where the next fetch begins."""
+def can_fetch(a: Any, p: Any, offset: Any) -> bool:
+    """Whether a fetch may go on that begins there: something again, or room for new records."""
     return bool(offset != a[p + END] + 1 or span(a, p) < a[LOCKS])
 
 

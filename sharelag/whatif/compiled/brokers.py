@@ -23,12 +23,7 @@ class Brokers:
     """All brokers of the cluster; their answers to requests are kernels."""
 
     def __init__(
-        self,
-        scenario: Scenario,
-        clock: Clock,
-        logs: Sequence[Log],
-        states: Writes,
-        core: Core,
+        self, scenario: Scenario, clock: Clock, logs: Sequence[Log], states: Writes, core: Core
     ) -> None:
         self._clock, self._states, self._core = clock, states, core
         self._limits, self._reset = scenario.settings.limits, scenario.settings.auto_offset_reset

@@ -12,19 +12,8 @@ from sharelag.whatif.compiled.states import expire, move_start
 from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import close_sessions, poll
 
-(
-    RUN,
-    SAMPLE,
-    NOTE_DRAINED,
-    CLOSES,
-    POLL,
-    CLOSE_SESSIONS,
-    MOVE_START,
-    EXPIRE,
-    WAKE,
-    END_LEADER,
-    HELD_IN,
-) = range(11)
+RUN, SAMPLE, NOTE_DRAINED, CLOSES, POLL, CLOSE_SESSIONS = range(6)
+MOVE_START, EXPIRE, WAKE, END_LEADER, HELD_IN = range(6, 11)
 
 
 @part

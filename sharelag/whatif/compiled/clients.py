@@ -98,9 +98,6 @@ class Client(Life):
 
     def close(self) -> None:
         """Close the consumer instead of polling again."""
-        self._close()
-
-    def _close(self) -> None:
         sent, _ = self._core.call(calls.CLOSE_SESSIONS, self.address)
         # A moment later, so that what it has acknowledged is written when its sessions end.
         written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sharelag.whatif.assignors.group import Group, Topic
 from sharelag.whatif.assignors.group import Member as Listed
@@ -21,10 +22,7 @@ from sharelag.whatif.simulation.membership import Membership
 
 #: Microseconds over which arrivals are counted for assignors.
 _RATE_OVER = 30_000 * MS
-
-
-#: Assignors that Kafka itself has: they are called when Kafka would, and not again for the
-#: lag.
+#: Assignors that Kafka itself has: they are called when Kafka would, and not again for the lag.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
 Target = dict[str, list[int]]
 
@@ -58,21 +56,15 @@ class Coordinator(Membership[Joined]):
         self._settings = settings = scenario.settings
         super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
         self._scenario, self._brokers, self._first = scenario, brokers, first
-        topics = {
-            one.name: {
-                "id": one.id,
-                "partitions": one.partitions,
-                "racks": dict(enumerate(one.racks)),
-            }
-            for one in scenario.topics
-        }
+        known = ((one, {"id": one.id, "partitions": one.partitions}) for one in scenario.topics)
+        topics = {one.name: of | {"racks": dict(enumerate(one.racks))} for one, of in known}
         self._topics = Group.of([], topics).topics  # lag and rates: see `_topic_now`
         begins = enumerate(at_ms for topic in scenario.topics for at_ms in topic.there_from())
         at = [(at_ms, place) for place, at_ms in begins]
         self._there: set[int] = {place for at_ms, place in at if not at_ms}
         self._later = sorted(one for one in at if one[0])
-        self._initialized = scenario.initialized
-        self._initializing = False
+        self._initialized, self._initializing = scenario.initialized, False
+        self._write = round(scenario.costs.write_ms * MS)
         every = self._settings.rebalance_interval_ms
         if every is not None and scenario.assignor not in KAFKAS:
             clock.after(every * MS, self._ask_again, every * MS)
@@ -80,51 +72,35 @@ class Coordinator(Membership[Joined]):
     def heartbeat(
         self, member: str, subscribed: tuple[str, ...], of: Member, joins: bool
     ) -> Target | bool | None:
-        """Answer a heartbeat.
+        """Answer a heartbeat: what to fetch from now on.
 
-        Returns
-        -------
-        dict, None or bool
-            What to fetch from now on; None: as before; False: this member is not in the group (any
-            more); True: and it cannot be, since the group is full (GROUP_MAX_SIZE_REACHED).
+        None: as before; False: this member is not in the group (any more); True: and it cannot be,
+        since the group is full (GROUP_MAX_SIZE_REACHED).
         """
-        known = self.members.get(member)
+        is_full = len(self.members) >= self._settings.max_size
+        if joins and is_full and member not in self.members:
+            return True
+        join = partial(Joined, subscribed, of, self._clock.now) if joins else None
+        known = self._hear(member, subscribed, join)
         if known is None:
-            if not joins:
-                return False
-            if len(self.members) >= self._settings.max_size:
-                return True
-            known = self._join(member, Joined(subscribed, of, self._clock.now))
-        elif known.subscribed != subscribed:
-            known.subscribed = subscribed
+            return False
+        if not self._initialized and not self._initializing:
+            # The state of share partitions is created first; then there is something to assign.
+            self._initializing = True
+            self._clock.after(self._write, self._have_initialized)
+        if added := [place for at, place in self._later if at * MS <= self._clock.now]:
+            # Partitions added to a topic change the group; they wait for their share state.
+            del self._later[: len(added)]
             self._change()
-        known.last_beat = self._clock.now
-        self._initialize()
-        self._look_for_partitions()
+            self._clock.after(self._write, self._have_added, added)
         self._assign()
         known.member_epoch = self.assignment_epoch
         # Kafka takes away at once what the member does not subscribe to any more.
-        own = {
-            topic: partitions for topic, partitions in known.target.items() if topic in subscribed
-        }
+        own = {topic: numbers for topic, numbers in known.target.items() if topic in subscribed}
         if known.sent == own:
             return None
         known.sent = own
         return own
-
-    def _initialize(self) -> None:
-        """The state of share partitions is created first; then there is something to assign."""
-        if not self._initialized and not self._initializing:
-            self._initializing = True
-            self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_initialized)
-
-    def _look_for_partitions(self) -> None:
-        """Partitions added to a topic change the group; they wait for their share state."""
-        added = [place for at, place in self._later if at * MS <= self._clock.now]
-        if added:
-            del self._later[: len(added)]
-            self._change()
-            self._clock.after(round(self._scenario.costs.write_ms * MS), self._have_added, added)
 
     def _have_added(self, places: list[int]) -> None:
         for place in places:
@@ -143,11 +119,9 @@ class Coordinator(Membership[Joined]):
 
     def _ask_again(self, every: int) -> None:
         if self.members and self.group_epoch == self.assignment_epoch:
-            target = self._target()
-            if any(
-                self._pairs(target.get(id_, {})) != self._pairs(known.target)
-                for id_, known in self.members.items()
-            ):
+            target, members = self._target(), self.members.items()
+            now = {id_: (target.get(id_, {}), known.target) for id_, known in members}
+            if any(self._pairs(new) != self._pairs(old) for new, old in now.values()):
                 self._change()
                 self._install(target)
         self._clock.after(every, self._ask_again, every)
@@ -157,18 +131,13 @@ class Coordinator(Membership[Joined]):
             return {}
         if self._scenario.assignor == EDITED:
             return {id_: by_topic(known.of.edited) for id_, known in self.members.items()}
-        members = tuple(
-            Listed(
-                id_,
-                tuple(dict.fromkeys(known.subscribed)),
-                {topic: tuple(dict.fromkeys(has)) for topic, has in known.target.items()},
-                known.of.rack,
-            )
-            for id_, known in self.members.items()
-        )
+        members = []
+        for id_, known in self.members.items():
+            has = {topic: tuple(dict.fromkeys(held)) for topic, held in known.target.items()}
+            members.append(Listed(id_, tuple(dict.fromkeys(known.subscribed)), has, known.of.rack))
         there = self._there if self._initialized else ()
         topics = {name: self._topic_now(topic, there) for name, topic in self._topics.items()}
-        name, group = self._scenario.assignor, Group(members, topics)
+        name, group = self._scenario.assignor, Group(tuple(members), topics)
         answer = assign_group(name, group)
         require_partitions(name, group, answer)
         return answer

@@ -25,7 +25,7 @@ from sharelag.whatif.compiled.working import (
     gets_buffered,
     may_fetch_again,
     renews,
-    resumes,
+    work,
     worked,
 )
 
@@ -72,7 +72,6 @@ def _is_full(a: Any) -> bool:
 
 @part
 def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
-    """Do an event."""
     if kind == WORKED:
         worked(a, subject)
     elif kind == FETCHES:
@@ -97,7 +96,7 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     elif kind == HUNG:
         call(a, HANG_NOW, subject)
     elif kind == RESUMES:
-        resumes(a, subject)
+        work(a, subject, 0)
     elif kind == SAYS_AND_WAITS:
         says(a, subject, more, RESUMES)
     elif kind == SAYS:
@@ -116,10 +115,7 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
 def run(a: Any, until: Any, number: Any) -> Any:
     """Do the events before a time and the number of an action there; say what Python has to do.
 
-    Returns
-    -------
-    int, int
-        One of the codes of `layout`, and a member; when it has ended the time of the next event.
+    One of the codes of `layout`, and a member; when it has ended the time of the next event.
     """
     event = first(a)
     while event and (a[event] < until or (a[event] == until and a[event + 1] < number)):

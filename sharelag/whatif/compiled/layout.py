@@ -122,8 +122,9 @@ DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = ra
 #: By which session a member waits for a place, and who does before and after it.
 NODE_OF_PLACE = 3
 
-# ---- rows of what grows: time, number, kind and subject, what else ----
-EVENT = 4
+# ---- rows of what grows: time, number, kind and subject, what else; as long as a lock, since heaps
+# of either are one code ----
+EVENT = LOCK_SIZE
 #: Buckets of near events, a power of 2; a node of their lists, and where it names the next one.
 BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs
@@ -135,25 +136,9 @@ REQUEST = 5
 
 # ---- kinds of events; a subject below 1 << KIND_BITS ----
 KIND_BITS = 40
-(
-    FETCHES,
-    SAYS,
-    SAYS_AND_WAITS,
-    ANSWERED,
-    RESUMES,
-    WORKED,
-    GIVES_UP,
-    ACKNOWLEDGED_NOW,
-    UNLOCKED,
-    APPENDED,
-    LOCKS_END,
-    CRASHED,
-    HUNG,
-    RENEWED,
-    SAYS_FIRST,
-    SAID_FIRST,
-    COLLECTED,
-) = range(17)
+FETCHES, SAYS, SAYS_AND_WAITS, ANSWERED, RESUMES, WORKED, GIVES_UP, ACKNOWLEDGED_NOW = range(8)
+UNLOCKED, APPENDED, LOCKS_END, CRASHED, HUNG, RENEWED, SAYS_FIRST = range(8, 15)
+SAID_FIRST, COLLECTED = range(15, 17)
 # ---- what Python answers ----
 ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
 # ---- a row of the timeline: as its columns from the log start offset to the age ----

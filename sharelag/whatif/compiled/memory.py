@@ -49,15 +49,20 @@ class Sizes:
         InputError
             It takes more memory than a machine has.
         """
+        starts = list(scenario.starts.values())
         batches = [producer.batch_records for producer in scenario.producers]
-        batches += [start.batch_records for start in scenario.starts.values()]
+        batches += [start.batch_records for start in starts]
         members = scenario.members or (Member(),)  # as an autoscaler begins them
         polled = max(member.max_poll_records for member in members)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
-        held = _in_flight(scenario)
-        locks = min(scenario.settings.limits.max_record_locks, _records(scenario))
-        most = max(locks, held) + spare
+        windows = [one.window for one in starts if one.window and one.window.batches]
+        # Offsets from the start to the last batch of a partition when it begins, at most.
+        spans = (one.batches[-1].last_offset + 1 - one.start_offset for one in windows)
+        held = max(spans, default=0)
+        # Of all logs, at most but for chance.
+        records = sum(one.end_offset for one in starts) + 2 * _arriving(scenario) + 4096
+        most = max(min(scenario.settings.limits.max_record_locks, records), held) + spare
         faults = {fault.kind for fault in scenario.faults}
         leaders_change = scenario.brokers > 1 or bool(faults & {"leader_change", "broker_down"})
         # Of many places most hold little, and all together would take gigabytes.
@@ -65,6 +70,10 @@ class Sizes:
         roomy = 4 * spare if places <= _MANY else spare
         # A leader may load as one batch what is in flight.
         longest += most if leaders_change else held
+        # The limit of deliveries may have been larger before it begins.
+        tried = max((one.delivery_count for of in windows for one in of.batches), default=0)
+        # About an event a bucket, when a record takes some six events.
+        between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
         found = cls(
             places,
             sum(member.count for member in scenario.members),
@@ -73,9 +82,9 @@ class Sizes:
             1 << max(roomy, held + spare, round(_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
-            max(scenario.settings.limits.delivery_count_limit, 1 + _most_tried(scenario)),
+            max(scenario.settings.limits.delivery_count_limit, 1 + tried),
             scenario.duration_ms // scenario.step_ms + 4,
-            _bucket_bits(scenario),
+            min(max(round(math.log2(max(between, 1))), 2), 14),
         )
         people = 2 * found.members + 2
         words = found.fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
@@ -94,14 +103,9 @@ class Sizes:
 
     def fixed(self, window: int) -> int:
         """Words that do not depend on the logs, with windows of so many offsets."""
-        pairs = self.places * self.members
-        return (
-            at.GLOBALS
-            + self.places * (at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2)
-            + self.members * at.MEMBER
-            + pairs * (at.COUNTS + 3 + 3)
-            + self.steps
-        )
+        each = at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2
+        pairs = self.places * self.members * (at.COUNTS + 3 + 3)
+        return at.GLOBALS + self.places * each + self.members * at.MEMBER + pairs + self.steps
 
 
 def records_of(scenario: Scenario) -> int:
@@ -111,27 +115,8 @@ def records_of(scenario: Scenario) -> int:
     return backlog + _arriving(scenario)
 
 
-def _records(scenario: Scenario) -> int:
-    """Records of all logs, at most but for chance."""
-    there = sum(start.end_offset for start in scenario.starts.values())
-    return there + 2 * _arriving(scenario) + 4096
-
-
 def _arriving(scenario: Scenario) -> int:
     return sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
-
-
-def _in_flight(scenario: Scenario) -> int:
-    """Offsets from the start to the last batch of a partition when it begins, at most."""
-    windows = [one.window for one in scenario.starts.values() if one.window and one.window.batches]
-    return max((one.batches[-1].last_offset + 1 - one.start_offset for one in windows), default=0)
-
-
-def _most_tried(scenario: Scenario) -> int:
-    """The largest delivery count at the begin: the limit may have been larger then."""
-    windows = [one.window for one in scenario.starts.values() if one.window]
-    counts = [batch.delivery_count for window in windows for batch in window.batches]
-    return max(counts, default=0)
 
 
 def _behind_locks(scenario: Scenario) -> float:
@@ -143,18 +128,10 @@ def _behind_locks(scenario: Scenario) -> float:
     return 3 * min(locked, 1.0) * records_of(scenario) / places
 
 
-def _bucket_bits(scenario: Scenario) -> int:
-    """About an event a bucket, when a record takes some six events."""
-    between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
-    return min(max(round(math.log2(max(between, 1))), 2), 14)
-
-
 #: What grows begins with room for this many rows: each time that they are full costs 0.1 ms.
 _ROWS = 4096
 #: Random numbers that a record needs, if few are delivered again and again.
 _DRAWS = 7
-
-
 _BOUNDS = (at.BELOW_ACCEPT, at.BELOW_RELEASE, at.BELOW_REJECT, at.BELOW_CRASH, at.BELOW_HANG)
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
 #: Memory of runs that are over, for the next one: the system takes its time to give new memory.
@@ -174,14 +151,9 @@ def _taken(size: int) -> Longs:
 class Core:
     """The memory of one run: one array, where what is put once keeps its address.
 
-    Attributes
-    ----------
-    a
-        The array as of now; what grows may move it to a larger one between two events.
-    places, members
-        Addresses of share partitions, and of members by the number of their life.
-    next_event
-        When the first event comes, as far as that is known: no kernel was called since.
+    ``a`` is the array as of now: what grows may move it to a larger one between two events.
+    ``places`` and ``members`` are addresses of share partitions, and of members by the number of
+    their life; ``next_event`` is when the first event comes, if no kernel was called since.
     """
 
     def __init__(
@@ -547,7 +519,6 @@ class Core:
         return True
 
     def _flush(self) -> None:
-        """Take rows out that only Python reads."""
         writes = self._rows(at.WRITES_AT, at.WRITES, at.WROTE)
         writes[:, at.WROTE - 1] += self._ran
         self._writes.append(writes)
@@ -566,18 +537,8 @@ class Core:
 
 #: What is zero when a leader begins.
 _FORGOTTEN = (
-    at.IN_MEMORY,
-    at.COMPLETE,
-    at.FIND,
-    at.AVAILABLE_FROM,
-    at.AVAILABLE,
-    at.LOCKS_FROM,
-    at.LOCKS_TO,
-    at.EARLY_LOCKS,
-    at.HELD,
-    at.LOCKED_UNTIL,
-    at.UNLOCK_DUE,
-    at.APPEND_DUE,
+    *(at.IN_MEMORY, at.COMPLETE, at.FIND, at.AVAILABLE_FROM, at.AVAILABLE, at.LOCKS_FROM),
+    *(at.LOCKS_TO, at.EARLY_LOCKS, at.HELD, at.LOCKED_UNTIL, at.UNLOCK_DUE, at.APPEND_DUE),
     at.IS_BEHIND,
 )
 _LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))

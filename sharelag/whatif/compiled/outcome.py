@@ -55,11 +55,8 @@ _NO_ROWS = np.zeros((0, 0), np.int64)
 class Writes:
     """Requests of a run to the share coordinator, made when their outcome is needed.
 
-    Attributes
-    ----------
-    begins
-        By place, the start offset and the delivery complete count as the run begins: what Kafka's
-        lag is made of. Not of share partitions whose start offset is not known yet.
+    ``begins`` has by place the start offset and the delivery complete count as the run begins: what
+    Kafka's lag is made of. Not of share partitions whose start offset is not known yet.
     """
 
     def __init__(self, keys: list[SharePartition], core: Core) -> None:
@@ -125,14 +122,11 @@ class Writes:
         made, begin = 0, 0
         end: Any = None
         for until, call in [*self._between, (self._past + len(writes), end)]:
-            for place, _, time, start, complete, epoch, last in writes[
-                made : until - self._past
-            ].tolist():
+            ready = writes[made : until - self._past].tolist()
+            for place, _, time, start, complete, epoch, last in ready:
+                mine = runs[begin:last].tolist()
                 parts = tuple(
-                    WrittenRun(first_offset, last_offset, state, count, bool(split))
-                    for _, first_offset, last_offset, _, state, count, split in runs[
-                        begin:last
-                    ].tolist()
+                    WrittenRun._make((*run[1:3], *run[4:6], bool(run[6]))) for run in mine
                 )
                 state_epoch = self.state_epochs[place]
                 write = Write(time, start, complete, epoch, state_epoch, parts)

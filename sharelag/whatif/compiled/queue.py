@@ -61,16 +61,15 @@ def first(a: Any) -> Any:
         bucket += 1
     a[CURSOR] = bucket
     near = a[ring + (bucket & (BUCKETS - 1))]
-    if far and (a[far] < a[near] or (a[far] == a[near] and a[far + 1] < a[near + 1])):
-        return far
-    return near
+    return far if far and is_before(a, far, a[near], a[near + 1]) else near
 
 
 @part
 def drop(a: Any, event: Any) -> None:
     """Take the first event away."""
     if event == a[EVENTS_AT]:
-        _drop_far(a)
+        a[EVENTS] -= 1
+        drop_first(a, event, a[EVENTS])
         return
     a[a[BUCKETS_AT] + (a[CURSOR] & (BUCKETS - 1))] = a[event + NODE_NEXT]
     a[event + NODE_NEXT], a[FREE_NODE] = a[FREE_NODE], event
@@ -79,37 +78,51 @@ def drop(a: Any, event: Any) -> None:
 
 @part
 def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
-    at, heap = a[EVENTS], a[EVENTS_AT]
-    a[EVENTS] = at + 1
-    while at > 0:
-        up = (at - 1) >> 1
-        above, below = heap + up * EVENT, heap + at * EVENT
-        if a[above] < time or (a[above] == time and a[above + 1] < number):
-            break
-        for column in range(EVENT):
-            a[below + column] = a[above + column]
-        at = up
-    event = heap + at * EVENT
-    a[event], a[event + 1], a[event + 2], a[event + 3] = time, number, what, more
+    a[EVENTS] += 1
+    rise(a, a[EVENTS_AT], a[EVENTS] - 1, time, number, what, more)
 
 
 @part
-def _drop_far(a: Any) -> None:
-    size, heap = a[EVENTS] - 1, a[EVENTS_AT]
-    a[EVENTS] = size
+def is_before(a: Any, row: Any, time: Any, number: Any) -> bool:
+    """Whether a row comes before a time and a number there."""
+    return bool(a[row] < time or (a[row] == time and a[row + 1] < number))
+
+
+@part
+def put(a: Any, row: Any, time: Any, number: Any, what: Any, more: Any) -> None:
+    """Put in a row of a heap."""
+    a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, what, more
+
+
+@part
+def _copy(a: Any, row: Any, to: Any) -> None:
+    put(a, to, a[row], a[row + 1], a[row + 2], a[row + 3])
+
+
+@part
+def rise(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: Any) -> None:
+    """Put a row into a heap, of events or locks, from a place at its end up to where it belongs."""
+    while at > 0:
+        above = heap + ((at - 1) >> 1) * EVENT
+        if is_before(a, above, time, number):
+            break
+        _copy(a, above, heap + at * EVENT)
+        at = (at - 1) >> 1
+    put(a, heap + at * EVENT, time, number, what, more)
+
+
+@part
+def drop_first(a: Any, heap: Any, size: Any) -> None:
+    """Take the first row out of a heap, which then has so many."""
     moved = heap + size * EVENT
     time, number, at = a[moved], a[moved + 1], 0
     while 2 * at + 1 < size:
         down = 2 * at + 1
-        one, other = heap + down * EVENT, heap + (down + 1) * EVENT
-        if down + 1 < size and (
-            a[other] < a[one] or (a[other] == a[one] and a[other + 1] < a[one + 1])
-        ):
-            down, one = down + 1, other
-        if time < a[one] or (time == a[one] and number < a[one + 1]):
+        one = heap + down * EVENT
+        if down + 1 < size and is_before(a, one + EVENT, a[one], a[one + 1]):
+            down, one = down + 1, one + EVENT
+        if not is_before(a, one, time, number):
             break
-        for column in range(EVENT):
-            a[heap + at * EVENT + column] = a[one + column]
+        _copy(a, one, heap + at * EVENT)
         at = down
-    for column in range(EVENT):
-        a[heap + at * EVENT + column] = a[moved + column]
+    _copy(a, moved, heap + at * EVENT)

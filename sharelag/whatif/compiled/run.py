@@ -61,16 +61,11 @@ def batches_in(core: Core, p: int, members: Sequence[str]) -> list[Batch]:
         for first in range(offset, last + 1) if is_split else (offset,):
             slot = window.slot_of(core, p, first)
             state = DeliveryState(core[slot + at.STATE])
-            is_held = state == DeliveryState.ACQUIRED
-            run = InFlight(
-                first,
-                first if is_split else last,
-                state,
-                core[slot + at.COUNT],
-                members[core[slot + at.OWNER]] if is_held else None,
-                core[slot + at.DEADLINE] if is_held else None,
-            )
-            _append(runs, run)
+            end, count = first if is_split else last, core[slot + at.COUNT]
+            who: tuple[str | None, int | None] = (None, None)
+            if state == DeliveryState.ACQUIRED:
+                who = members[core[slot + at.OWNER]], core[slot + at.DEADLINE]
+            _append(runs, InFlight(first, end, state, count, *who))
         found.append(Batch(offset, last, is_split, runs))
         offset = window.after_hole(core, p, last + 1)
     return found
@@ -285,7 +280,6 @@ class Simulation(Loop[Client]):
             client.hang(client.member.behaviour.hang_ms)
 
     def _draw(self, code: int) -> None:
-        """Draw random numbers that a member is about to need."""
         core, of = self.core, self.core[at.MISSING_OF]
         if code == at.DRAW_ACCIDENT:
             core.put_accidents(of, self._clients[of].accidents())

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sharelag.compiled import part
-from sharelag.whatif.compiled.acquiring import (
-    acquire,
-    batch_at,
-    can_fetch,
-    can_fetch_from,
-    next_fetch_offset,
-)
+from sharelag.whatif.compiled.acquiring import acquire, batch_at, can_fetch, next_fetch_offset
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import insert, push
 from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
@@ -112,7 +106,7 @@ def _offset_ready(a: Any, p: Any) -> Any:
         move_log_start(a, p, a[p + LOG_START])
         a[p + LOST] += a[p + START] + a[p + COMPLETE] - before
         offset = next_fetch_offset(a, p)
-    return offset if can_fetch_from(a, p, offset) and offset < fetch_end(a, p) else -1
+    return offset if can_fetch(a, p, offset) and offset < fetch_end(a, p) else -1
 
 
 @part
@@ -202,8 +196,9 @@ def _await_change(a: Any, p: Any) -> None:
         if not a[p + UNLOCK_DUE]:
             a[p + UNLOCK_DUE] = 1
             push(a, a[p + LOCKED_UNTIL], UNLOCKED, a[p + INDEX], 0)
-    elif not a[p + APPEND_DUE] and can_fetch(a, p) and a[p + READABLE] < a[p + BATCHES]:
-        due = a[a[p + READS_AT] + a[p + READABLE]]
+    elif not a[p + APPEND_DUE] and can_fetch(a, p, next_fetch_offset(a, p)):
+        more = a[p + READABLE] < a[p + BATCHES]
+        due = a[a[p + READS_AT] + a[p + READABLE]] if more else NEVER
         if due != NEVER:
             a[p + APPEND_DUE] = 1
             push(a, due, APPENDED, a[p + INDEX], 0)

@@ -63,7 +63,6 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
 
 @part
 def _count(a: Any, p: Any, row: Any) -> None:
-    """Count a run that was written."""
     size, state = a[row + RUN_LAST] - a[row + RUN_FIRST] + 1, a[row + RUN_STATE]
     is_someones = a[CAUSE_NUMBER] != NOBODY
     at = counts_of(a, a[p + INDEX], a[CAUSE_NUMBER]) if is_someones else 0

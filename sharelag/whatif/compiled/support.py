@@ -12,8 +12,6 @@ LOADED_FROM = 20_000
 COMPILED_FROM = 170_000
 #: Records of a scenario from which on compiled kernels that are loaded pay.
 _LEAST = 1_000
-
-
 #: Records of this process so far.
 _so_far = 0
 _is_loaded = False

@@ -150,11 +150,8 @@ class Watch:
             for place, log in enumerate(brokers.logs)
             if brokers.lag(place) > 0
         ]
-        lags = {
-            place: max(end - sum(written), 0)
-            for place, end in enumerate(ends)
-            if (written := self._states.written(place)) is not None
-        }
+        known = ((place, end, self._states.written(place)) for place, end in enumerate(ends))
+        lags = {place: max(end - sum(one), 0) for place, end, one in known if one is not None}
         finished = self._tally.finished_rows()[self._noted :].tolist()
         self._noted += len(finished)
         self._heads.note(finished)

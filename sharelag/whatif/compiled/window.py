@@ -14,6 +14,7 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
+from sharelag.whatif.compiled.queue import drop_first, is_before, put, rise
 
 
 @part
@@ -136,83 +137,34 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
 
 
 @part
-def _write(a: Any, lock: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    a[lock + LOCK_ENDS], a[lock + LOCK_NO] = ends, number
-    a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
-
-
-@part
-def _copy(a: Any, lock: Any, to: Any) -> None:
-    _write(a, to, a[lock + LOCK_ENDS], a[lock + LOCK_NO], a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
-
-
-@part
-def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
-    return bool(
-        a[one + LOCK_ENDS] < ends or (a[one + LOCK_ENDS] == ends and a[one + LOCK_NO] < number)
-    )
-
-
-@part
 def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Lock offsets until a time; ``last`` is -1 for a whole batch."""
-    number, to = a[p + LOCK_NUMBER], a[p + LOCKS_TO]
+    number, to, at, early = a[p + LOCK_NUMBER], a[p + LOCKS_TO], a[p + LOCKS_AT], a[p + EARLY_LOCKS]
     a[p + LOCK_NUMBER] += last - first + 1 if last >= 0 else 1
-    before = a[p + LOCKS_AT] + (to - 1) * LOCK_SIZE
-    if a[p + LOCKS_FROM] < to and a[before + LOCK_ENDS] > ends:
-        _lock_early(a, p, ends, number, first, last)
+    if a[p + LOCKS_FROM] < to and a[at + (to - 1) * LOCK_SIZE + LOCK_ENDS] > ends:
+        if early == a[p + LOCK_ROOM]:
+            early = _clear(a, p, a[p + EARLY_LOCKS_AT], 0, early)
+        a[p + EARLY_LOCKS] = early + 1
+        rise(a, a[p + EARLY_LOCKS_AT], early, ends, number, first, last)
         return
     if to == a[p + LOCK_ROOM]:
-        _clear(a, p)
-        to = a[p + LOCKS_TO]
+        to = _clear(a, p, at, a[p + LOCKS_FROM], to)
+        a[p + LOCKS_FROM] = 0
     a[p + LOCKS_TO] = to + 1
-    _write(a, a[p + LOCKS_AT] + to * LOCK_SIZE, ends, number, first, last)
+    put(a, at + to * LOCK_SIZE, ends, number, first, last)
 
 
 @part
-def _clear(a: Any, p: Any) -> None:
-    """Forget locks that hold nothing any more."""
-    base, kept = a[p + LOCKS_AT], 0
-    for one in range(a[p + LOCKS_FROM], a[p + LOCKS_TO]):
-        lock = base + one * LOCK_SIZE
-        if is_held(a, p, lock):
-            _copy(a, lock, base + kept * LOCK_SIZE)
-            kept += 1
-    a[p + LOCKS_FROM], a[p + LOCKS_TO] = 0, kept
-
-
-@part
-def _lock_early(a: Any, p: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    """Lock offsets for less long than what was locked before."""
-    if a[p + EARLY_LOCKS] == a[p + LOCK_ROOM]:
-        _clear_early(a, p)
-    a[p + EARLY_LOCKS] += 1
-    _put(a, p, a[p + EARLY_LOCKS] - 1, ends, number, first, last)
-
-
-@part
-def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    """Sift a lock up from a place in the heap."""
-    base = a[p + EARLY_LOCKS_AT]
-    while at > 0:
-        up = base + ((at - 1) >> 1) * LOCK_SIZE
-        if _is_before(a, up, ends, number):
-            break
-        _copy(a, up, base + at * LOCK_SIZE)
-        at = (at - 1) >> 1
-    _write(a, base + at * LOCK_SIZE, ends, number, first, last)
-
-
-@part
-def _clear_early(a: Any, p: Any) -> None:
-    base, count, kept = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS], 0
-    for one in range(count):
+def _clear(a: Any, p: Any, base: Any, begin: Any, end: Any) -> Any:
+    """Leave out locks that hold nothing any more; return how many are left, in the same order."""
+    kept = 0
+    for one in range(begin, end):
         lock = base + one * LOCK_SIZE
         if is_held(a, p, lock):
             ends, number = a[lock + LOCK_ENDS], a[lock + LOCK_NO]
-            _put(a, p, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
+            rise(a, base, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
             kept += 1
-    a[p + EARLY_LOCKS] = kept
+    return kept
 
 
 @part
@@ -223,7 +175,7 @@ def first_lock(a: Any, p: Any) -> Any:
         lock = a[p + LOCKS_AT] + a[p + LOCKS_FROM] * LOCK_SIZE
     if a[p + EARLY_LOCKS]:
         early = a[p + EARLY_LOCKS_AT]
-        if not lock or _is_before(a, early, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
+        if not lock or is_before(a, early, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
             return early
     return lock
 
@@ -232,29 +184,12 @@ def first_lock(a: Any, p: Any) -> Any:
 def drop_lock(a: Any, p: Any, lock: Any) -> None:
     """Take the lock that ends first away."""
     if lock == a[p + EARLY_LOCKS_AT]:
-        _drop_early(a, p)
+        a[p + EARLY_LOCKS] -= 1
+        drop_first(a, lock, a[p + EARLY_LOCKS])
         return
     a[p + LOCKS_FROM] += 1
     if a[p + LOCKS_FROM] == a[p + LOCKS_TO]:
         a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
-
-
-@part
-def _drop_early(a: Any, p: Any) -> None:
-    base, size = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS] - 1
-    a[p + EARLY_LOCKS] = size
-    moved = base + size * LOCK_SIZE
-    ends, number, at = a[moved + LOCK_ENDS], a[moved + LOCK_NO], 0
-    while 2 * at + 1 < size:
-        down = base + (2 * at + 1) * LOCK_SIZE
-        other = down + LOCK_SIZE
-        if 2 * at + 2 < size and _is_before(a, other, a[down + LOCK_ENDS], a[down + LOCK_NO]):
-            down = other
-        if not _is_before(a, down, ends, number):
-            break
-        _copy(a, down, base + at * LOCK_SIZE)
-        at = (down - base) // LOCK_SIZE
-    _copy(a, moved, base + at * LOCK_SIZE)
 
 
 @part
@@ -279,16 +214,14 @@ def split(a: Any, p: Any, batch: Any) -> None:
         return
     a[batch + SPLIT] = 1
     first, last, number = a[batch + BATCH], a[batch + BATCH_LAST], a[p + LOCK_NUMBER]
+    state, count = a[batch + STATE], a[batch + COUNT]
+    owner, ends = a[batch + OWNER], a[batch + DEADLINE]
     for offset in range(first, last + 1):
         at = slot_of(a, p, offset)
-        a[at + STATE], a[at + COUNT], a[at + OWNER] = (
-            a[batch + STATE],
-            a[batch + COUNT],
-            a[batch + OWNER],
-        )
-        a[at + DEADLINE], a[at + LOCK] = a[batch + DEADLINE], number + offset - first
-    if a[batch + STATE] == S_ACQUIRED:
-        lock_offsets(a, p, first, last, a[batch + DEADLINE])
+        a[at + STATE], a[at + COUNT], a[at + OWNER], a[at + DEADLINE] = state, count, owner, ends
+        a[at + LOCK] = number + offset - first
+    if state == S_ACQUIRED:
+        lock_offsets(a, p, first, last, ends)
 
 
 @part

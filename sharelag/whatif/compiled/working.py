@@ -227,7 +227,6 @@ def call(a: Any, code: Any, m: Any) -> None:
 
 @part
 def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
-    """Note a request, if that is wanted."""
     if a[NOTES_REQUESTS]:
         row = a[ASKED_AT] + a[ASKED] * REQUEST
         a[ASKED] += 1
@@ -237,7 +236,6 @@ def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
 
 @part
 def _session_of(a: Any, m: Any, broker: Any) -> Any:
-    """The share session with a broker."""
     return a[m + SESSIONS_AT] + broker * (SESSION + 2 * a[PLACES])
 
 
@@ -457,7 +455,6 @@ def _fetch(a: Any, m: Any) -> None:
 
 @part
 def _is_asked(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
-    """Return whether a member is to fetch from a broker now."""
     if is_limited and broker != only:
         return False
     return not a[_session_of(a, m, broker) + IS_PENDING] and _leads(a, m, broker)
@@ -547,7 +544,7 @@ def _begin(a: Any, m: Any, slot: Any) -> None:
         _draw_accident(a, m, a[m + POLL] + until(a, m, slot, False))
     if a[m + RENEW]:
         push(a, a[NOW] + a[m + RENEW], RENEWED, m, a[m + POLLS])
-    _work(a, m, a[m + POLL])
+    work(a, m, a[m + POLL])
 
 
 @part
@@ -574,17 +571,11 @@ def _draw_accident(a: Any, m: Any, duration: Any) -> None:
 
 
 @part
-def _work(a: Any, m: Any, before: Any) -> None:
+def work(a: Any, m: Any, before: Any) -> None:
     """Work on the next part, after something else."""
     duration = until(a, m, a[m + WORKING_ON], True)
     a[m + BUSY_SINCE] = a[NOW]
     push(a, a[NOW] + before + duration, WORKED, m, 0)
-
-
-@part
-def resumes(a: Any, m: Any) -> None:
-    """Work on the next record, or up to the next error."""
-    _work(a, m, 0)
 
 
 @part
@@ -623,4 +614,4 @@ def worked(a: Any, m: Any) -> None:
     if is_rest:  # from now on it says something of what it holds
         a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 1
     if not waits:
-        resumes(a, m)
+        work(a, m, 0)

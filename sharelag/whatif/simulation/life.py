@@ -76,7 +76,7 @@ class Life(ABC):
         """Close the consumer when the records at hand are done."""
         self._leaving = True
         if self.ended is None and not self._is_at_work():
-            self._close()
+            self.close()
 
     def crash(self) -> None:
         """End without a word."""
@@ -129,14 +129,14 @@ class Life(ABC):
         """Leave the group, and live on."""
 
     @abstractmethod
-    def _close(self) -> None: ...
+    def close(self) -> None:
+        """Close the consumer now."""
 
     def _cut_off(self) -> None:
         """What others notice of a crash at once: nothing, unless they say so."""
         return
 
     def _is_member(self) -> bool:
-        """Whether it takes part in the group."""
         return bool(self._topics)
 
     # ---- what all have in common ----
@@ -186,7 +186,6 @@ class Life(ABC):
             self._busy_since = None
 
     def _count_unassigned(self) -> None:
-        """Count the time without a partition up to now."""
         now = self._clock.now
         if self._unassigned_since is not None:
             self.unassigned += now - self._unassigned_since

@@ -22,41 +22,25 @@ from sharelag.tables.presentation import Presentation
 from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.presenting import pairs, present
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
-from sharelag.whatif.simulation import tables
+from sharelag.whatif.simulation import streams, tables
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.membership import Membership
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
-from sharelag.whatif.simulation.streams import (
-    CRASH,
-    HOLD,
-    REJECT,
-    RELEASE,
-    SILENT,
-    Longs,
-    Outcomes,
-    Work,
-    member_id,
-)
+from sharelag.whatif.simulation.streams import CRASH, HOLD, REJECT, RELEASE, SILENT, Longs
 from sharelag.whatif.simulation.tables import Tally, summary
 
 L = TypeVar("L", bound=Life)
 R = TypeVar("R", bound="Loop[Any]")
 #: By place, how long the records of a partition take.
-Works = dict[int, Work]
+Works = dict[int, streams.Work]
 #: How often the log cleaner looks, at most.
 CLEAN_MS = 300_000
 #: The records of a partition's backlog that a run begins with, and how many times more the next one
 #: has where members get near the last. A hundred million would take gigabytes that nobody reads.
 _MODELLED, _FURTHER = 1 << 16, 16
-_POISON = {
-    "release": RELEASE,
-    "reject": REJECT,
-    "silent": SILENT,
-    "crash": CRASH,
-    "hold": HOLD,
-}
+_POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH, "hold": HOLD}
 
 
 @dataclass(frozen=True)
@@ -147,9 +131,8 @@ class Loop(ABC, Generic[L]):
             poison.setdefault(place, {})[one.offset] = known
             if one.work_ms is not None:
                 lasting.setdefault(place, {})[one.offset] = one.work_ms * MS
-        self.outcomes = [
-            Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(self.names)
-        ]
+        failing = (poison.get(name, {}) for name in self.names)
+        self.outcomes = [streams.Outcomes(seed, place, one) for place, one in enumerate(failing)]
         # None everywhere where no record takes a separate time.
         self._lasting = [lasting.get(name, {}) if lasting else None for name in self.names]
         self.scaling: Scaling | None = None
@@ -164,7 +147,6 @@ class Loop(ABC, Generic[L]):
         timeline = self._timeline()
         members = tables.members(tally, self.lives, clock.now)
         assigned = pa.Table.from_pylist(self.coordinator.assignments, tables.ASSIGNMENTS)
-        held, name = self._held(), self.assignor
         # The furthest end counts: that of a window goes back when another leader loads it.
         near = self.modelled // 16 + scenario.settings.limits.max_record_locks
         ends = [inf if log.modelled_until is None else log.modelled_until for log in self.logs]
@@ -177,7 +159,7 @@ class Loop(ABC, Generic[L]):
             tables.deliveries(tally, self.names, self.lives),
             members,
             assigned,
-            summary(scenario, name, self.seed, timeline, members, assigned, tally, self.logs, held),
+            summary(self, timeline, members, assigned, self._held()),
             self.scaling.table() if self.scaling else SCALING.empty_table(),
             tally,
         )
@@ -212,7 +194,6 @@ class Loop(ABC, Generic[L]):
         """Records that members work on."""
 
     def _settle(self) -> None:
-        """Count what is going on when it ends."""
         for life in self.lives:
             life.finish()
 
@@ -229,13 +210,10 @@ class Loop(ABC, Generic[L]):
         for which, member in enumerate(self.each):
             clock.at(member.join_ms * MS, self.spawn, which, 0)
         if scenario.settled:
-            self.coordinator.gather(
-                {
-                    member_id(self.seed, which, 0): self._joined(member)
-                    for which, member in enumerate(self.each)
-                    if not member.join_ms
-                }
-            )
+            there = [one for one in enumerate(self.each) if not one[1].join_ms]
+            ids = [streams.member_id(self.seed, which, 0) for which, _ in there]
+            joined = [self._joined(member) for _, member in there]
+            self.coordinator.gather(dict(zip(ids, joined, strict=True)))
         for fault in scenario.faults:
             clock.at(fault.at_ms * MS, self._apply_fault, fault)
         self._schedule_upkeep()
@@ -257,7 +235,7 @@ class Loop(ABC, Generic[L]):
         if service not in self._works:
             factors = dict(service.by_partition)
             self._works[service] = {
-                place: Work(self.seed, place, service, factors.get(name, 1.0), lasting)
+                place: streams.Work(self.seed, place, service, factors.get(name, 1.0), lasting)
                 for place, (name, lasting) in enumerate(zip(self.names, self._lasting, strict=True))
             }
         birth = Birth(member, len(self.lives), life, which, self._works[service])
@@ -278,12 +256,10 @@ class Loop(ABC, Generic[L]):
             else:
                 self._fail(fault)
             return
-        alive = [
-            life for life in self.lives if life.member.name == fault.member and life.ended is None
-        ]
         given: dict[str, tuple[Any, ...]] = {"crash": (), "subscribe": (fault.topics,)}
-        for life in alive:  # faults of members are called as what happens to a life
-            getattr(life, fault.kind)(*given.get(fault.kind, (fault.for_ms,)))
+        for life in list(self.lives):  # faults of members are called as what happens to a life
+            if life.member.name == fault.member and life.ended is None:
+                getattr(life, fault.kind)(*given.get(fault.kind, (fault.for_ms,)))
 
     def _retain(self, places: Sequence[int], retention_ms: int, segment: int) -> None:
         """Delete the segments whose last record is too old, as the log cleaner does at times."""
@@ -307,29 +283,18 @@ class Loop(ABC, Generic[L]):
     # ---- the timeline ----
 
     def _sample(self) -> None:
-        """One row for each partition as of now."""
         now, step = self.clock.now, self.scenario.step_ms * MS
-        owners: dict[int, int] = {}
-        for life in self.lives:
-            for place in life.places:
-                owners[place] = owners.get(place, 0) + 1
         rows = np.empty((len(self.names), 10), np.int64)
         rows[:, 0], rows[:, 1:9] = now // MS, self._observed()
-        rows[:, 9] = [owners.get(place, 0) for place in range(len(self.names))]
+        held = np.array([place for life in self.lives for place in life.places], np.int64)
+        rows[:, 9] = np.bincount(held, minlength=len(self.names))
         self._rows.append(rows)
         self.note_drained()
         if now + step <= self.scenario.duration_ms * MS:
             self.clock.after(step, self._sample)
 
     def _timeline(self) -> pa.Table:
-        values = np.concatenate(self._rows)
-        steps = len(values) // len(self.names)
-        columns = [
-            values[:, 0],
-            [name for _ in range(steps) for name, _ in self.names],
-            [partition for _ in range(steps) for _, partition in self.names],
-            *values[:, 1:].T,
-        ]
-        return pa.table(
-            dict(zip(tables.TIMELINE.names, columns, strict=True)), schema=tables.TIMELINE
-        )
+        values, places = np.concatenate(self._rows), zip(*self.names, strict=True)
+        names, numbers = (list(one) * len(self._rows) for one in places)
+        columns = [values[:, 0], names, numbers, *values[:, 1:].T]
+        return pa.table(columns, schema=tables.TIMELINE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from sharelag.whatif.simulation.clock import MS, Clock
 class Heard(Protocol):
     """A member, as a coordinator knows it."""
 
+    subscribed: Any
     last_beat: int  # microseconds from the begin
     target: Any  # its target assignment
 
@@ -58,7 +59,6 @@ class Membership(ABC, Generic[J]):
         """Return the partitions of a member's target."""
 
     def _assign(self) -> None:
-        """Compute and install a target assignment if that is due."""
         now, last = self._clock.now, self._assigned_at
         is_early = last is not None and now < last + self._between
         if self.group_epoch > self.assignment_epoch and not is_early:
@@ -71,19 +71,31 @@ class Membership(ABC, Generic[J]):
             before, known.target = known.target, target.get(id_, type(known.target)())
             changes.append((self._pairs(before), self._pairs(known.target)))
         served = set().union(*(after for _, after in changes))
-        self.assignments.append(
-            {
-                "time_ms": self._clock.now / MS,
-                "assignment_epoch": self.assignment_epoch,
-                "members": len(changes),
-                "pairs": sum(len(after) for _, after in changes),
-                "added": sum(len(after - before) for before, after in changes),
-                "revoked": sum(len(before - after) for before, after in changes),
-                "idle": sum(not after for _, after in changes),
-                "unserved": len(self._there) - len(served),
-                "rebalances": self.rebalances,
-            }
-        )
+        row = {
+            "time_ms": self._clock.now / MS,
+            "assignment_epoch": self.assignment_epoch,
+            "members": len(changes),
+            "pairs": sum(len(after) for _, after in changes),
+            "added": sum(len(after - before) for before, after in changes),
+            "revoked": sum(len(before - after) for before, after in changes),
+            "idle": sum(not after for _, after in changes),
+            "unserved": len(self._there) - len(served),
+            "rebalances": self.rebalances,
+        }
+        self.assignments.append(row)
+
+    def _hear(self, member: str, subscribed: Any, join: Callable[[], J] | None) -> J | None:
+        """Take a heartbeat, by which a member may join; None: it is not in the group (any more)."""
+        known = self.members.get(member)
+        if known is None:
+            if join is None:
+                return None
+            known = self._join(member, join())
+        elif known.subscribed != subscribed:
+            known.subscribed = subscribed
+            self._change()
+        known.last_beat = self._clock.now
+        return known
 
     def _join(self, member: str, joined: J) -> J:
         self.members[member] = joined

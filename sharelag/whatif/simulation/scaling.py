@@ -83,11 +83,9 @@ class Scaling:
         self._clock.after(self._policy.hpa.sync_period_ms * MS, self._sync)
         if self.replicas == 0 and isinstance(self._policy, Keda):
             return  # an HPA leaves a target alone that is at none
-        metric: int | None = None
-        recommended: int | None = None
         desired = self._hpa.bounded(self.replicas)
-        if desired == self.replicas:  # else it goes there at once
-            metric, recommended = self._recommended()
+        is_within = desired == self.replicas  # else it goes there at once
+        metric, recommended = self._recommended() if is_within else (None, None)
         if recommended is not None:
             desired = self._hpa.desired(self._clock.now, self.replicas, recommended)
         self._scale_to(desired, metric, recommended)
@@ -151,11 +149,9 @@ class Scaling:
         """Whether a member works, or is about to: one that crashed and comes back is."""
         if which in self._starting:
             return True
-        life = self._last_life(which)
-        return life is not None and (
-            life.ended is None
-            or (life.ended == "crashed" and self._each[which].behaviour.restart_ms is not None)
-        )
+        life, restart_ms = self._last_life(which), self._each[which].behaviour.restart_ms
+        comes_back = restart_ms is not None and life is not None and life.ended == "crashed"
+        return comes_back or (life is not None and life.ended is None)
 
     def _start(self) -> None:
         which, taken = len(self._each), {member.name for member in self._each}

@@ -107,11 +107,8 @@ class Work:
 class Outcomes:
     """What becomes of each delivery of a partition's records, for a member's behaviour.
 
-    Attributes
-    ----------
-    poison
-        By offset, what becomes of a record whatever the behaviour, in how many deliveries, and for
-        how many microseconds it is held.
+    ``poison`` has by offset what becomes of a record whatever the behaviour, in how many
+    deliveries, and for how many microseconds it is held.
     """
 
     def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
@@ -148,7 +145,6 @@ def shares_below(behaviour: Behaviour) -> Longs:
 
 
 def _slice(chunks: dict[int, Longs], draw: Callable[[int], Longs], first: int, last: int) -> Longs:
-    """Return the values of the records ``first..last``, chunk by chunk."""
     parts = []
     for chunk in range(first // CHUNK, last // CHUNK + 1):
         if chunk not in chunks:

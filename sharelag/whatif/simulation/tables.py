@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sharelag.tables.declared import trials
-from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.logs import Log
@@ -56,16 +56,14 @@ class Tally:
             self.drained_at.append(now)
 
 
+_PLACE = [("topic", pa.string()), ("partition", pa.int32())]
+_OFFSETS = [("first_offset", pa.int64()), ("last_offset", pa.int64())]
 #: One share partition at one moment of a simulation.
 TIMELINE = trials.TIMELINE.schema
 #: One share partition and one member.
 DELIVERIES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("member", pa.string()),
-        *((name, pa.int64()) for name in COUNTS),  # records; refused: acknowledged too late
-    ]
+    # records; refused: acknowledged too late
+    [*_PLACE, ("member", pa.string()), *((name, pa.int64()) for name in COUNTS)]
 )
 #: One life of one member.
 MEMBERS = pa.schema(
@@ -100,22 +98,11 @@ ASSIGNMENTS = pa.schema(
     ]
 )
 #: Offsets that were finished together, acknowledged or archived.
-FINISHED = pa.schema(
-    [
-        ("time_ms", pa.float64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("first_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-    ]
-)
+FINISHED = pa.schema([("time_ms", pa.float64()), *_PLACE, *_OFFSETS])
 #: Neighbouring offsets in flight in one state at one moment.
 IN_FLIGHT = pa.schema(
     [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("first_offset", pa.int64()),
-        ("last_offset", pa.int64()),
+        *(*_PLACE, *_OFFSETS),
         ("delivery_state", pa.string()),  # available, acquired, acknowledged or archived
         ("delivery_count", pa.int32()),
         ("member", pa.string()),  # who has acquired them; null: nobody
@@ -168,8 +155,7 @@ def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[L
 
 def table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     """Rows as a table of a schema."""
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
+    return pa.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
 
 
 # ---- a simulation in one row ----
@@ -179,17 +165,10 @@ SUMMARY = trials.SUMMARY.schema
 
 
 def summary(
-    scenario: Scenario,
-    assignor: str,
-    seed: int,
-    timeline: pa.Table,
-    members: pa.Table,
-    assigned: pa.Table,
-    tally: Tally,
-    logs: Sequence[Log],
-    held: int,
+    of: Any, timeline: pa.Table, members: pa.Table, assigned: pa.Table, held: int
 ) -> pa.Table:
-    """One row about all of it. ``held`` offsets are acquired when it ends."""
+    """One row about all of a `Loop`. ``held`` offsets are acquired when it ends."""
+    scenario, tally, logs = of.scenario, of.tally, of.logs
     steps = len(set(timeline.column("time_ms").to_pylist()))
     lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
     age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
@@ -203,13 +182,17 @@ def summary(
     busy = float(np.sum(members.column("busy_ms")))
     alive = float(np.sum(members.column("idle_ms"))) + busy
     moves = int(np.sum(assigned.column("revoked").to_numpy()))
+    peak = int(lag.argmax()) * scenario.step_ms * MS
+    drained = next((time / MS for time in tally.drained_at if time > peak), None)
+    # Those that no life of theirs brought a record.
+    brought = members.group_by("member").aggregate([("deliveries", "sum")]).column("deliveries_sum")
     row = {
         "scenario": scenario.name or None,
-        "assignor": assignor,
+        "assignor": of.assignor,
         "members": len(scenario.each_member()),
-        "seed": seed,
+        "seed": of.seed,
         "duration_ms": scenario.duration_ms,
-        "drain_ms": _drained(lag, scenario.step_ms, tally.drained_at),
+        "drain_ms": drained if lag.any() else 0.0,
         "lag_p50": lag_p50,
         "lag_p95": lag_p95,
         "lag_max": int(lag.max()),
@@ -234,25 +217,12 @@ def summary(
         "moves": moves,
         "moves_per_minute": moves / (scenario.duration_ms / 60_000),
         "pairs": int(np.max(assigned.column("pairs").to_numpy(), initial=0)),
-        "idle_members": _idle_members(members),
+        "idle_members": int(np.sum(brought.to_numpy() == 0)),
         "fairness": _fairness(members),
         "busy_share": busy / alive if alive else None,
         "member_hours": alive / 3_600_000,
     }
     return pa.Table.from_pylist([row], schema=SUMMARY)
-
-
-def _drained(lag: Longs, step_ms: int, drained: Sequence[int]) -> float | None:
-    if not lag.any():
-        return 0.0
-    peak = int(lag.argmax()) * step_ms * MS
-    return next((time / MS for time in drained if time > peak), None)
-
-
-def _idle_members(members: pa.Table) -> int:
-    """Count the members that no life of theirs brought a record."""
-    each = members.group_by("member").aggregate([("deliveries", "sum")])
-    return int(np.sum(each.column("deliveries_sum").to_numpy() == 0))
 
 
 def _fairness(members: pa.Table) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 
 import sharelag
 from sharelag.model import StateBatch, Window
-from sharelag.whatif import PartitionStart, Service, Topic, compare, simulate
+from sharelag.whatif import Limits, PartitionStart, Service, Topic, compare, simulate
 from sharelag.whatif.stuck_records import poison_of, without_stuck_heads
 
 
@@ -57,7 +57,7 @@ def test_only_what_was_given_back_since_a_record_is_the_first_speaks_against_it(
         "released_bins": [100 * (number == part) for number in range(10)],
     }
     topic = Topic("orders", 1, starts=(PartitionStart(20, window=window),), id="A" * 22)
-    found = poison_of([topic], {(topic.id, 0): row}, 30_000, 9, [])
+    found = poison_of([topic], {(topic.id, 0): row}, Limits(delivery_count_limit=9), [])
     assert [(one.offset, one.work_ms) for one in found] == [(7, 5000)] * is_stuck
 
 
