@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sharelag.tables.arrow import Bools as Bools
+from sharelag.tables.arrow import Floats as Floats
+from sharelag.tables.arrow import Ints as Ints
 from sharelag.tables.conform import Arrow as Arrow
 from sharelag.tables.conform import conform as conform
 from sharelag.tables.conform import conform_given as conform_given

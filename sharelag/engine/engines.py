@@ -20,13 +20,7 @@ from sharelag.inputs.files.text_pieces import are_many
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.replay.moment import Choice, Moment
-from sharelag.tables.gaps import (
-    KAFKA_SOURCE,
-    decode_command,
-    of_missing,
-    of_rejected,
-    of_rejected_groups,
-)
+from sharelag.tables import gaps
 from sharelag.tables.words import counted
 
 ENGINES = ("auto", "local", "spark")
@@ -95,13 +89,13 @@ def without_records(source: Input, moment: Moment = None) -> str:
     if moment is not None:
         return "nothing was written in that time, or it has been pruned since"
     if isinstance(source, RawInput | FrameInput):
-        return f"there are no share-group state records among the raw ones. {KAFKA_SOURCE}"
+        return f"there are no share-group state records among the raw ones. {gaps.KAFKA_SOURCE}"
     return "there are no share-group state records: no share group has consumed anything"
 
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:
     """Return what it means that not one record could be decoded, in a sentence."""
-    records, shows = counted(rejected, "record"), decode_command(generation)
+    records, shows = counted(rejected, "record"), gaps.decode_command(generation)
     them = "it" if rejected == 1 else "them"
     instead = "" if generation is None else "; try without --generation"
     return f"{records} could not be decoded, and there are no others: {shows} shows {them}{instead}"
@@ -126,14 +120,14 @@ def rejects_of(begun: Reading) -> tuple[str, ...]:
     counted = begun.counted
     # Rejects are counted whenever they were written, so those of an earlier moment are not known.
     has_many = begun.as_of is None and are_many(counted.rejected, counted.records)
-    return of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
+    return gaps.of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
 
 
 def group_rejects_of(begun: Reading) -> tuple[str, ...]:
     """Say the same of the groups' own records."""
     counted = begun.counted_groups
     has_many = begun.as_of is None and are_many(counted.rejected, counted.records)
-    return of_rejected_groups(counted.rejected) if has_many else ()
+    return gaps.of_rejected_groups(counted.rejected) if has_many else ()
 
 
 def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
@@ -152,7 +146,7 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     known = begun.table("windows")
     stateless = count_stateless(begun.table("groups"), known) if "groups" in of else 0
     elsewhere = missing_in_words(known) if "partitions" in of else ""
-    return (*said, *of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
+    return (*said, *gaps.of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
 
 
 def _unseen_of(begun: Reading) -> tuple[str, ...]:

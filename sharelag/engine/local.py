@@ -13,19 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.engine import (
-    OVER,
-    Counted,
-    CountedGroups,
-    Each,
-    Ledger,
-    Reading,
-    Rows,
-    add_topic_names,
-    chosen_partitions,
-    rows_of,
-)
-from sharelag.engine.tables import HISTORY_ORDER, from_time, latest
+from sharelag.engine import OVER, Counted, CountedGroups, Each, Ledger, Reading, Rows, tables
 from sharelag.inputs import Input
 from sharelag.model import milliseconds
 from sharelag.model.versions import Told
@@ -33,7 +21,7 @@ from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import going_back, replay_arrow
-from sharelag.tables.arrow import as_table, one_batch
+from sharelag.tables.arrow import as_table, ascending, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -156,18 +144,14 @@ def _replay(
         fresh.append(filter_groups(written, choice.groups))
         count.add(Decoded(fresh[-1], rejects, skipped), written)
         # Each step also replays the known records: wait for at least as many new ones.
-        if sum(rows.num_rows for rows in fresh) > max(
-            _STEP, known.num_rows if known is not None else 0
-        ):
+        least = max(_STEP, 0 if known is None else known.num_rows)
+        if sum(rows.num_rows for rows in fresh) > least:
             step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), raw.gaps)
             steps.append(step)
             fresh = []
-    step, known = next_history(
-        known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), raw.gaps
-    )
-    history = pa.Table.from_batches([*steps, step]).sort_by(
-        [(name, "ascending") for name in HISTORY_KEY]
-    )
+    rest = one_batch(pa.Table.from_batches(fresh, schemas.RECORDS))
+    step, known = next_history(known, rest, raw.gaps)
+    history = pa.Table.from_batches([*steps, step]).sort_by(ascending(*HISTORY_KEY))
     windows = pa.Table.from_batches([replay_arrow(known, version)])
     return StateTopic(windows, count.counted, raw.gaps, history, pa.concat_tables(counts))
 
@@ -309,18 +293,18 @@ class QuickReading(Reading):
         from sharelag.inputs.kafka.scan import scan
 
         offsets = self.table("offsets")
-        windows = self.choice.of(add_topic_names(self.table("windows"), offsets))
+        windows = self.choice.of(tables.add_topic_names(self.table("windows"), offsets))
         return scan(config, windows.select(schemas.WINDOWS.names), offsets)
 
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
         """Return the state after each record."""
-        table = from_time(self._history, since)
+        table = tables.from_time(self._history, since)
         if group is not None:
             table = table.filter(pc.equal(table.column("group_id"), group))
-        table = self.choice.of(add_topic_names(table, self.table("offsets")))
-        return Rows(latest(table, most).sort_by(HISTORY_ORDER), table.num_rows)
+        table = self.choice.of(tables.add_topic_names(table, self.table("offsets")))
+        return Rows(tables.latest(table, most).sort_by(tables.HISTORY_ORDER), table.num_rows)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """Yield all rows of the history."""
@@ -328,7 +312,7 @@ class QuickReading(Reading):
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions."""
-        history = self._history if keys is None else rows_of(self._history, keys)
+        history = self._history if keys is None else tables.rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
@@ -337,26 +321,14 @@ class QuickReading(Reading):
 
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
         """Compare archived offsets with the records of a dead-letter queue."""
-        from sharelag.metrics.dead_letters import (
-            archived_arrow,
-            count_letters,
-            first_of,
-            ledger_arrow,
-            letters_arrow,
-            sums_of,
-            topic_ids_of,
-        )
-        from sharelag.schemas import ARCHIVED_RUNS, COUNTED_LETTERS
+        from sharelag.metrics import dead_letters as dlq
 
-        archived = self.over_records(archived_arrow, ARCHIVED_RUNS, asked.lag)
-        names = topic_ids_of(asked.lag)
-        found = (
-            count_letters(letters_arrow(batch), names, asked.groups)
-            for batch in asked.queue.batches()
-        )
-        letters = pa.concat_tables([COUNTED_LETTERS.empty_table(), *found])
-        table = ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
-        return Ledger(first_of(table, most), sums_of(table))
+        archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, asked.lag)
+        names, batches = dlq.topic_ids_of(asked.lag), map(dlq.letters_arrow, asked.queue.batches())
+        found = (dlq.count_letters(batch, names, asked.groups) for batch in batches)
+        letters = pa.concat_tables([schemas.COUNTED_LETTERS.empty_table(), *found])
+        table = dlq.ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
+        return Ledger(dlq.first_of(table, most), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments."""
@@ -391,7 +363,9 @@ class QuickReading(Reading):
         if name == "groups":
             from sharelag.replay.members import groups_arrow
 
-            return chosen_partitions(as_table(groups_arrow(self._group_log.latest)), self.choice)
+            return tables.chosen_partitions(
+                as_table(groups_arrow(self._group_log.latest)), self.choice
+            )
         if name == "health":
             if not self._with_health:
                 raise ValueError(
@@ -399,9 +373,8 @@ class QuickReading(Reading):
                 )
             from sharelag.metrics.health import health_arrow
 
-            return health_arrow(
-                self._read.counts, self.source.partitions(STATE_TOPIC), self._history
-            )
+            partitions = self.source.partitions(STATE_TOPIC)
+            return health_arrow(self._read.counts, partitions, self._history)
         raise ValueError(f"unknown table {name!r}")
 
     @property
@@ -450,5 +423,5 @@ class QuickReading(Reading):
         groups = frozenset(wanted.column("group_id").to_pylist()) or self.choice.groups
         choice = replace(self.choice.without_topics(), groups=groups)
         found = decode_topic(self.source, STATE_TOPIC, self.as_of, choice)
-        parts = [rows_of(one.records, wanted) for one in found]
+        parts = [tables.rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)

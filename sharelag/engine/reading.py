@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from sharelag.engine.tables import Each, Ledger, OfQueue, Rows, Tables, earliest
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Moment
-from sharelag.schemas import BRIEF_LAG, SETTINGS
-from sharelag.tables.arrow import as_table
+from sharelag.schemas import BRIEF_LAG, LAG, SETTINGS
+from sharelag.tables.arrow import as_table, table_of
 from sharelag.tables.gaps import NO_START_OFFSET
 
 if TYPE_CHECKING:
@@ -43,14 +43,12 @@ class Reading(Tables):
 
         The settings of groups are known where something was never fetched, as they say what waits.
         """
-        from sharelag.metrics.lag import with_unknown_terms
-
         found, counted = self.brief, self.counted
         never = pc.equal(found.column("lag_reason"), NO_START_OFFSET)
         groups = sorted(set(found.filter(never).column("group_id").to_pylist()))
         return Evidence(
             as_of=pc.max(found.column("as_of")).as_py() or datetime.now(UTC),
-            lag=with_unknown_terms(found),
+            lag=table_of({name: found.column(name) for name in found.schema.names}, LAG, pad=True),
             settings=self.source.settings(groups, []) if groups else SETTINGS.empty_table(),
             rejected=counted.rejected,
             repeated=counted.repeated,
@@ -183,10 +181,6 @@ class Reading(Tables):
             *("windows", "lag", "observed", "past_offsets", "logs", "brokers", "members", "groups"),
             *("settings", "times", "committed_times", "progress", "gaps"),
         )
-        counted = self.counted
-        return replace(
-            whole,
-            rejected=counted.rejected,
-            rejected_groups=self.counted_groups.rejected,
-            repeated=counted.repeated,
-        )
+        rejected, repeated = self.counted.rejected, self.counted.repeated
+        of_groups = self.counted_groups.rejected
+        return replace(whole, rejected=rejected, rejected_groups=of_groups, repeated=repeated)

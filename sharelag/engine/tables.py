@@ -16,7 +16,7 @@ from sharelag import schemas
 from sharelag.errors import AuthorizationError
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment
-from sharelag.tables.arrow import as_table, flat, keys, one_batch
+from sharelag.tables.arrow import as_table, ascending, flat, keys, one_batch
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -201,11 +201,9 @@ class Tables(ABC):
     @property
     def end(self) -> datetime:
         """The moment, without querying the input."""
-        return (
-            self.as_of
-            if isinstance(self.as_of, datetime)
-            else self.counted.last or datetime.now(UTC)
-        )
+        if isinstance(self.as_of, datetime):
+            return self.as_of
+        return self.counted.last or datetime.now(UTC)
 
     @property
     def span(self) -> timedelta:
@@ -255,11 +253,9 @@ class Tables(ABC):
         from sharelag.metrics.progress import request_times
 
         requested = request_times(self._evidence("lag", "logs", "settings"))[is_committed]
-        return (
-            self.source.times(requested, is_committed)
-            if requested.num_rows
-            else schemas.TIMES.empty_table()
-        )
+        if not requested.num_rows:
+            return schemas.TIMES.empty_table()
+        return self.source.times(requested, is_committed)
 
     # ---- together --------------------------------------------------------------------------------
 
@@ -295,14 +291,14 @@ class Tables(ABC):
         rows = alike[name]() if name in alike else self._compute(name)
         table = pa.Table.from_batches([one_batch(rows)])
         by = [column for column in _SORTED.get(name, ()) if column in table.schema.names]
-        return table.sort_by([(column, "ascending") for column in by])
+        return table.sort_by(ascending(*by))
 
 
 #: Sort order of tables of share partitions.
-ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+ORDER = ascending("group_id", "topic", "topic_id", "partition")
 
 #: Where a record is, which no two records share.
-_PLACE = [(f"record_{name}", "ascending") for name in ("topic", "partition", "offset")]
+_PLACE = ascending("record_topic", "record_partition", "record_offset")
 #: Sort order of histories.
 HISTORY_ORDER = [*ORDER, *_PLACE]
 
@@ -315,7 +311,7 @@ def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:
 
 def rows_of(rows: schemas.Arrow, wanted: pa.Table) -> schemas.Arrow:
     """Return the rows of some share partitions."""
-    names = ("group_id", "topic_id", "partition")
+    names = schemas.SHARE_PARTITION
     return rows.filter(pc.is_in(keys(rows, names), keys(wanted, names)))
 
 
@@ -340,17 +336,12 @@ def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
         return groups
     rows = groups.to_pylist()
     for row in rows:
-        row["initialized_topics"] = [
-            topic | {"partitions": kept}
-            for topic in row["initialized_topics"] or []
-            if (
-                kept := [
-                    p
-                    for p in topic["partitions"]
-                    if choice.has(topic["topic_name"] or topic["topic_id"], p)
-                ]
-            )
-        ]
+        kept = []
+        for topic in row["initialized_topics"] or []:
+            name = topic["topic_name"] or topic["topic_id"]
+            chosen = [number for number in topic["partitions"] if choice.has(name, number)]
+            kept += [topic | {"partitions": chosen}] if chosen else []
+        row["initialized_topics"] = kept
     return pa.Table.from_pylist(rows, schema=groups.schema)
 
 

@@ -22,11 +22,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.metrics.columns import PARTITION, known_times, numbers, present
-from sharelag.schemas import Arrow
+from sharelag.schemas import Arrow, Bools, Ints
 from sharelag.tables.arrow import as_table, beside, flat, keys
 
 
@@ -37,10 +36,10 @@ class Ends:
     ``place`` and ``rows`` use the same numbers for topic partitions, from 0.
     """
 
-    place: NDArray[np.int64]  # [known ends]
-    time: NDArray[np.int64]
-    end: NDArray[np.int64]  # non-decreasing within a topic partition
-    rows: NDArray[np.int64]  # [rows]
+    place: Ints  # [known ends]
+    time: Ints
+    end: Ints  # non-decreasing within a topic partition
+    rows: Ints  # [rows]
 
     @cached_property
     def by_time(self) -> _Steps:
@@ -70,7 +69,7 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
     return Ends(codes[order], time[order], _risen(codes[order], end[order]), codes[: lag.num_rows])
 
 
-def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def time_of(ends: Ends, offset: Ints) -> tuple[Ints, Bools]:
     """Estimate when the end of each row's topic partition reached an offset, if it is known.
 
     In milliseconds. If the end stayed there for some time, it is the last moment of that time.
@@ -78,12 +77,12 @@ def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     return _between(ends, ends.by_end, ends.end, ends.time, offset)
 
 
-def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def end_at(ends: Ends, time: Ints) -> tuple[Ints, Bools]:
     """Estimate the end of each row's topic partition at a time in milliseconds, if it is known."""
     return _between(ends, ends.by_time, ends.time, ends.end, time)
 
 
-def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def first_time(ends: Ends) -> tuple[Ints, Bools]:
     """Return the first moment at which the end of each row's topic partition is known."""
     at = np.searchsorted(ends.place, ends.rows, side="left")
     known = at < np.searchsorted(ends.place, ends.rows, side="right")
@@ -93,18 +92,16 @@ def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 class _Steps(NamedTuple):
     """One ascending number for (topic partition, x), so that all rows are looked up at once."""
 
-    values: NDArray[np.int64]  # of x, each once, ascending
-    numbered: NDArray[np.int64]  # [known ends]
+    values: Ints  # of x, each once, ascending
+    numbered: Ints  # [known ends]
 
 
-def _number(place: NDArray[np.int64], x: NDArray[np.int64]) -> _Steps:
+def _number(place: Ints, x: Ints) -> _Steps:
     values = np.unique(x)
     return _Steps(values, place * (len(values) + 1) + np.searchsorted(values, x, side="right"))
 
 
-def _between(
-    ends: Ends, steps: _Steps, x: NDArray[np.int64], y: NDArray[np.int64], wanted: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _between(ends: Ends, steps: _Steps, x: Ints, y: Ints, wanted: Ints) -> tuple[Ints, Bools]:
     """Interpolate between the last point that is not beyond the target and the first that is."""
     if not len(x):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
@@ -119,14 +116,12 @@ def _between(
     return y[before] + np.rint(share * (y[after] - y[before])).astype(np.int64), known
 
 
-def _of_both(
-    lag: Arrow, past_offsets: Arrow, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _of_both(lag: Arrow, past_offsets: Arrow, name: str) -> tuple[Ints, Bools]:
     (now, now_known), (past, past_known) = numbers(lag, name), numbers(past_offsets, name)
     return np.concatenate([now, past]), np.concatenate([now_known, past_known])
 
 
-def _risen(place: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+def _risen(place: Ints, end: Ints) -> Ints:
     """Raise ends that went back (an unclean election lost records) to the highest before."""
     steps, rank = np.unique(end, return_inverse=True)
     highest = np.maximum.accumulate(place * len(steps) + rank)
@@ -143,12 +138,12 @@ SAMPLED = 16
 class Oldest:
     """The oldest unfinished offset of each row of a lag table; numbers are 0 where unknown."""
 
-    offset: NDArray[np.int64]
-    unfinished: NDArray[np.bool_]  # whether there is one
-    idle: NDArray[np.bool_]  # it is known that no record is left to deliver
-    timestamp: NDArray[np.int64]  # milliseconds
-    dated: NDArray[np.bool_]  # whether its time is known
-    interpolated: NDArray[np.bool_]
+    offset: Ints
+    unfinished: Bools  # whether there is one
+    idle: Bools  # it is known that no record is left to deliver
+    timestamp: Ints  # milliseconds
+    dated: Bools  # whether its time is known
+    interpolated: Bools
 
 
 def oldest_offsets(lag: Arrow) -> pa.Table:

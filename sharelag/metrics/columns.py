@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sharelag import schemas
 from sharelag.model import TERMINAL_STATES
-from sharelag.schemas import Arrow
-from sharelag.tables.arrow import flat
+from sharelag.schemas import Arrow, Bools, Floats, Ints
+from sharelag.tables.arrow import ascending, flat
 
 #: What identifies a topic partition.
 PARTITION = ("topic_id", "partition")
@@ -21,7 +21,7 @@ PARTITION = ("topic_id", "partition")
 STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 
 
-def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def numbers(table: Arrow, name: str) -> tuple[Ints, Bools]:
     """Return a column as int64, 0 where null, and a mask of non-nulls; times in milliseconds."""
     column = flat(table.column(name))
     if pa.types.is_timestamp(column.type):
@@ -30,7 +30,7 @@ def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool
     return values, mask(column.is_valid())
 
 
-def floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+def floats(column: pa.Array | pa.ChunkedArray) -> Floats:
     """Return a column as float64, NaN where null; times in milliseconds."""
     values = flat(column)
     if pa.types.is_timestamp(values.type):
@@ -39,42 +39,19 @@ def floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
 
-def mask(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+def mask(column: pa.Array | pa.ChunkedArray) -> Bools:
     """Return a boolean column; null is false."""
     return np.asarray(flat(column).fill_null(False).to_numpy(zero_copy_only=False), bool)
 
 
-def present(table: Arrow, name: str) -> NDArray[np.bool_]:
+def present(table: Arrow, name: str) -> Bools:
     """Return a mask of the non-null values of a column."""
     return mask(table.column(name).is_valid())
 
 
-def bools(table: Arrow, name: str) -> NDArray[np.bool_]:
+def bools(table: Arrow, name: str) -> Bools:
     """Return a boolean column; null is false."""
     return mask(table.column(name))
-
-
-def table_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.Table:
-    """Return columns in the order and with the types of a schema.
-
-    With ``pad``, those that are not given are null; otherwise all have to be.
-    """
-    rows = len(next(iter(columns.values())))
-    empty = {field.name: pa.nulls(rows, field.type) for field in schema} if pad else {}
-    all_columns = empty | dict(columns)
-    arrays = [all_columns[field.name].cast(field.type) for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the same as one batch; all columns have to be given."""
-    arrays = [flat(columns[field.name]).cast(field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def ascending(*names: str) -> list[tuple[str, str]]:
-    """Return what `pyarrow.Table.sort_by` needs to sort by these columns."""
-    return [(name, "ascending") for name in names]
 
 
 def lists_of(counts: NDArray[Any], values: pa.Array) -> pa.ListArray:
@@ -82,26 +59,26 @@ def lists_of(counts: NDArray[Any], values: pa.Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(counts)), pa.int32()), values)
 
 
-def first_reason(reasons: Mapping[str, NDArray[np.bool_]]) -> pa.Array:
+def first_reason(reasons: Mapping[str, Bools]) -> pa.Array:
     """Return the first reason that applies to each row; null where none does."""
     cases = pc.make_struct(*map(pa.array, reasons.values()))
     return pc.case_when(cases, *map(pa.scalar, reasons), pa.scalar(None, pa.string()))
 
 
-def codes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+def codes(column: pa.Array | pa.ChunkedArray) -> Ints:
     """Return a number for each value of a column, of which null is one."""
     encoded = flat(column).dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def changes(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+def changes(*columns: NDArray[Any]) -> Bools:
     """Return which rows differ from the one before in any of these; the first row does."""
     changed = np.ones(len(columns[0]), bool)
     changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return changed
 
 
-def begins(table: Arrow, names: Sequence[str] = STATE) -> NDArray[np.bool_]:
+def begins(table: Arrow, names: Sequence[str] = STATE) -> Bools:
     """Return which rows are the first of their key, by default of a state in a history.
 
     Rows of one key are contiguous.
@@ -109,16 +86,14 @@ def begins(table: Arrow, names: Sequence[str] = STATE) -> NDArray[np.bool_]:
     return changes(*(codes(table.column(name)) for name in names))
 
 
-def each_offset(
-    first: NDArray[np.int64], last: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def each_offset(first: Ints, last: Ints) -> tuple[Ints, Ints]:
     """Return every offset of some ranges, after the number of its range."""
     length = np.maximum(last - first + 1, 0)
     of = np.repeat(np.arange(len(first)), length)
     return of, np.arange(len(of)) + np.repeat(first - (np.cumsum(length) - length), length)
 
 
-def known_times(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pa.Array:
+def known_times(values: Ints, known: Bools) -> pa.Array:
     """Return milliseconds as a timestamp column, null where unknown."""
     return pa.array(values, mask=~known).view(schemas.TIMESTAMP)
 
@@ -141,11 +116,8 @@ class Runs:
         self.first, self.end, self.state = fields[0], fields[1] + 1, fields[2]
 
     def sum(
-        self,
-        states: tuple[int, ...],
-        low: NDArray[np.int64] | None = None,
-        end: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.int64]:
+        self, states: tuple[int, ...], low: Ints | None = None, end: Ints | None = None
+    ) -> Ints:
         """Count the offsets of each window in these states, in ``low <= offset < end`` if given."""
         first = self.first if low is None else np.maximum(self.first, low[self.window])
         last = self.end if end is None else np.minimum(self.end, end[self.window])
@@ -167,13 +139,7 @@ ORDER = ("timestamp", "source", "position")
 
 def series(
     rows: pa.Table, by: Sequence[str], order: Sequence[str] = ORDER
-) -> tuple[pa.Table, NDArray[np.bool_]]:
+) -> tuple[pa.Table, Bools]:
     """Sort rows of one key by time; tell which is the first of its key."""
     table = rows.sort_by(ascending(*by, *order))
     return table, begins(table, by)
-
-
-def integers(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    """Return a column as integers, 0 where it is null; times in the column's own unit."""
-    column = flat(rows.column(name)).cast(pa.int64()).fill_null(0)
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

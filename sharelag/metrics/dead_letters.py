@@ -34,19 +34,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import ascending, changes, codes, each_offset, mask, numbers, table_of
+from sharelag.metrics.columns import changes, codes, each_offset, mask, numbers
 from sharelag.model import DeliveryState
-from sharelag.schemas import (
-    ARCHIVED_RUNS,
-    COUNTED_LETTERS,
-    LEDGER,
-    LETTERS,
-    REDRIVE,
-    SHARE_PARTITION,
-    Arrow,
-)
-from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, ascending, flat, keys, table_of
 from sharelag.tables.words import client_words, shell_word
 
 #: Headers of a record of a queue, by Kafka's ``ShareGroupDLQStateManager``.
@@ -96,7 +89,7 @@ def letters_arrow(raw: Arrow) -> pa.Table:
         **texts,
     }
     for name in ("partition", "offset", "delivery_count"):
-        columns[name] = _whole(texts[name], LETTERS.field(name).type)
+        columns[name] = _whole(texts[name], schemas.LETTERS.field(name).type)
     wrong = pa.nulls(rows, pa.string())
     for key, name in _NEEDED.items():
         is_missing, is_bad = pc.is_null(texts[name]), pc.is_null(columns[name])
@@ -106,14 +99,13 @@ def letters_arrow(raw: Arrow) -> pa.Table:
     for name in _NEEDED.values():
         columns[name] = pc.if_else(is_fine, columns[name], None)
     columns["problem"] = wrong
-    return table_of(columns, LETTERS)
+    return table_of(columns, schemas.LETTERS)
 
 
 def topic_ids_of(lag: Arrow) -> dict[str, str]:
     """Return the id of each topic that share partitions are of, where its name is known."""
-    table = as_table(lag)
-    names, ids = (table.column(name).to_pylist() for name in ("topic", "topic_id"))
-    return {name: one for name, one in zip(names, ids, strict=True) if name is not None}
+    columns = (lag.column(name).to_pylist() for name in ("topic", "topic_id"))
+    return {name: one for name, one in zip(*columns, strict=True) if name is not None}
 
 
 def count_letters(
@@ -136,14 +128,12 @@ def count_letters(
     ids = pc.coalesce(pa.array(list(names.values()), pa.string()).take(at), topics)
     fine = fine.append_column("topic_id", ids)
     fine = fine.append_column("records", pa.repeat(1, fine.num_rows))
-    sums = (
-        table.filter(pc.invert(is_fine))
-        .group_by(["queue", "queue_partition", "problem"])
-        .aggregate([("queue_offset", "min"), ("queue_offset", "count")])
-        .rename_columns(["queue", "queue_partition", "problem", "queue_offset", "records"])
-    )
+    by = ["queue", "queue_partition", "problem"]
+    sums = table.filter(pc.invert(is_fine)).group_by(by)
+    sums = sums.aggregate([("queue_offset", "min"), ("queue_offset", "count")])
+    sums = sums.rename_columns([*by, "queue_offset", "records"])
     parts = ({name: part.column(name) for name in part.column_names} for part in (fine, sums))
-    return pa.concat_tables([table_of(part, COUNTED_LETTERS, pad=True) for part in parts])
+    return pa.concat_tables([table_of(part, schemas.COUNTED_LETTERS, pad=True) for part in parts])
 
 
 def _texts(values: pa.Array) -> pa.Array:
@@ -184,7 +174,7 @@ def archived_arrow(records: Arrow) -> pa.Table:
     kept = pc.is_in(states, pa.array([_ARCHIVED, _ARCHIVING], states.type))
     batches, parents = batches.filter(kept), parents.filter(kept)
     if not len(batches):
-        return ARCHIVED_RUNS.empty_table()
+        return schemas.ARCHIVED_RUNS.empty_table()
     first, last, state, count = (
         pc.struct_field(batches, [name]).to_numpy().astype(np.int64)
         for name in ("first_offset", "last_offset", "delivery_state", "delivery_count")
@@ -219,7 +209,7 @@ def archived_arrow(records: Arrow) -> pa.Table:
         "since": flat(rows.column("timestamp")).take(of),
         "record": pc.binary_join_element_wise(*place, ":").take(of),
     }
-    return pa.table(found).select(ARCHIVED_RUNS.names).cast(ARCHIVED_RUNS)
+    return pa.table(found).select(schemas.ARCHIVED_RUNS.names).cast(schemas.ARCHIVED_RUNS)
 
 
 REJECTED, LIMIT, EITHER, OTHER = "rejected", "delivery limit", "rejected or gap", "other"
@@ -237,10 +227,8 @@ STATUSES = (
     *("duplicate", "archiving", "written", "passed", "marker"),
 )
 _OF_LAG = ("topic", "start_offset", "effective_start_offset", "log_start_offset", "end_offset")
-_OF_RUN = (
-    *("delivery_count", "status", "reason", "letters"),
-    *("queue", "queue_partition", "copied", "retained"),
-)
+_OF_RUN = ("delivery_count", "status", "reason", "letters", "queue", "queue_partition", "copied",
+           "retained")  # fmt: skip
 
 
 def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now: int) -> pa.Table:
@@ -274,15 +262,12 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
 
 def _unreadable(letters: pa.Table) -> pa.Table:
     names = ["queue", "queue_partition", "reason", "first_queue_offset", "letters"]
-    sums = (
-        letters.group_by(["queue", "queue_partition", "problem"])
-        .aggregate([("queue_offset", "min"), ("records", "sum")])
-        .rename_columns(names)
-        .sort_by(ascending("queue", "queue_partition"))
-    )
+    sums = letters.group_by(["queue", "queue_partition", "problem"])
+    sums = sums.aggregate([("queue_offset", "min"), ("records", "sum")]).rename_columns(names)
+    sums = sums.sort_by(ascending("queue", "queue_partition"))
     columns = {name: sums.column(name) for name in names}
     columns["status"] = pa.repeat("unreadable", sums.num_rows)
-    return table_of(columns, LEDGER, pad=True)
+    return table_of(columns, schemas.LEDGER, pad=True)
 
 
 def _offsets_of(archived: pa.Table) -> pa.Table:
@@ -341,32 +326,23 @@ def _judge(both: pa.Table, now: int) -> pa.Table:
     count = pc.coalesce(column["delivery_count"], column["told_count"])
     is_limit = pc.greater_equal(count, column["delivery_limit"])
     inferred = pc.if_else(is_limit, LIMIT, EITHER)
-    told = pc.case_when(
-        pc.make_struct(*(pc.equal(column["message"], text) for text in REASONS)),
-        *REASONS.values(),
-        OTHER,
-    )
+    known = pc.make_struct(*(pc.equal(column["message"], text) for text in REASONS))
+    told = pc.case_when(known, *REASONS.values(), OTHER)
     is_told = pc.and_(pc.greater(letters, 0), pc.is_valid(column["message"]))
     inside = pc.and_(
         pc.greater_equal(column["offset"], column["log_start_offset"]),
         pc.less(column["offset"], column["end_offset"]),
     )
     reason = pc.if_else(is_stray, NO_ID, pc.if_else(is_told, told, inferred))
-    made = column | {
-        "status": status,
-        "reason": pc.if_else(is_nameless, NO_NAME, reason),
-        "delivery_count": count,
-        "topic": pc.coalesce(column["topic"], column["told_topic"]),
-        "letters": letters,
-        "retained": inside,
-    }
-    return pa.table(made)
+    made = {"status": status, "reason": pc.if_else(is_nameless, NO_NAME, reason)}
+    made |= {"topic": pc.coalesce(column["topic"], column["told_topic"]), "letters": letters}
+    return pa.table(column | made | {"delivery_count": count, "retained": inside})
 
 
 def _runs(rows: pa.Table) -> pa.Table:
     """Put offsets together that follow each other with the same outcome."""
     if not rows.num_rows:
-        return LEDGER.empty_table()
+        return schemas.LEDGER.empty_table()
     # In a run offsets grow by 1, as rows do.
     offset = numbers(rows, "offset")[0] - np.arange(rows.num_rows)
     begins = changes(offset, *(codes(rows.column(name)) for name in (*SHARE_PARTITION, *_OF_RUN)))
@@ -383,14 +359,13 @@ def _runs(rows: pa.Table) -> pa.Table:
     sums = table.group_by("run").aggregate(list(summed.values())).sort_by("run")
     columns = {name: sums.column("_".join(what)) for name, what in summed.items()}
     columns["first_offset"] = first.column("offset")
-    columns |= {name: first.column(name) for name in LEDGER.names if name not in columns}
-    return table_of(columns, LEDGER)
+    columns |= {name: first.column(name) for name in schemas.LEDGER.names if name not in columns}
+    return table_of(columns, schemas.LEDGER)
 
 
 #: How many offsets fared how; records of the queue where those are not known; rows of the ledger.
-SUMS = pa.schema(
-    {"status": pa.string(), "reason": pa.string(), "offsets": pa.int64(), "rows": pa.int64()}
-)
+SUMS = pa.schema({"status": pa.string(), "reason": pa.string(), "offsets": pa.int64(),
+                  "rows": pa.int64()})  # fmt: skip
 
 
 def sums_of(ledger: Arrow) -> pa.Table:
@@ -398,9 +373,8 @@ def sums_of(ledger: Arrow) -> pa.Table:
     table = as_table(ledger)
     counted = pc.coalesce(table.column("offsets"), table.column("letters"))
     table = table.select(["status", "reason"]).append_column("offsets", counted)
-    sums = table.group_by(["status", "reason"]).aggregate(
-        [("offsets", "sum"), ("offsets", "count")]
-    )
+    sums = table.group_by(["status", "reason"])
+    sums = sums.aggregate([("offsets", "sum"), ("offsets", "count")])
     return sums.rename_columns(SUMS.names).cast(SUMS)
 
 
@@ -417,12 +391,8 @@ def summary_words(sums: pa.Table) -> list[str]:
     """Say how many offsets fared how: ``12 written (rejected 12)``."""
     said = []
     for status in STATUSES:
-        mine = sorted(
-            (one["reason"] or OTHER, one["offsets"])
-            for one in sums.to_pylist()
-            if one["status"] == status
-        )
-        if mine:
+        rows = (one for one in sums.to_pylist() if one["status"] == status)
+        if mine := sorted((one["reason"] or OTHER, one["offsets"]) for one in rows):
             parts = ", ".join(f"{reason} {count:,}" for reason, count in mine)
             said.append(f"{sum(count for _, count in mine):,} {status} ({parts})")
     return said
@@ -457,9 +427,9 @@ def redrive_arrow(
     rows = []
     for row in wanted.to_pylist():
         where = "source" if row["retained"] else "queue" if row["copied"] else "lost"
-        kept = {name: row[name] for name in REDRIVE.names if name in row}
+        kept = {name: row[name] for name in schemas.REDRIVE.names if name in row}
         rows.append(kept | {"from": where, "command": _command(row, where, client)})
-    return pa.Table.from_pylist(rows, schema=REDRIVE)
+    return pa.Table.from_pylist(rows, schema=schemas.REDRIVE)
 
 
 def _command(row: dict[str, Any], where: str, client: list[str]) -> str | None:

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import table_of
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, TIMESTAMP, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
 
 _TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
 _SUMS = ("released", "archived", "finished")

@@ -33,9 +33,7 @@ class Evidence(Displayable):
     observed: pa.Table = field(default_factory=schemas.OBSERVED.empty_table)
     progress: pa.Table = field(default_factory=schemas.PROGRESS.empty_table)
     past_offsets: pa.Table = field(default_factory=schemas.OFFSETS.empty_table)
-    committed: pa.Table = field(
-        default_factory=schemas.TIMES.empty_table
-    )  # for read_committed groups
+    committed: pa.Table = field(default_factory=schemas.TIMES.empty_table)  # read_committed groups
     times: pa.Table = field(default_factory=schemas.TIMES.empty_table)
     members: pa.Table = field(default_factory=schemas.MEMBERS.empty_table)
     groups: pa.Table = field(default_factory=schemas.GROUPS.empty_table)

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.brokers import leads
 from sharelag.metrics.causes import CAUSES, OF_GROUP, Cause, Found, known_causes
-from sharelag.metrics.causes.inputs import Bools, CauseInputs, texts
+from sharelag.metrics.causes.inputs import CauseInputs, texts
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.holders import held_by, lines_of_places
 from sharelag.metrics.measured import describe_measured
 from sharelag.model import milliseconds
+from sharelag.schemas import Bools, Ints
 from sharelag.tables.level import rank
 from sharelag.tables.words import shell_word, spell_out
 
@@ -95,9 +95,8 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause]) -> pa.RecordBatch:
     lag = facts.lag("effective_lag")
     for cause in causes:
         # A cause of a small part of the lag does not hide a cause of a larger part.
-        most = (
-            found[cause.name].where & ~explained[cause.name] & ~(2 * found[cause.name].held < lag)
-        )
+        mine = found[cause.name]
+        most = mine.where & ~explained[cause.name] & ~(2 * mine.held < lag)
         for name in cause.includes & explained.keys():  # those of packages may not be installed
             explained[name] |= most
     applies = [
@@ -108,15 +107,8 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause]) -> pa.RecordBatch:
     said = _Said.of(evidence) if applies else _Said({}, {}, {})
     rows = [_row(evidence.lag, cause, found[cause.name], where, said) for cause, where in applies]
     order = {cause.name: place for place, cause in enumerate(causes)}
-    rows.sort(
-        key=lambda row: (
-            row["group_id"],
-            -rank(row["severity"]),
-            -(row["held"] or 0),
-            order[row["cause"]],
-            row["topic"] or "",
-        )
-    )
+    rows.sort(key=lambda row: (-(row["held"] or 0), order[row["cause"]], row["topic"] or ""))
+    rows.sort(key=lambda row: (row["group_id"], -rank(row["severity"])))
     ranks: dict[str, int] = {}
     for row in rows:
         row["rank"] = ranks[row["group_id"]] = ranks.get(row["group_id"], 0) + 1
@@ -136,7 +128,7 @@ class _Said(NamedTuple):
         return cls(held_by(evidence.holders), describe_measured(evidence.measured), led)
 
 
-def _by_topic(facts: CauseInputs, where: Bools) -> list[NDArray[np.int64]]:
+def _by_topic(facts: CauseInputs, where: Bools) -> list[Ints]:
     """Return the rows to which a cause applies, together those of one group and topic."""
     hit = np.flatnonzero(where)
     if not len(hit):
@@ -146,20 +138,15 @@ def _by_topic(facts: CauseInputs, where: Bools) -> list[NDArray[np.int64]]:
     return np.split(hit[order], np.flatnonzero(np.diff(topics[order])) + 1)
 
 
-def _row(
-    lag: pa.Table, cause: Cause, found: Found, rows: NDArray[np.int64], said: _Said
-) -> dict[str, Any]:
+def _row(lag: pa.Table, cause: Cause, found: Found, rows: Ints, said: _Said) -> dict[str, Any]:
     held, since = found.held[rows], found.since[rows]
     # The numbers are from the share partition with the most affected offsets; holders of all.
     worst = int(rows[np.argmax(np.nan_to_num(held, nan=-1))])
     group, topic, topic_id, partition = (
         lag.column(name)[worst].as_py() for name in ("group_id", "topic", "topic_id", "partition")
     )
-    evidence = {
-        name: values[worst]
-        for name, values in found.evidence.items()
-        if not np.isnan(values[worst])
-    }
+    numbers = {name: values[worst] for name, values in found.evidence.items()}
+    evidence = {name: value for name, value in numbers.items() if not np.isnan(value)}
     named = lag.column("partition").take(pa.array(rows[:_NAMED])).to_pylist()
     where = {"partitions": ",".join(map(str, named)) + (",..." if len(rows) > _NAMED else "")}
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
@@ -171,7 +158,8 @@ def _row(
         words["measured"] = said.measured[share_partition]
     if lead := said.led.get(group):
         words["led_by"] = lead
-    shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
+    shown = [*where.items(), *words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
+    began = None if np.isnan(since).all() else float(np.nanmin(since)) / 1000
     return {
         "group_id": group,
         "topic": topic,
@@ -180,10 +168,8 @@ def _row(
         "cause": cause.name,
         "severity": cause.severity,
         "held": None if np.isnan(held).all() else int(np.nansum(held)),
-        "since": None
-        if np.isnan(since).all()
-        else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
+        "since": None if began is None else datetime.fromtimestamp(began, UTC),
         "summary": cause.summary,
         "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(group)}"),
-        "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],
+        "evidence": [{"name": name, "value": value} for name, value in shown],
     }

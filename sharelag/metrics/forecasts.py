@@ -29,16 +29,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import without_numba
 from sharelag.metrics.age import end_at, known_ends, time_of
-from sharelag.metrics.columns import floats, integers, known_times, mask, numbers, table_of
+from sharelag.metrics.columns import floats, known_times, mask, numbers
 from sharelag.metrics.rates import DRAINS
 from sharelag.model import milliseconds
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats, Ints
+from sharelag.tables.arrow import as_table, beside, flat, integers, keys, table_of
 
 AGE, DRAIN = "age", "drain"
 CAME_TRUE, MISSED, UNTOLD, NO_INTERVAL = "came true", "missed", "not known", "no interval"
@@ -60,10 +59,6 @@ _NAMES = ("low_ms", "middle_ms", "high_ms")
 _MS = timedelta(milliseconds=1)
 #: Products of whole numbers and tenths may be that much less or more than whole.
 _TINY = 1e-9
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
-_Bools = NDArray[np.bool_]
 
 
 def make_forecasts(
@@ -88,18 +83,16 @@ def make_forecasts(
     trend = age + span * np.where(some, 1 - finishes / each, np.where(later > 0, 1, -np.inf))
     ages = np.stack([np.minimum(rate, age + span), np.clip(trend, 0, age + span)])
     known = waits & is_aged & ~np.isnan(arrives) & ~np.isnan(finishes)
+    durations = np.stack([drain, drain]).astype(np.float64)
     made = [
         _forecasts(rows, kind, np.flatnonzero(is_made), found, left, now, span)
-        for kind, is_made, found in (
-            (AGE, known, ages),
-            (DRAIN, waits & drains, np.stack([drain, drain]).astype(np.float64)),
-        )
+        for kind, is_made, found in ((AGE, known, ages), (DRAIN, waits & drains, durations))
     ]
     return _add_intervals(pa.concat_tables(made), as_table(past))
 
 
 def _forecasts(
-    rows: pa.Table, kind: str, place: _Ints, found: _Floats, left: _Ints, now: int, span: int
+    rows: pa.Table, kind: str, place: Ints, found: Floats, left: Ints, now: int, span: int
 ) -> pa.Table:
     chosen = rows.take(pa.array(place))
     columns: dict[str, Any] = {
@@ -132,26 +125,24 @@ def _add_intervals(made: pa.Table, past: pa.Table) -> pa.Table:
         values = np.where(is_age, trend + points * span, np.maximum(trend, 1) * np.exp(points))
     # An age is interpolated at both moments, so it may seem to grow faster than time.
     values = np.clip(values, 0, np.where(is_age, np.inf, span))
-    for number, (name, rounded) in enumerate(
-        zip(_NAMES, (np.floor, np.rint, np.ceil), strict=True)
-    ):
-        unknown = np.isnan(values[:, number])
-        whole = rounded(np.where(unknown, 0, values[:, number])).astype(np.int64)
+    for name, rounded, each in zip(_NAMES, (np.floor, np.rint, np.ceil), values.T, strict=True):
+        unknown = np.isnan(each)
+        whole = rounded(np.where(unknown, 0, each)).astype(np.int64)
         place = made.schema.get_field_index(name)
         made = made.set_column(place, made.schema.field(place), pa.array(whole, mask=unknown))
     return made
 
 
-def _column(rows: pa.Table, name: str) -> _Floats:
+def _column(rows: pa.Table, name: str) -> Floats:
     return numbers(rows, name)[0].astype(np.float64)
 
 
-def _span(rows: pa.Table) -> _Floats:
+def _span(rows: pa.Table) -> Floats:
     """Return the horizon of each forecast, in milliseconds."""
     return (integers(rows, "due_at") - integers(rows, "as_of")).astype(np.float64)
 
 
-def _errors(told: pa.Table) -> _Floats:
+def _errors(told: pa.Table) -> Floats:
     """Return how far off the trend was; infinite where a drain took longer than the horizon."""
     actual, trend, span = _column(told, "actual_ms"), _column(told, "trend_ms"), _span(told)
     drained = np.log(np.maximum(actual, 1) / np.maximum(trend, 1))
@@ -162,7 +153,7 @@ def _errors(told: pa.Table) -> _Floats:
     )
 
 
-def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> _Floats:
+def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> Floats:
     """Return the points of the errors of past forecasts with each wanted name, `[wanted, points]`.
 
     NaN where they are fewer than `LEAST`.
@@ -183,9 +174,8 @@ def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> _Floats:
     )
     outside = 1 - CONFIDENCE
     outside = np.clip(outside + _GAIN * (outside * (missed + true) - missed), 0, 1)
-    among = (count + 1)[:, np.newaxis] * np.stack(
-        [outside / 2, np.full(len(kinds), 0.5), 1 - outside / 2], axis=1
-    )
+    shares = np.stack([outside / 2, np.full(len(kinds), 0.5), 1 - outside / 2], axis=1)
+    among = (count + 1)[:, np.newaxis] * shares
     among[:, 0], among[:, 1:] = np.floor(among[:, 0] + _TINY), np.ceil(among[:, 1:] - _TINY)
     at = np.clip(among.astype(np.int64), 1, count[:, np.newaxis]) - 1 + first[:, np.newaxis]
     enough = (mine >= 0) & (count[mine] >= LEAST)
@@ -201,9 +191,9 @@ def moments_of(due: Arrow) -> list[datetime]:
     return at.to_pylist()  # type: ignore[no-any-return]
 
 
-def _grid(rows: pa.Table) -> _Ints:
+def _grid(rows: pa.Table) -> Ints:
     begun, due = integers(rows, "as_of"), integers(rows, "due_at")
-    parts: _Ints = (due - begun)[:, np.newaxis] * np.arange(STEPS + 1) // STEPS
+    parts: Ints = (due - begun)[:, np.newaxis] * np.arange(STEPS + 1) // STEPS
     return begun[:, np.newaxis] + parts
 
 
@@ -245,11 +235,8 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     )
     told &= ~was_reset
     (low, has_interval), (high, _) = numbers(rows, "low_ms"), numbers(rows, "high_ms")
-    outcomes = np.select(
-        [~told, ~has_interval, (low <= actual) & (actual <= high)],
-        [UNTOLD, NO_INTERVAL, CAME_TRUE],
-        MISSED,
-    )
+    cases = [~told, ~has_interval, (low <= actual) & (actual <= high)]
+    outcomes = np.select(cases, [UNTOLD, NO_INTERVAL, CAME_TRUE], MISSED)
     columns = {name: flat(rows.column(name)) for name in rows.schema.names} | {
         "actual_ms": pa.array(actual, mask=~told),
         "outcome": pa.array(outcomes.tolist(), pa.string()),
@@ -259,7 +246,7 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     return table_of(columns, schemas.FORECASTS)
 
 
-def _states(rows: pa.Table, timeline: pa.Table, grid: _Ints) -> tuple[dict[str, _Ints], _Bools]:
+def _states(rows: pa.Table, timeline: pa.Table, grid: Ints) -> tuple[dict[str, Ints], Bools]:
     """Return the state of each forecast's share partition at each moment, and where it is known."""
     names = ("start_offset", "effective_start_offset", "window_end_offset", "window_complete")
     if not len(timeline) or not len(rows):
@@ -281,7 +268,7 @@ def _states(rows: pa.Table, timeline: pa.Table, grid: _Ints) -> tuple[dict[str, 
     return found, is_known
 
 
-def _measure_drains(left: _Ints, is_known: _Bools, grid: _Ints, was: _Ints) -> tuple[_Ints, _Bools]:
+def _measure_drains(left: Ints, is_known: Bools, grid: Ints, was: Ints) -> tuple[Ints, Bools]:
     """Return how long the lag lasted, at most until it was due, and where that is known."""
     little = (LITTLE * was).astype(np.int64)
     gone = is_known & (left <= little[:, np.newaxis])
@@ -328,9 +315,8 @@ def calibration(forecasts: Arrow) -> pa.Table:
         if told.num_rows:
             row |= {"covered": true / told.num_rows} | _scores(told)
         # Until it has shown that it is better, it is not.
-        found.append(
-            row | {"shown": told.num_rows >= LEAST and row["crps_ms"] < row["rate_crps_ms"]}
-        )
+        is_shown = told.num_rows >= LEAST and row["crps_ms"] < row["rate_crps_ms"]
+        found.append(row | {"shown": is_shown})
     return pa.Table.from_pylist(found, schema=schemas.CALIBRATION)
 
 

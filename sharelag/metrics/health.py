@@ -18,14 +18,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import STATE, ascending, batch_of, begins, mask, present, table_of
+from sharelag.metrics.columns import STATE, begins, mask, present
 from sharelag.model import DeliveryState
 from sharelag.model.versions import Told
-from sharelag.schemas import FINDINGS, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, flat
+from sharelag.schemas import FINDINGS, SHARE_PARTITION, Arrow, Bools, Ints
+from sharelag.tables.arrow import as_table, ascending, batch_of, flat, table_of
 from sharelag.tables.arrow import keys as texts
 from sharelag.tables.words import counted
 from sharelag.wire.decode import decode_arrow, of_state
@@ -140,10 +139,8 @@ def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
     late = pc.greater(behind, _COLD_MS).fill_null(False)
     kept = pc.subtract(flat(pinned.column("end_offset")), flat(pinned.column("needed_from")))
     places = window.select(_PLACE).append_column("behind", behind).append_column("kept", kept)
-    words = (
-        "its last snapshot is {behind} ms older than the last record, "
-        "so {kept} records cannot be pruned"
-    )
+    words = "its last snapshot is {behind} ms older than the last record, so {kept} records "
+    words += "cannot be pruned"
     return [_finding("holds_pruning", place, words) for place in places.filter(late).to_pylist()]
 
 
@@ -176,34 +173,23 @@ _RECORDS = [name for names in _OF_A_KIND for name in names]
 _OF_ANY = {"tombstone", "tombstone of an update", UNKNOWN_TAGS}
 _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
+_OF_SHARE_PARTITION = [*_STATE_PARTITION, *_SHARE_PARTITION]
 #: How columns are summed up; rows of share partitions and of a whole state partition have different
 #: ones.
-_TOTALS = dict.fromkeys(
-    ["rows", "bytes", "rejects", "finished", *_RECORDS, *OLDER, "unknown_tags"], "sum"
-)
-_AGGREGATES = (
-    _TOTALS
-    | dict.fromkeys(["first_offset", "first_timestamp"], "min")
-    | dict.fromkeys(["last_offset", "last_timestamp"], "max")
-    | dict.fromkeys(["last_snapshot", "last_tombstone", "last_state"], "max")
-)
+_TOTALS = ["rows", "bytes", "rejects", "finished", *_RECORDS, *OLDER, "unknown_tags"]
+_LASTS = ["last_offset", "last_timestamp", "last_snapshot", "last_tombstone", "last_state"]
+_AGGREGATES = dict.fromkeys(_TOTALS, "sum") | dict.fromkeys(_LASTS, "max")
+_AGGREGATES |= dict.fromkeys(["first_offset", "first_timestamp"], "min")
 
 #: The counts: one row per share partition, and one with null keys for the whole state partition.
 COUNTS = pa.schema(
     [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),  # of the state topic
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("share_partition", pa.int32()),
-        *[(name, pa.int64()) for name in _TOTALS],
-        ("first_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("first_timestamp", schemas.TIMESTAMP),
-        ("last_timestamp", schemas.TIMESTAMP),
-        ("last_snapshot", pa.int64()),  # offset of the last one
-        ("last_tombstone", pa.int64()),
-        ("last_state", pa.int64()),  # offset of the last snapshot or update
+        *(("topic", pa.string()), ("partition", pa.int32())),  # of the state topic
+        *(("group_id", pa.string()), ("topic_id", pa.string()), ("share_partition", pa.int32())),
+        *((name, pa.int64()) for name in (*_TOTALS, "first_offset", "last_offset")),
+        *((name, schemas.TIMESTAMP) for name in ("first_timestamp", "last_timestamp")),
+        # Offsets of the last snapshot and tombstone, and of the last snapshot or update.
+        *((name, pa.int64()) for name in ("last_snapshot", "last_tombstone", "last_state")),
     ]
 )
 _GATHER = 64
@@ -248,8 +234,7 @@ def health_counts(
 
 def combine(counts: Arrow) -> pa.Table:
     """Add up counts: one row per share partition, and one per state partition."""
-    by = [*_STATE_PARTITION, *_SHARE_PARTITION]
-    return _aggregate(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
+    return _aggregate(as_table(counts), _OF_SHARE_PARTITION).select(COUNTS.names).cast(COUNTS)
 
 
 def gather(
@@ -280,12 +265,10 @@ def _sizes(raw: Arrow) -> pa.Table:
         pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64())
         for name in ("key", "value")
     )
-    return _counts(
-        {name: raw.column(name) for name in _STATE_PARTITION}
-        | {"rows": pa.repeat(1, len(offset)), "bytes": pc.add(key, value)}
-        | dict.fromkeys(("first_offset", "last_offset"), offset)
-        | dict.fromkeys(("first_timestamp", "last_timestamp"), moment)
-    )
+    columns = {name: raw.column(name) for name in _STATE_PARTITION}
+    columns |= {"rows": pa.repeat(1, len(offset)), "bytes": pc.add(key, value)}
+    columns |= dict.fromkeys(("first_offset", "last_offset"), offset)
+    return _counts(columns | dict.fromkeys(("first_timestamp", "last_timestamp"), moment))
 
 
 def _records(records: pa.RecordBatch) -> pa.Table:
@@ -295,16 +278,14 @@ def _records(records: pa.RecordBatch) -> pa.Table:
     state = pc.invert(tombstone)
     snapshot, change = pc.and_not(state, update), pc.and_(state, update)
     removal = pc.and_not(tombstone, update)
-    kinds = {
-        "snapshots": pc.and_not(snapshot, counted),
-        "snapshots_with_count": pc.and_(snapshot, counted),
-        "updates": pc.and_not(change, counted),
-        "updates_with_count": pc.and_(change, counted),
-        "tombstones": removal,
-        "update_tombstones": pc.and_(tombstone, update),
-    }
+    each = (
+        *(pc.and_not(snapshot, counted), pc.and_(snapshot, counted)),
+        *(pc.and_not(change, counted), pc.and_(change, counted)),
+        *(removal, pc.and_(tombstone, update)),
+    )
     generation = records.column("generation")
-    kinds = {name: pc.and_(where, pc.is_null(generation)) for name, where in kinds.items()}
+    today = pc.is_null(generation)
+    kinds = {name: pc.and_(where, today) for name, where in zip(KINDS, each, strict=True)}
     kinds["unknown_tags"] = pc.greater(pc.list_value_length(records.column("unknown_tags")), 0)
     if generation.null_count < len(generation):
         older = generation.is_valid()
@@ -316,13 +297,10 @@ def _records(records: pa.RecordBatch) -> pa.Table:
         for number, name in enumerate(OLDER):
             kinds[name] = pc.equal(generation, number).fill_null(False)
     lasts = {"last_snapshot": snapshot, "last_tombstone": removal, "last_state": state}
-    return _counts(
-        {"topic": records.column("topic"), "partition": records.column("record_partition")}
-        | {"group_id": records.column("group_id"), "topic_id": records.column("topic_id")}
-        | {"share_partition": records.column("partition")}
-        | {name: where.cast(pa.int64()) for name, where in kinds.items()}
-        | {name: pc.if_else(where, offset, None) for name, where in lasts.items()}
-    )
+    names = {"partition": "record_partition", "share_partition": "partition"}
+    columns = {name: records.column(names.get(name, name)) for name in _OF_SHARE_PARTITION}
+    columns |= {name: where.cast(pa.int64()) for name, where in kinds.items()}
+    return _counts(columns | {name: pc.if_else(last, offset, None) for name, last in lasts.items()})
 
 
 def _counts(columns: dict[str, pa.Array]) -> pa.Table:
@@ -348,14 +326,10 @@ def _judge(table: pa.Table, partitions: Partitions) -> pa.Table:
     belongs = state_partitions(key, partition_counts(flat(table.column("topic")), partitions))
     records = flat(_total(table, _RECORDS))
     misplaced = pc.if_else(pc.equal(belongs, flat(table.column("partition"))), 0, records)
-    columns = {
-        "share_partitions": alive,
-        "misplaced": pc.if_else(pc.is_valid(key), misplaced, None),
-        "needed_from": needed,
-        "pinned_by": pc.if_else(flat(pc.is_valid(needed)), key, None),
-    }
-    for name, column in columns.items():
-        table = table.append_column(name, column)
+    table = table.append_column("share_partitions", alive)
+    table = table.append_column("misplaced", pc.if_else(pc.is_valid(key), misplaced, None))
+    table = table.append_column("needed_from", needed)
+    table = table.append_column("pinned_by", pc.if_else(flat(pc.is_valid(needed)), key, None))
     return table.sort_by([("needed_from", "ascending")])
 
 
@@ -471,7 +445,7 @@ def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     return batch_of(rows, schemas.SNAPSHOTS).filter(pa.array(exists[last]))
 
 
-def _last_of(chosen: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int64]:
+def _last_of(chosen: Bools, first: Ints) -> Ints:
     """Return the last chosen row of each share partition, or -1."""
     places = np.where(chosen, np.arange(len(chosen)), -1)
     return np.asarray(np.maximum.reduceat(places, first))

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from sharelag.metrics.columns import ascending, integers, mask, numbers, table_of
+from sharelag.metrics.columns import mask, numbers
 from sharelag.replay.holds import held_at
-from sharelag.schemas import HOLDERS, INSTANT, LAG, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.schemas import HOLDERS, INSTANT, LAG, SHARE_PARTITION, Arrow, Ints
+from sharelag.tables.arrow import as_table, ascending, flat, integers, keys, table_of
 from sharelag.tables.words import counted
 from sharelag.tables.words import moment as time_words
 
@@ -84,12 +83,9 @@ def _never_delivered(
     return table_of(columns, HOLDERS, pad=True)
 
 
-_Ints = NDArray[np.int64]
-
-
 def _between(
-    place: _Ints, first: _Ints, after: _Ints, start: _Ints, end: _Ints
-) -> tuple[_Ints, _Ints, _Ints]:
+    place: Ints, first: Ints, after: Ints, start: Ints, end: Ints
+) -> tuple[Ints, Ints, Ints]:
     """Return what is between ranges, from the start to the end of each place."""
     count = len(start)
     number = np.arange(count)

@@ -46,11 +46,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import ascending, batch_of, floats, lists_of, table_of
+from sharelag.metrics.columns import floats, lists_of
 from sharelag.metrics.load_per_item import (
     broker_loads,
     known_sums,
@@ -58,35 +57,32 @@ from sharelag.metrics.load_per_item import (
     partition_loads,
     topic_loads,
 )
-from sharelag.schemas import TIMESTAMP, Arrow
-from sharelag.tables.arrow import flat, keys, one_batch
+from sharelag.schemas import TIMESTAMP, Arrow, Bools, Floats, Ints
+from sharelag.tables.arrow import ascending, batch_of, flat, keys, one_batch, table_of
 from sharelag.tables.words import counted
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
 
 
 class Spread(NamedTuple):
     """The measures of every segment; NaN where undefined."""
 
-    items: _Ints  # numbers, known or not
-    unknown: _Ints  # unknown ones among them
+    items: Ints  # numbers, known or not
+    unknown: Ints  # unknown ones among them
     # Of the known ones, as are mean, min and max; NaN if there are none. All but min are NaN, too,
     # where all known ones are 0 and others are unknown: the sum may not be 0 then.
-    total: _Floats
-    mean: _Floats
-    min: _Floats
-    max: _Floats
-    max_mean: _Floats  # this and the following: NaN also if the total is 0
-    gini: _Floats
-    cv: _Floats
-    top_share: _Floats
-    top3_share: _Floats
-    jain: _Floats
-    hoover: _Floats
+    total: Floats
+    mean: Floats
+    min: Floats
+    max: Floats
+    max_mean: Floats  # this and the following: NaN also if the total is 0
+    gini: Floats
+    cv: Floats
+    top_share: Floats
+    top3_share: Floats
+    jain: Floats
+    hoover: Floats
 
 
-def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
+def spread_columns(values: Floats, segment: Ints, segments: int) -> Spread:
     """Return how unevenly the numbers of each segment are spread, one row per segment.
 
     ``values`` are at least 0 (else it is a ValueError), and NaN where unknown; ``segment`` says
@@ -112,7 +108,7 @@ def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
     return Spread(items, items - numbers, **figures)
 
 
-def _figures(values: _Floats, begins: _Ints, numbers: _Ints) -> dict[str, _Floats]:
+def _figures(values: Floats, begins: Ints, numbers: Ints) -> dict[str, Floats]:
     """Return the measures of non-empty, contiguous segments, each ascending."""
     largest = values[begins + numbers - 1]
     which = np.repeat(np.arange(len(numbers)), numbers)
@@ -121,7 +117,7 @@ def _figures(values: _Floats, begins: _Ints, numbers: _Ints) -> dict[str, _Float
     unit = np.where(largest > 0, largest, 1.0)
     part = values / unit[which]
 
-    def total(of: _Floats) -> _Floats:
+    def total(of: Floats) -> Floats:
         return np.asarray(np.add.reduceat(of, begins))
 
     whole = total(part)
@@ -261,30 +257,24 @@ SKEW = pa.schema(
         ("lag", pa.float64()),
         ("lag_gini", pa.float64()),
         ("lag_max_mean", pa.float64()),
-        # the share of the lag that would have to move to make it even
-        ("lag_hoover", pa.float64()),
+        ("lag_hoover", pa.float64()),  # share of the lag that would have to move to make it even
         ("partitions", pa.int64()),
         ("unknown_lags", pa.int64()),
-        # the share of partitions with more arrivals than the average one
-        ("busy_partitions", pa.float64()),
+        ("busy_partitions", pa.float64()),  # share with more arrivals than the average one
         ("busy_arrived", pa.float64()),  # their share of the arrivals
         ("busy_lag", pa.float64()),  # their share of the lag
         ("finished_gini", pa.float64()),  # inequality of finished offsets
         ("members", pa.int64()),
         ("idle_members", pa.int64()),  # without assigned partitions
         ("unattended_partitions", pa.int64()),  # without members
-        # the share of partitions with fewer members than the average one
-        ("starved_partitions", pa.float64()),
+        ("starved_partitions", pa.float64()),  # share with fewer members than the average one
         ("starved_lag", pa.float64()),
         ("max_partitions", pa.int64()),  # of one member
-        # the share of members with more partitions than the average one
-        ("loaded_members", pa.float64()),
+        ("loaded_members", pa.float64()),  # share with more partitions than the average one
         ("loaded_lag", pa.float64()),
         ("as_of", TIMESTAMP),
     ]
 )
-
-_Bools = NDArray[np.bool_]
 
 
 def verdict_words(row: Mapping[str, Any]) -> str:
@@ -317,25 +307,20 @@ def skew_arrow(
         columns |= g.of_members(member_loads(partitions, members))
     unknown = np.full(g.size, np.nan)
     figure = {field.name: columns.get(field.name, unknown) for field in SKEW}
+    is_uneven = columns.get("uneven_partitions", unknown) >= 2
+    is_busy = figure["busy_arrived"] - figure["busy_partitions"] >= _ARRIVALS_EXCESS
+    loaded = figure["loaded_lag"] - figure["loaded_members"]
     crowding = {
         STARVATION: figure["starved_lag"] - figure["starved_partitions"],
-        ASSIGNMENT_SKEW: np.where(
-            columns.get("uneven_partitions", unknown) >= 2,
-            figure["loaded_lag"] - figure["loaded_members"],
-            np.nan,
-        ),
-        DATA_SKEW: np.where(
-            figure["busy_arrived"] - figure["busy_partitions"] >= _ARRIVALS_EXCESS,
-            figure["busy_lag"] - figure["busy_partitions"],
-            np.nan,
-        ),
+        ASSIGNMENT_SKEW: np.where(is_uneven, loaded, np.nan),
+        DATA_SKEW: np.where(is_busy, figure["busy_lag"] - figure["busy_partitions"], np.nan),
     }
     excess = np.stack(list(crowding.values()), axis=1)
     excess = np.where(excess >= EXCESS - 1e-9, excess, -np.inf)  # NaN, too
     order = np.argsort(-excess, axis=1, kind="stable")
     holds = np.take_along_axis(excess, order, axis=1) > 0
     named = np.array(list(crowding))[order]
-    cases: list[tuple[_Bools, Any]] = [
+    cases: list[tuple[Bools, Any]] = [
         (figure["lag"] == 0, NO_LAG),
         (figure["members"] == 0, NO_MEMBERS),
         (holds[:, 0], named[:, 0]),
@@ -358,14 +343,14 @@ class _Groups:
     def __init__(self, partitions: pa.Table) -> None:
         encoded = flat(partitions.column("group_id")).dictionary_encode()
         self.ids, self.size = encoded.dictionary, len(encoded.dictionary)
-        self.code: _Ints = encoded.indices.to_numpy().astype(np.int64)
+        self.code: Ints = encoded.indices.to_numpy().astype(np.int64)
         first = pa.table({"code": self.code, "as_of": partitions.column("as_of")}).group_by("code")
         self.as_of = flat(first.aggregate([("as_of", "min")]).sort_by("code").column("as_of_min"))
         self.lag, self.arrived, self.finished, self.members = (
             floats(partitions.column(name)) for name in ("lag", "arrived", "finished", "members")
         )
 
-    def of_partitions(self) -> dict[str, _Floats | _Ints]:
+    def of_partitions(self) -> dict[str, Floats | Ints]:
         spread = spread_columns(self.lag, self.code, self.size)
         busy = self._above(self.arrived, self.code)
         starved = self._above(-self.members, self.code)
@@ -388,7 +373,7 @@ class _Groups:
             "starved_lag": self._part(starved, self.lag, self.members, self.code),
         }
 
-    def of_members(self, loads: pa.Table) -> dict[str, _Floats | _Ints]:
+    def of_members(self, loads: pa.Table) -> dict[str, Floats | Ints]:
         position = pc.index_in(flat(loads.column("group_id")), self.ids)
         code = position.drop_null().to_numpy().astype(np.int64)
         known = loads.filter(position.is_valid())
@@ -407,13 +392,13 @@ class _Groups:
             "loaded_lag": self._part(loaded, lag, partitions, code),
         }
 
-    def _above(self, values: _Floats, code: _Ints) -> _Bools:
+    def _above(self, values: Floats, code: Ints) -> Bools:
         """Whether values exceed the mean of their group by more than rounding errors."""
         number = np.bincount(code[~np.isnan(values)], minlength=self.size)
         mean = known_sums(values, code, self.size) / np.maximum(number, 1)
         return np.asarray(values - mean[code] > 1e-9 * np.abs(mean[code]))
 
-    def _part(self, chosen: _Bools, weight: _Floats, shown_by: _Floats, code: _Ints) -> _Floats:
+    def _part(self, chosen: Bools, weight: Floats, shown_by: Floats, code: Ints) -> Floats:
         """Return the share of the weight of the chosen, among those with a known choice."""
         known = ~np.isnan(shown_by) & ~np.isnan(weight)
         whole = known_sums(np.where(known, weight, np.nan), code, self.size)

@@ -22,15 +22,12 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.columns import (
     TERMINAL,
     Runs,
-    ascending,
-    batch_of,
     begins,
     bools,
     first_reason,
@@ -38,44 +35,20 @@ from sharelag.metrics.columns import (
     mask,
     numbers,
     present,
-    table_of,
 )
 from sharelag.model import DeliveryState, counts_all, milliseconds
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
-from sharelag.tables.gaps import (
-    ARCHIVING,
-    COUNT_DIFFERS,
-    NEGATIVE_LAG,
-    NO_COMPLETE_COUNT,
-    NO_END_OFFSET,
-    NO_END_OFFSET_THEN,
-    NO_START_OFFSET,
-    PARTIAL_STATE,
-    RECORDS_MISSING,
-    REJECTED_RECORDS,
-    START_BELOW_LOG_START,
-    UNKNOWN_TOPIC,
-)
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Ints
+from sharelag.tables import gaps
+from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys, table_of
 
 #: The columns of offsets that `lag_columns` needs in addition to those of windows.
 OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
-#: Lag with nothing but what Kafka computes it from: columns of `sharelag.schemas.LAG`.
-BRIEF = schemas.BRIEF_LAG
 ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
-#: Column of the roll-up, column of the lag table, aggregate.
-ROLLUP_SUMS = [
-    ("unknown_lags", "unknown_lags", "sum"),
-    ("lag", "lag", "sum"),
-    ("max_lag", "lag", "max"),
-    ("effective_lag", "effective_lag", "sum"),
-    ("unread", "unread", "sum"),
-    ("window_available", "window_available", "sum"),
-    ("window_unknown", "window_unknown", "sum"),
-    ("window_complete", "window_complete", "sum"),
-    ("as_of", "as_of", "min"),
-]
+_SUMMED = "unknown_lags lag effective_lag unread window_available window_unknown window_complete"
+#: Columns of the roll-up, each with the column of the lag table that it aggregates, and how.
+ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED.split()}
+ROLLUP_SUMS |= {"max_lag": ("lag", "max"), "as_of": ("as_of", "min")}
 
 
 def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
@@ -93,12 +66,6 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     return lag_columns(joined).sort_by(ascending("group_id", "topic", "topic_id", "partition"))
 
 
-def with_unknown_terms(brief: pa.Table) -> pa.Table:
-    """Return `BRIEF` as `sharelag.schemas.LAG`, where all other columns are null."""
-    given = {name: brief.column(name) for name in brief.column_names}
-    return table_of(given, schemas.LAG, pad=True)
-
-
 def lag_columns(joined: Arrow) -> pa.RecordBatch:
     """Return the lag of windows joined with their offsets (the part that Spark distributes).
 
@@ -107,51 +74,58 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     """
     if joined.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.LAG)
-    n = _Numbers(joined)
-    lag = n.end - n.start - n.count
-    is_known = n.has_start & n.has_count & n.has_end
+    # Terms are 0 where they are unknown.
+    start, has_start = numbers(joined, "start_offset")
+    effective, _ = numbers(joined, "effective_start_offset")
+    window_end, _ = numbers(joined, "window_end_offset")
+    count, has_count = numbers(joined, "delivery_complete_count")
+    end, has_end = numbers(joined, "end_offset")
+    log_start, has_log_start = numbers(joined, "log_start_offset")
+    is_whole = bools(joined, "from_snapshot")
+    lag = end - start - count
+    is_known = has_start & has_count & has_end
     runs = Runs(joined.column("runs"))
-    low = np.maximum(n.start, n.log_start)
-    window = np.maximum(n.window_end - n.start, 0)
+    low = np.maximum(start, log_start)
+    window = np.maximum(window_end - start, 0)
     available = runs.sum((int(DeliveryState.AVAILABLE),))
-    is_done = n.has_start & n.has_count & counts_all(n.count, window, available)
-    effective = np.where(is_done, n.window_end, n.effective)
+    is_done = has_start & has_count & counts_all(count, window, available)
+    passed = np.where(is_done, window_end, effective)
     beyond = np.where(is_done, 0, runs.sum(TERMINAL, low))
-    finished = beyond + np.maximum(effective - low, 0)
-    complete = np.where(is_done, window, runs.sum(TERMINAL) + n.effective - n.start)
-    sized = n.has_start & n.has_end
+    finished = beyond + np.maximum(passed - low, 0)
+    complete = np.where(is_done, window, runs.sum(TERMINAL) + effective - start)
+    sized = has_start & has_end
     columns = {
         "lag": (lag, is_known & (lag >= 0)),
         # What a start offset beyond the end of the log leaves to do is not known, nor is the lag.
         "effective_lag": (
-            np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0),
-            sized & ((n.start <= n.end) | (n.window_end > n.start)),
+            np.maximum(np.maximum(end, window_end) - low - finished, 0),
+            sized & ((start <= end) | (window_end > start)),
         ),
-        "unread": (np.maximum(n.end - np.maximum(n.window_end, n.start), 0), sized),
-        "window_available": (available, n.has_start),
-        "window_unknown": (window - available - complete, n.has_start),
-        "window_complete": (complete, n.has_start),
-        "effective_start_offset": (np.maximum(effective, n.log_start), n.has_start),
+        "unread": (np.maximum(end - np.maximum(window_end, start), 0), sized),
+        "window_available": (available, has_start),
+        "window_unknown": (window - available - complete, has_start),
+        "window_complete": (complete, has_start),
+        "effective_start_offset": (np.maximum(passed, log_start), has_start),
     }
     notes = {
-        START_BELOW_LOG_START: n.has_start & n.has_log_start & (effective < n.log_start),
-        COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
-        PARTIAL_STATE: ~n.is_whole,
-        ARCHIVING: runs.sum((int(DeliveryState.ARCHIVING),)) > 0,
-        REJECTED_RECORDS: n.rejected > 0,
+        gaps.START_BELOW_LOG_START: has_start & has_log_start & (passed < log_start),
+        gaps.COUNT_DIFFERS: has_start & has_count & (count != complete),
+        gaps.PARTIAL_STATE: ~is_whole,
+        gaps.ARCHIVING: runs.sum((int(DeliveryState.ARCHIVING),)) > 0,
+        gaps.REJECTED_RECORDS: numbers(joined, "rejected_records")[0] > 0,
     }
     arrays = {name: pa.array(values, mask=~known) for name, (values, known) in columns.items()}
     # Like Kafka's command, which shows nothing until the start offset is known.
     epoch = flat(joined.column("leader_epoch"))
-    arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
+    arrays["leader_epoch"] = pc.if_else(pa.array(has_start), epoch, pa.scalar(None, epoch.type))
     reasons = {
-        RECORDS_MISSING: ~n.has_start & ~n.is_whole,
-        NO_START_OFFSET: ~n.has_start,
-        NO_COMPLETE_COUNT: ~n.has_count,
-        UNKNOWN_TOPIC: ~present(joined, "topic"),
-        NO_END_OFFSET_THEN: ~n.has_end & ~present(joined, "as_of"),
-        NO_END_OFFSET: ~n.has_end,
-        NEGATIVE_LAG: is_known & (lag < 0),
+        gaps.RECORDS_MISSING: ~has_start & ~is_whole,
+        gaps.NO_START_OFFSET: ~has_start,
+        gaps.NO_COMPLETE_COUNT: ~has_count,
+        gaps.UNKNOWN_TOPIC: ~present(joined, "topic"),
+        gaps.NO_END_OFFSET_THEN: ~has_end & ~present(joined, "as_of"),
+        gaps.NO_END_OFFSET: ~has_end,
+        gaps.NEGATIVE_LAG: is_known & (lag < 0),
     }
     arrays["lag_reason"] = first_reason(reasons)
     said = np.stack(list(notes.values()), axis=1)
@@ -175,41 +149,22 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     unknown: that nothing waits is not known then.
     """
     keys = rollup_keys(by)
-    table = as_table(lag).append_column(
-        "unknown_lags", pc.is_null(lag.column("lag")).cast(pa.int64())
-    )
-    wanted = [
-        (column, how, pc.ScalarAggregateOptions(min_count=1)) for _, column, how in ROLLUP_SUMS
-    ]
+    unknown = pc.is_null(lag.column("lag")).cast(pa.int64())
+    table = as_table(lag).append_column("unknown_lags", unknown)
+    known = pc.ScalarAggregateOptions(min_count=1)
+    wanted = [(column, how, known) for column, how in ROLLUP_SUMS.values()]
     grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
-    columns = {name: grouped.column(f"{column}_{how}") for name, column, how in ROLLUP_SUMS}
+    columns = {name: grouped.column("_".join(of)) for name, of in ROLLUP_SUMS.items()}
     is_known = pc.or_(pc.greater(columns["lag"], 0), pc.equal(columns["unknown_lags"], 0))
     for name in ("lag", "max_lag"):
         columns[name] = pc.if_else(is_known, columns[name], None)
     columns |= {key: grouped.column(key) for key in keys}
     columns["partitions"] = grouped.column("partition_count")
-    return one_batch(table_of(columns, schemas.ROLLUP, pad=True).sort_by(ascending(*keys)))
-
-
-class _Numbers:
-    """The terms as int64, 0 where unknown, with masks of known values."""
-
-    def __init__(self, joined: Arrow) -> None:
-        self.start, self.has_start = numbers(joined, "start_offset")
-        self.effective, _ = numbers(joined, "effective_start_offset")
-        self.window_end, _ = numbers(joined, "window_end_offset")
-        self.count, self.has_count = numbers(joined, "delivery_complete_count")
-        self.end, self.has_end = numbers(joined, "end_offset")
-        self.log_start, self.has_log_start = numbers(joined, "log_start_offset")
-        self.is_whole = bools(joined, "from_snapshot")
-        self.rejected, _ = numbers(joined, "rejected_records")
+    return batch_of(columns, schemas.ROLLUP, pad=True).sort_by(ascending(*keys))
 
 
 _STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
-_KEPT = (
-    *(*SHARE_PARTITION, *_STATE),
-    *("window_available", "window_complete", "max_delivery_count"),
-)
+_KEPT = (*SHARE_PARTITION, *_STATE, "window_available", "window_complete", "max_delivery_count")
 
 
 def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
@@ -234,14 +189,13 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     moment, noted = numbers(offsets, "as_of")
     nearest = np.minimum(np.searchsorted(wanted, moment), len(wanted) - 1)
     there = np.where(noted & (wanted[nearest] == moment), nearest, -1)
-    place = pc.index_in(
-        _places(then, ids, at, len(wanted)), _places(offsets, ids, there, len(wanted))
-    )
+    mine = _places(then, ids, at, len(wanted))
+    place = pc.index_in(mine, _places(offsets, ids, there, len(wanted)))
     ends = offsets.select(["topic", "end_offset"]).take(place)
     return _lagged(then, ends, pa.array(wanted[at]).view(schemas.TIMESTAMP))
 
 
-def _places(table: pa.Table, ids: pa.Array, moment: NDArray[np.int64], moments: int) -> pa.Array:
+def _places(table: pa.Table, ids: pa.Array, moment: Ints, moments: int) -> pa.Array:
     """Return one number per topic partition and moment; a null one where one is not known."""
     topic = pc.index_in(flat(table.column("topic_id")), ids).fill_null(-1).to_numpy()
     partition, known = numbers(table, "partition")
@@ -249,9 +203,7 @@ def _places(table: pa.Table, ids: pa.Array, moment: NDArray[np.int64], moments: 
     return pa.array(number, mask=~known | (topic < 0) | (moment < 0))
 
 
-def _last_rows(
-    table: pa.Table, moments: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _last_rows(table: pa.Table, moments: Ints) -> tuple[Ints, Ints]:
     """Return each share partition's last row up to each moment, and the moment's number."""
     first = np.flatnonzero(begins(table))
     time, _ = numbers(table, "record_timestamp")
@@ -275,11 +227,11 @@ def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
     is_whole = bools(then, "from_snapshot")
     lag = end - start - count
     reasons = {
-        RECORDS_MISSING: ~is_whole,
-        NO_START_OFFSET: ~has_start,
-        NO_COMPLETE_COUNT: ~has_count,
-        NO_END_OFFSET_THEN: ~has_end,
-        NEGATIVE_LAG: lag < 0,
+        gaps.RECORDS_MISSING: ~is_whole,
+        gaps.NO_START_OFFSET: ~has_start,
+        gaps.NO_COMPLETE_COUNT: ~has_count,
+        gaps.NO_END_OFFSET_THEN: ~has_end,
+        gaps.NEGATIVE_LAG: lag < 0,
     }
     unread = np.maximum(end - np.maximum(window_end, start), 0)
     columns = {name: then.column(name) for name in _KEPT} | {
@@ -338,14 +290,14 @@ def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     return {"change": pa.array(change), "finished": pa.array(done - done_before, mask=~comparable)}
 
 
-def _add_finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _add_finished(windows: pa.Table) -> tuple[Ints, Bools]:
     """Return the effective start offset plus the number of finished offsets beyond it."""
     effective, known = numbers(windows, "effective_start_offset")
     beyond = Runs(flat(windows.column("runs"))).sum(TERMINAL)
     return effective + beyond, known
 
 
-def _same(was: pa.Table, now: pa.Table) -> NDArray[np.bool_]:
+def _same(was: pa.Table, now: pa.Table) -> Bools:
     pairs = zip(was.column("runs").to_pylist(), now.column("runs").to_pylist(), strict=True)
     same = np.array([one == other for one, other in pairs], bool)
     for name in _STATE:  # another leader alone does not move anything

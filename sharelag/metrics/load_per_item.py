@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import PARTITION, floats, mask, table_of
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.metrics.columns import PARTITION, floats, mask
+from sharelag.schemas import SHARE_PARTITION, Arrow, Floats, Ints
+from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
 
 #: What identifies the rows of `partition_loads`.
 KEYS = ["group_id", "topic", "topic_id", "partition"]
@@ -62,15 +61,10 @@ def partition_loads(
     if groups is not None:
         table = _with_initialized(table, as_table(groups))
     place = keys(table, SHARE_PARTITION)
-    return pa.table(
-        {
-            **{name: table.column(name) for name in (*KEYS, "as_of")},
-            "lag": table.column("lag").cast(pa.float64()),
-            "arrived": _arrived(table, past),
-            "finished": _finished(place, observed),
-            "members": _member_counts(place, flat(table.column("group_id")), members, groups),
-        }
-    )
+    columns = {name: table.column(name) for name in (*KEYS, "as_of")}
+    columns |= {"lag": table.column("lag").cast(pa.float64()), "arrived": _arrived(table, past)}
+    assigned = _member_counts(place, flat(table.column("group_id")), members, groups)
+    return pa.table(columns | {"finished": _finished(place, observed), "members": assigned})
 
 
 def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
@@ -87,17 +81,14 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
     part = np.append(lags / np.maximum(shared_by, 1), np.nan)[position.fill_null(-1).to_numpy()]
     lag, counts = known_sums(part, row, size), np.bincount(row, minlength=size)
     lag[(lag == 0) & (np.bincount(row[np.isnan(part)], minlength=size) > 0)] = np.nan
-    group = flat(table.column("group_id"))
     moments = partitions.group_by("group_id").aggregate([("as_of", "min")])
-    return pa.table(
-        {
-            "group_id": group,
-            "member_id": table.column("member_id"),
-            "as_of": beside(group, moments, ["group_id"]).column("as_of_min"),
-            "partitions": pa.array(counts, pa.float64()),
-            "lag": pa.array(np.where(counts == 0, 0.0, lag), from_pandas=True),
-        }
-    )
+    moments = beside(flat(table.column("group_id")), moments, ["group_id"])
+    columns = {name: table.column(name) for name in ("group_id", "member_id")} | {
+        "as_of": moments.column("as_of_min"),
+        "partitions": pa.array(counts, pa.float64()),
+        "lag": pa.array(np.where(counts == 0, 0.0, lag), from_pandas=True),
+    }
+    return pa.table(columns)
 
 
 def topic_loads(partitions: pa.Table) -> pa.Table:
@@ -126,7 +117,7 @@ def _sum_groups(partitions: pa.Table, by: str) -> pa.Table:
     for name in _SUMMED:
         sums = summed.column(f"{name}_sum")
         is_open = pc.and_(pc.equal(sums, 0), pc.less(summed.column(f"{name}_count"), count))
-        columns[name] = pc.if_else(is_open.fill_null(False), pa.scalar(None, sums.type), sums)
+        columns[name] = pc.if_else(is_open.fill_null(False), None, sums)
     return pa.table(columns)
 
 
@@ -144,18 +135,14 @@ def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
     return _sum_groups(led_by_some, "leader_id").drop_columns("topic")
 
 
-def known_sums(
-    values: NDArray[np.float64], code: NDArray[np.int64], size: int
-) -> NDArray[np.float64]:
+def known_sums(values: Floats, code: Ints, size: int) -> Floats:
     """Return sums of the known values of each code; NaN if none is known."""
     known = ~np.isnan(values)
     sums = np.bincount(code[known], values[known], size)
     return np.where(np.bincount(code[known], minlength=size) > 0, sums, np.nan)
 
 
-def explode_partitions(
-    table: pa.Table, column: str
-) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
+def explode_partitions(table: pa.Table, column: str) -> tuple[Ints, pa.Array, pa.Array]:
     """Return each partition in the lists of a column such as ``assigned_partitions``.
 
     Each list has topics with ``topic_id`` and ``partitions``. The result is the table row that
@@ -171,11 +158,8 @@ def explode_partitions(
     fields = {name: pc.struct_field(topics, name).take(topic) for name in names}
     fields["partition"] = pc.list_flatten(partitions)
     each = pa.table({"group_id": flat(table.column("group_id")).take(row), **fields})
-    return (
-        row.to_numpy(),
-        keys(each, SHARE_PARTITION),
-        pa.StructArray.from_arrays(list(fields.values()), list(fields)),
-    )
+    found = pa.StructArray.from_arrays(list(fields.values()), list(fields))
+    return row.to_numpy(), keys(each, SHARE_PARTITION), found
 
 
 def count_stateless(groups: pa.Table, states: Arrow) -> int:
@@ -198,7 +182,7 @@ def name_topics(table: pa.Table, groups: pa.Table) -> pa.Table:
 
 def _names_of(topics: pa.StructArray) -> pa.Array:
     names = pc.struct_field(topics, "topic_name")
-    return pc.if_else(pc.equal(names, "<UNKNOWN>"), pa.scalar(None, pa.string()), names)
+    return pc.if_else(pc.equal(names, "<UNKNOWN>"), None, names)
 
 
 def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
@@ -206,12 +190,8 @@ def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
     row, place, topics = explode_partitions(groups, "initialized_topics")
     names, have = _names_of(topics), keys(table, SHARE_PARTITION)
     table = name_topics(table, groups)
-    new = {
-        "group_id": flat(groups.column("group_id")).take(pa.array(row)),
-        "topic": names,
-        "topic_id": pc.struct_field(topics, "topic_id"),
-        "partition": pc.struct_field(topics, "partition"),
-    }
+    new = {name: pc.struct_field(topics, name) for name in ("topic_id", "partition")}
+    new |= {"group_id": flat(groups.column("group_id")).take(pa.array(row)), "topic": names}
     missing = pc.invert(pc.is_in(place, have))
     return pa.concat_tables([table, table_of(new, table.schema, pad=True).filter(missing)])
 

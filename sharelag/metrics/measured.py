@@ -26,10 +26,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.metrics.columns import floats, mask, numbers, series, table_of
+from sharelag.metrics.columns import floats, mask, numbers, series
 from sharelag.model.defects import is_affected
 from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
 
 #: Types of acknowledgement, as Kafka counts them; a broker may count another in future.
 _TYPES = ("accept", "release", "reject", "renew")
@@ -236,10 +236,8 @@ def _last(found: pa.Table, loads: pa.Table) -> pa.Table:
 
 def _is_current(gauges: pa.Table, loads: pa.Table, span: pa.Table) -> pa.Array:
     """Whether the gauges are sure to describe the share partitions that are loaded now."""
-    count = gauges.group_by("of").aggregate([("figure", "count")])
-    of = flat(span.column("of"))
-    loaded = beside(of, loads, ["of"])
-    count = beside(of, count, ["of"])
+    of, counts = flat(span.column("of")), gauges.group_by("of").aggregate([("figure", "count")])
+    loaded, count = beside(of, loads, ["of"]), beside(of, counts, ["of"])
     once = pc.less_equal(flat(loaded.column("figure")), flat(count.column("figure_count")))
     without_load = pc.equal(flat(loaded.column("change")), 0)
     moved = pc.not_equal(flat(span.column("change")), 0)
@@ -262,9 +260,7 @@ def _bounds(lag: pa.Table, span: pa.Table, is_current: pa.Array) -> dict[str, pa
     low, high = np.maximum(start + length, window_end), first + length
     known = (*known, has_length, mask(is_current), high >= window_end, low <= end)
     is_known = np.logical_and.reduce(known)
-    begin = end - unread
-    acquired_low = np.clip(low - begin, 0, unread)
-    acquired_high = np.clip(high - begin, 0, unread)
+    acquired_low, acquired_high = (np.clip(at - (end - unread), 0, unread) for at in (low, high))
     found = {
         "acquired_low": acquired_low,
         "acquired_high": holes + acquired_high,

@@ -16,17 +16,16 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.metrics.brokers import coordinators
-from sharelag.metrics.columns import ascending, mask, table_of
+from sharelag.metrics.columns import mask
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.load_per_item import explode_partitions
 from sharelag.model import GroupState
 from sharelag.replay.moment import Choice
-from sharelag.schemas import GROUP_STATES, MEMBER_ROWS, SHARE, TIMESTAMP, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
+from sharelag.schemas import GROUP_STATES, MEMBER_ROWS, SHARE, TIMESTAMP, Arrow, Ints
+from sharelag.tables.arrow import as_table, ascending, beside, flat, keys, one_batch, table_of
 
 
 def group_states(
@@ -53,8 +52,7 @@ def group_states(
     names = names.take(pc.sort_indices(names))
     own, sums = beside(names, table, ["group_id"]), beside(names, sums, ["group_id"])
     topics = as_table(lag).group_by("group_id").aggregate([("topic_id", "count_distinct")])
-    gone = pc.is_in(names, pa.array(sorted(deleted), pa.string()))
-    is_dead = pc.or_(gone, is_complete)
+    is_dead = pc.or_(pc.is_in(names, pa.array(sorted(deleted), pa.string())), is_complete)
     state = pc.coalesce(own.column("state"), pc.if_else(is_dead, str(GroupState.DEAD), None))
     topics = beside(names, topics, ["group_id"]).column("topic_id_count_distinct")
     leaders = schemas.LEADERS.empty_table() if leaders is None else leaders
@@ -119,12 +117,9 @@ def of_topics(members: Arrow, names: pa.Table, choice: Choice) -> pa.Table:
     subscribed = flat(table.column("subscribed_topic_names"))
     whole = pa.array([name for name, some in choice.topics.items() if not some], pa.string())
     subscribes = pc.is_in(pc.list_flatten(subscribed), value_set=whole)
-    chosen = pa.concat_arrays(
-        [
-            flat(choice.of(pairs).column("row")).cast(pa.int64()),
-            pc.list_parent_indices(subscribed).filter(subscribes).cast(pa.int64()),
-        ]
-    )
+    assigned = flat(choice.of(pairs).column("row"))
+    subscribed = pc.list_parent_indices(subscribed).filter(subscribes)
+    chosen = pa.concat_arrays([one.cast(pa.int64()) for one in (assigned, subscribed)])
     return table.filter(pc.is_in(pa.array(range(table.num_rows), pa.int64()), value_set=chosen))
 
 
@@ -180,6 +175,6 @@ def _difference(table: pa.Table, of: str, without: str) -> pa.Array:
     return pa.array(np.bincount(row[alone], minlength=table.num_rows))
 
 
-def _texts(row: NDArray[np.int64], partitions: pa.Array) -> pa.Array:
+def _texts(row: Ints, partitions: pa.Array) -> pa.Array:
     each = {name: pc.struct_field(partitions, name) for name in ("topic_id", "partition")}
     return keys(pa.table({"row": row} | each), ["row", *each])

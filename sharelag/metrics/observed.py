@@ -16,25 +16,13 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import (
-    STATE,
-    batch_of,
-    begins,
-    bools,
-    changes,
-    known_times,
-    lists_of,
-    mask,
-    numbers,
-)
+from sharelag.metrics.columns import STATE, begins, changes, known_times, lists_of, mask, numbers
 from sharelag.model import milliseconds
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats, Ints
+from sharelag.tables.arrow import as_table, batch_of, flat, keys
 
 #: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10
@@ -97,7 +85,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     return batch_of(arrays, schemas.OBSERVED).filter(exists)
 
 
-def parts_of(observed: Arrow, name: str) -> NDArray[np.float64]:
+def parts_of(observed: Arrow, name: str) -> Floats:
     """Return changes in each part of the span; 0 where nothing was observed.
 
     The column is ``finished_bins`` or ``released_bins``; the result is ``[rows, BINS]``.
@@ -134,41 +122,37 @@ class _Rows:
         # missing.
         self.follows = self.bools("follows") & np.append(True, counts[:-1])[counts]
 
-    def numbers(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def numbers(self, name: str) -> tuple[Ints, Bools]:
         return numbers(self.table, name)
 
-    def bools(self, name: str) -> NDArray[np.bool_]:
-        return bools(self.table, name)
+    def bools(self, name: str) -> Bools:
+        return mask(self.table.column(name))
 
     def at_last(self, name: str) -> pa.Array:
         return flat(self.table.column(name).take(pa.array(self.last)))
 
-    def sum(self, values: NDArray[np.int64], chosen: NDArray[np.bool_]) -> pa.Array:
+    def sum(self, values: Ints, chosen: Bools) -> pa.Array:
         return pa.array(np.add.reduceat(np.where(chosen, values, 0), self.first))
 
-    def count(self, chosen: NDArray[np.bool_]) -> pa.Array:
+    def count(self, chosen: Bools) -> pa.Array:
         return pa.array(np.add.reduceat(chosen.astype(np.int64), self.first))
 
-    def time_of_last(self, chosen: NDArray[np.bool_]) -> pa.Array:
+    def time_of_last(self, chosen: Bools) -> pa.Array:
         row = self._last_of(chosen)
         return known_times(self.time[row], row >= 0)
 
-    def record_of_last(self, chosen: NDArray[np.bool_]) -> pa.Array:
+    def record_of_last(self, chosen: Bools) -> pa.Array:
         """Return ``partition:offset`` of the last chosen row of each share partition."""
-        row = pa.array(self._last_of(chosen))
-        row = pc.if_else(pc.less(row, 0), None, row)
-        place = [
-            flat(self.table.column(name).take(row)).cast(pa.string())
-            for name in ("record_partition", "record_offset")
-        ]
-        return pc.binary_join_element_wise(*place, ":")
+        row = self._last_of(chosen)
+        place = ("record_partition", "record_offset")
+        return keys(self.table.select(place).take(pa.array(row, mask=row < 0)), place)
 
-    def _last_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _last_of(self, chosen: Bools) -> Ints:
         """Return the last chosen row of each share partition, or -1."""
         return np.maximum.reduceat(np.where(chosen, self.place, -1), self.first)
 
 
-def _lead(rows: _Rows) -> NDArray[np.int64]:
+def _lead(rows: _Rows) -> Ints:
     """Return the row of each share partition from which on its changes are known.
 
     The changes of the first row are unknown unless it created the state; so are those of the next
@@ -182,13 +166,7 @@ def _lead(rows: _Rows) -> NDArray[np.int64]:
     return np.asarray(np.maximum(np.minimum(sees - 1, rows.last), rows.first))
 
 
-def _bins(
-    rows: _Rows,
-    changes: NDArray[np.int64],
-    chosen: NDArray[np.bool_],
-    begin: NDArray[np.int64],
-    until: int,
-) -> pa.Array:
+def _bins(rows: _Rows, changes: Ints, chosen: Bools, begin: Ints, until: int) -> pa.Array:
     """Sum changes over the parts of the span; a part excludes its beginning."""
     share = rows.share[chosen]
     span = np.maximum(until - begin, 1)[share]
@@ -198,7 +176,7 @@ def _bins(
     return lists_of(np.full(len(begin), BINS), pa.array(sums.ravel()))
 
 
-def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
+def _median_distance(rows: _Rows, chosen: Bools) -> pa.Array:
     """Return the median time between chosen rows of a share partition; null for fewer than 3."""
     share, time = rows.share[chosen], rows.time[chosen]
     same = share[1:] == share[:-1]
@@ -229,7 +207,7 @@ def _head(rows: _Rows) -> dict[str, pa.Array]:
     }
 
 
-def _fallen(rows: _Rows, inside: NDArray[np.bool_]) -> dict[str, pa.Array]:
+def _fallen(rows: _Rows, inside: Bools) -> dict[str, pa.Array]:
     """Count how often the start offset, and the count with it, went back without a reset."""
     start, has_start = rows.numbers("start_offset")
     count, has_count = rows.numbers("delivery_complete_count")

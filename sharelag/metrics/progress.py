@@ -12,24 +12,17 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.age import (
-    Oldest,
-    age_columns,
-    known_ends,
-    oldest,
-    request_offsets,
-)
+from sharelag.metrics.age import Oldest, age_columns, known_ends, oldest, request_offsets
 from sharelag.metrics.causes.inputs import CauseInputs
-from sharelag.metrics.columns import PARTITION, ascending, batch_of, known_times, mask, numbers
+from sharelag.metrics.columns import PARTITION, known_times, mask, numbers
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.observed import unambiguous
 from sharelag.metrics.rates import drain_columns, rate_columns, rates
 from sharelag.model import milliseconds
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats
+from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys
 
 #: Kafka's default of ``group.share.record.lock.duration.ms``: how long a member may process an
 #: acquired record.
@@ -46,7 +39,7 @@ def progress_arrow(
     times: Arrow,
     logs: Arrow,
     as_of: datetime,
-    patience: timedelta | NDArray[np.float64] = PATIENCE,
+    patience: timedelta | Floats = PATIENCE,
     groups: Arrow | None = None,
     reads_committed: bool = False,
 ) -> pa.RecordBatch:
@@ -77,9 +70,9 @@ def progress_arrow(
     pyarrow.RecordBatch
         `sharelag.schemas.PROGRESS`, one row per row of the lag table, in its order.
     """
-    tables = {"LAG": lag, "OBSERVED": observed, "OFFSETS": past_offsets, "TIMES": times}
-    for name, table in (tables | {"LOGS": logs}).items():
-        schemas.require(table, getattr(schemas, name), name.lower())
+    given = (lag, observed, past_offsets, times, logs)
+    for name, table in zip(("lag", "observed", "offsets", "times", "logs"), given, strict=True):
+        schemas.require(table, getattr(schemas, name.upper()), name)
     now = milliseconds(as_of)
     ends = known_ends(lag, past_offsets, now)
     old = oldest(lag, times, ends, logs if reads_committed else None)
@@ -88,7 +81,7 @@ def progress_arrow(
     columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic")}
     columns["as_of"] = known_times(np.full(lag.num_rows, now), np.ones(lag.num_rows, bool))
     if isinstance(patience, timedelta):
-        stalls_after: int | NDArray[np.float64] = patience // _MS
+        stalls_after: int | Floats = patience // _MS
     else:
         stalls_after = np.nan_to_num(patience, nan=PATIENCE // _MS)
     columns |= age_columns(old, now) | rate_columns(found)
@@ -110,7 +103,7 @@ def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetim
     return pa.table(columns | rate_columns(rates(lag, seen, ends, since_change=False)))
 
 
-def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
+def _empty(lag: Arrow, groups: Arrow | None) -> Bools:
     if groups is None:
         return np.zeros(lag.num_rows, bool)
     schemas.require(groups, schemas.GROUPS, "groups")
@@ -136,17 +129,12 @@ def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
 
 def _lost(lag: Arrow) -> pa.Array:
     """Return the unfinished offsets below the log start offset."""
-    names = (
-        *("start_offset", "end_offset", "window_end_offset", "window_complete"),
-        *("effective_lag", "log_start_offset"),
-    )
-    terms, known = zip(*(numbers(lag, name) for name in names), strict=True)
+    names = "start_offset end_offset window_end_offset window_complete effective_lag"
+    each = [*names.split(), "log_start_offset"]
+    terms, known = zip(*(numbers(lag, name) for name in each), strict=True)
     start, end, window_end, complete, left, _ = terms
     unfinished = np.maximum(end, window_end) - start - complete
     return pa.array(unfinished - left, mask=~np.logical_and.reduce(known))
-
-
-_ORDER = ("group_id", "topic", "topic_id", "partition")
 
 
 def request_times(evidence: Evidence) -> dict[bool, pa.Table]:
@@ -167,22 +155,16 @@ def progress_of(evidence: Evidence) -> pa.Table:
     and ``settings``, for all share partitions of some groups. The result is
     `sharelag.schemas.PROGRESS`, sorted by group, topic and partition.
     """
-    parts = [
-        progress_arrow(
-            lag,
-            evidence.observed,
-            evidence.past_offsets,
-            evidence.committed if is_committed else evidence.times,
-            evidence.logs,
-            evidence.as_of,
-            CauseInputs(replace(evidence, lag=lag)).patience,
-            evidence.groups,
-            is_committed,
-        )
-        for is_committed, lag in _by_isolation(evidence).items()
-        if lag.num_rows
-    ]
-    return pa.Table.from_batches(parts, schemas.PROGRESS).sort_by(ascending(*_ORDER))
+    parts = []
+    for is_committed, lag in _by_isolation(evidence).items():
+        if lag.num_rows:
+            times = evidence.committed if is_committed else evidence.times
+            known = evidence.observed, evidence.past_offsets, times, evidence.logs, evidence.as_of
+            patience = CauseInputs(replace(evidence, lag=lag)).patience
+            parts.append(progress_arrow(lag, *known, patience, evidence.groups, is_committed))
+    return pa.Table.from_batches(parts, schemas.PROGRESS).sort_by(
+        ascending("group_id", "topic", "topic_id", "partition")
+    )
 
 
 def _by_isolation(evidence: Evidence) -> dict[bool, pa.Table]:

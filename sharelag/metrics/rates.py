@@ -30,12 +30,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sharelag.metrics.age import Ends, Oldest, end_at, first_time
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.observed import BINS, parts_of
-from sharelag.schemas import Arrow
+from sharelag.schemas import Arrow, Bools, Floats, Ints
 
 #: Parts on each side of a change: of fewer no mean would say anything.
 _LEAST = 2
@@ -63,26 +62,18 @@ _STEPS = np.arange(BINS - 1)
 #: The 97.5 % point of Student's t distribution with BINS - 1 degrees of freedom.
 STUDENT_T = 2.262157162798
 #: With 1, 2, ... degrees of freedom.
-_STUDENT_T = np.array(
-    [
-        *(12.7062047, 4.3026527, 3.1824463, 2.7764451),
-        *(2.5705818, 2.4469119, 2.3646243, 2.3060041, STUDENT_T),
-    ]
-)
-
-_Floats = NDArray[np.float64]
-_Ints = NDArray[np.int64]
-_Bools = NDArray[np.bool_]
+_STUDENT_T = np.array([12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818, 2.4469119,
+                       2.3646243, 2.3060041, STUDENT_T])  # fmt: skip
 
 
 class _Measure(NamedTuple):
     """What may change: counts in each part, or by how much the lag grew there."""
 
-    parts: _Floats  # [rows, BINS], NaN where unknown
-    arrives: _Floats | None = None  # in a part: what growth is a share of; else the rate itself
+    parts: Floats  # [rows, BINS], NaN where unknown
+    arrives: Floats | None = None  # in a part: what growth is a share of; else the rate itself
 
 
-def last_change(finished: _Floats, arrived: _Floats | None = None) -> _Ints:
+def last_change(finished: Floats, arrived: Floats | None = None) -> Ints:
     """Return the part of the span with which the present regime of each row begins.
 
     Both are offsets in each part, ``[rows, BINS]``, NaN where unknown, which changes nothing. 0
@@ -105,7 +96,7 @@ def last_change(finished: _Floats, arrived: _Floats | None = None) -> _Ints:
     return since
 
 
-def _measures(finished: _Floats, arrived: _Floats | None) -> list[_Measure]:
+def _measures(finished: Floats, arrived: Floats | None) -> list[_Measure]:
     if arrived is None:
         return [_Measure(finished)]
     known = ~np.isnan(arrived)
@@ -113,7 +104,7 @@ def _measures(finished: _Floats, arrived: _Floats | None) -> list[_Measure]:
     return [_Measure(finished), _Measure(arrived), _Measure(arrived - finished, usual)]
 
 
-def _change(measure: _Measure, since: _Ints, calm: _Bools) -> tuple[_Ints, _Ints]:
+def _change(measure: _Measure, since: Ints, calm: Bools) -> tuple[Ints, Ints]:
     """Return where the parts from ``since`` on change most, or ``since`` where they do not.
 
     Also where the parts before end: the part in which it changed may belong to neither side.
@@ -149,11 +140,11 @@ def _change(measure: _Measure, since: _Ints, calm: _Bools) -> tuple[_Ints, _Ints
 
 
 def _sureness(
-    arrives: _Floats | None,
-    noise: _Floats,
-    before: tuple[_Floats, _Floats],
-    after: tuple[_Floats, _Floats],
-) -> _Floats:
+    arrives: Floats | None,
+    noise: Floats,
+    before: tuple[Floats, Floats],
+    after: tuple[Floats, Floats],
+) -> Floats:
     """Return how many times as large as it has to be a change is; each side is sum and count."""
     (was, some), (now, others) = ((total, np.maximum(count, 1)) for total, count in (before, after))
     size, few = abs(now / others - was / some), 1 / some + 1 / others
@@ -167,14 +158,14 @@ def _sureness(
     return np.where(size >= least, np.minimum(by_noise, by_count), 0)
 
 
-def _running(values: _Floats | _Bools) -> _Floats:
+def _running(values: Floats | Bools) -> Floats:
     """Return ``[rows, parts + 1]``: the sum of all parts before each."""
     sums = np.zeros((len(values), values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
 
 
-def mean_since(parts: _Floats, since: NDArray[np.int64]) -> tuple[_Floats, _Floats]:
+def mean_since(parts: Floats, since: Ints) -> tuple[Floats, Floats]:
     """Return the mean of the parts since then, and the half-width of its 95 % interval."""
     counts = BINS - since
     chosen = np.arange(BINS) >= since[:, np.newaxis]
@@ -215,20 +206,20 @@ _FOREVER = 2.0**53
 class Rates:
     """Offsets per second for each row of a lag table, 0 where unknown."""
 
-    span_ms: NDArray[np.int64]  # of all that was observed
-    observed_ms: NDArray[np.int64]  # of arrival and completion: since they last changed
-    observed: _Bools
-    arrival: _Floats
-    has_arrival: _Bools
-    completion: _Floats
-    any_finished: _Bools  # in all of the span
-    silent: _Bools  # nothing was finished since the rates last changed
-    redelivery: _Floats
-    deviation: _Floats  # half-width of the confidence interval of the completion rate
+    span_ms: Ints  # of all that was observed
+    observed_ms: Ints  # of arrival and completion: since they last changed
+    observed: Bools
+    arrival: Floats
+    has_arrival: Bools
+    completion: Floats
+    any_finished: Bools  # in all of the span
+    silent: Bools  # nothing was finished since the rates last changed
+    redelivery: Floats
+    deviation: Floats  # half-width of the confidence interval of the completion rate
     # nothing is missing in the span; otherwise completion and redelivery are lower bounds
-    whole: _Bools
-    last_finished: NDArray[np.int64]  # milliseconds; also before the span
-    has_finished: _Bools
+    whole: Bools
+    last_finished: Ints  # milliseconds; also before the span
+    has_finished: Bools
 
 
 def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) -> Rates:
@@ -285,7 +276,7 @@ def rate_columns(found: Rates) -> dict[str, pa.Array]:
 
 
 def drain_columns(
-    lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int | _Floats, is_empty: _Bools
+    lag: Arrow, old: Oldest, found: Rates, as_of: int, patience: int | Floats, is_empty: Bools
 ) -> dict[str, pa.Array]:
     """Return the forecast columns of `sharelag.schemas.PROGRESS`.
 
@@ -337,7 +328,7 @@ def drain_columns(
     return columns
 
 
-def _arrivals(lag: Arrow, ends: Ends, begin: NDArray[np.int64]) -> tuple[_Floats, _Bools]:
+def _arrivals(lag: Arrow, ends: Ends, begin: Ints) -> tuple[Floats, Bools]:
     (now, ended), (requested, timed) = numbers(lag, "end_offset"), numbers(lag, "as_of")
     first, has_first = first_time(ends)
     since = np.maximum(begin, first)
@@ -347,9 +338,7 @@ def _arrivals(lag: Arrow, ends: Ends, begin: NDArray[np.int64]) -> tuple[_Floats
     return np.where(known, now - then, 0) * 1000 / np.where(known, requested - since, 1), known
 
 
-def arrived_in_parts(
-    lag: Arrow, ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]
-) -> _Floats:
+def arrived_in_parts(lag: Arrow, ends: Ends, begin: Ints, span: Ints) -> Floats:
     """Return offsets that arrived in each part of the span; NaN where unknown.
 
     The lag's end is rarely of the very end of the span: the last part is as its known share.
@@ -364,7 +353,7 @@ def arrived_in_parts(
     return np.column_stack([np.diff(values, axis=1), last])
 
 
-def _duration(left: NDArray[np.int64], completion: _Floats, arrival: _Floats) -> _Floats:
+def _duration(left: Ints, completion: Floats, arrival: Floats) -> Floats:
     """Return milliseconds until nothing is left at these rates; infinite if never."""
     net = completion - arrival
     gains = net > _SAME * completion
@@ -376,9 +365,7 @@ def _duration(left: NDArray[np.int64], completion: _Floats, arrival: _Floats) ->
 _LITTLE = 0.05
 
 
-def lag_began(
-    lag: Arrow, observed: Arrow, ends: Ends
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def lag_began(lag: Arrow, observed: Arrow, ends: Ends) -> tuple[Floats, Bools]:
     """Return when the lag of each share partition began, by tables as for `rates`.
 
     It began after the last part of the span before which there was almost none, at the moment from

@@ -19,15 +19,14 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.age import Ends, end_at, known_ends
-from sharelag.metrics.columns import TERMINAL, Runs, ascending, batch_of, mask, numbers, table_of
+from sharelag.metrics.columns import TERMINAL, Runs, mask, numbers
 from sharelag.model import milliseconds
-from sharelag.schemas import ARCHIVED, RECLAIMABLE, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
+from sharelag.schemas import ARCHIVED, RECLAIMABLE, SHARE_PARTITION, Arrow, Bools, Ints
+from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys, table_of
 
 _PLACE = ["topic", "topic_id", "partition"]
 _AGGREGATES = {
@@ -48,24 +47,16 @@ def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
     """
     schemas.require(lag, schemas.LAG, "lag")
     table = as_table(lag).sort_by([("start_offset", "ascending"), ("group_id", "ascending")])
-    unknown_counts = pc.ScalarAggregateOptions(skip_nulls=False)
-    wanted = [
-        (name, how, unknown_counts if how == "min" else None) for name, how in _AGGREGATES.values()
-    ]
+    known = pc.ScalarAggregateOptions(skip_nulls=False)
+    wanted = [(name, how, known if how == "min" else None) for name, how in _AGGREGATES.values()]
     grouped = table.group_by(_PLACE, use_threads=False).aggregate(wanted)
-    columns = {
-        name: grouped.column(f"{column}_{how}") for name, (column, how) in _AGGREGATES.items()
-    }
+    columns = {name: grouped.column("_".join(of)) for name, of in _AGGREGATES.items()}
     columns |= {name: grouped.column(name) for name in _PLACE}
     lowest = pc.is_valid(columns["start_offset"])
     columns["group_id"] = pc.if_else(lowest, columns["group_id"], None)
     passed = pc.subtract(columns["start_offset"], columns["log_start_offset"])
     columns["reclaimable"] = pc.max_element_wise(passed, 0, skip_nulls=False)
-    return one_batch(table_of(columns, RECLAIMABLE).sort_by(ascending(*_PLACE)))
-
-
-_Longs = NDArray[np.int64]
-_Bools = NDArray[np.bool_]
+    return batch_of(columns, RECLAIMABLE).sort_by(ascending(*_PLACE))
 
 
 def archived_by_ttl(
@@ -117,7 +108,7 @@ def _marks(times: Arrow, then: int) -> pa.Table:
     return table_of(columns, schemas.OFFSETS, pad=True).filter(pa.array(known))
 
 
-def _bounds(ends: Ends, then: int) -> tuple[tuple[_Longs, _Bools], tuple[_Longs, _Bools]]:
+def _bounds(ends: Ends, then: int) -> tuple[tuple[Ints, Bools], tuple[Ints, Bools]]:
     """Return the last end known up to a time and the first known after it, for each row."""
     places = int(max(ends.place.max(initial=-1), ends.rows.max(initial=-1))) + 1
     lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -144,7 +135,7 @@ class _Left:
         self._start = numbers(lag, "effective_start_offset")[0]
         self._end = np.maximum(numbers(lag, "end_offset")[0], numbers(lag, "window_end_offset")[0])
 
-    def below(self, end: _Longs) -> _Longs:
+    def below(self, end: Ints) -> Ints:
         """Count unfinished offsets below an end."""
         upto = np.clip(end, self._start, np.maximum(self._end, self._start))
         return upto - self._start - self._runs.sum(TERMINAL, self._start, upto)

@@ -16,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import ascending, lists_of, numbers, present, table_of
-from sharelag.schemas import DESCRIBED, DIFFERENCE, RECONCILED, SCANNED, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
+from sharelag.metrics.columns import lists_of, numbers, present
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Ints
+from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys, table_of
 
 DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"
 
@@ -51,8 +50,6 @@ REASONS = {
 
 #: What identifies a row of Kafka's command.
 _PRINTED = ("group_id", "topic", "partition")
-_Numbers = NDArray[np.int64]
-_Flags = NDArray[np.bool_]
 
 
 def reconcile_arrow(
@@ -68,13 +65,13 @@ def reconcile_arrow(
     schemas.require(lag, schemas.LAG, "lag")
     rows = as_table(lag).select(schemas.LAG.names)
     if described is not None:
-        schemas.require(described, DESCRIBED, "described")
+        schemas.require(described, schemas.DESCRIBED, "described")
         rows = _with_rows_of(rows, as_table(described))
     if scanned is not None:
-        schemas.require(scanned, SCANNED, "scanned")
-    theirs = DESCRIBED.empty_table() if described is None else described
+        schemas.require(scanned, schemas.SCANNED, "scanned")
+    theirs = schemas.DESCRIBED.empty_table() if described is None else described
     kafkas = beside(keys(rows, _PRINTED), theirs, _PRINTED)
-    counts = SCANNED.empty_table() if scanned is None else scanned
+    counts = schemas.SCANNED.empty_table() if scanned is None else scanned
     seen = beside(keys(rows, SHARE_PARTITION), counts, SHARE_PARTITION)
     terms = _Terms(rows)
     read, undecided = _number(seen, "records"), _number(seen, "undecided")
@@ -88,16 +85,18 @@ def reconcile_arrow(
     same = (lag.known == theirs.known) & (~lag.known | (lag.values == theirs.values))
     columns["matches"] = pa.array(same, mask=~_number(kafkas, "partition").known)
     columns["differences"] = _lists(differences)
-    columns |= {name: flat(rows.column(name)) for name in RECONCILED.names if name not in columns}
+    columns |= {
+        name: flat(rows.column(name)) for name in schemas.RECONCILED.names if name not in columns
+    }
     order = ascending("group_id", "topic", "topic_id", "partition")
-    return one_batch(table_of(columns, RECONCILED).sort_by(order))
+    return batch_of(columns, schemas.RECONCILED).sort_by(order)
 
 
 class _Known(NamedTuple):
     """One number per row, 0 where unknown."""
 
-    values: _Numbers
-    known: _Flags
+    values: Ints
+    known: Bools
 
     def array(self) -> pa.Array:
         return pa.array(self.values, mask=~self.known)
@@ -109,7 +108,7 @@ class _Difference(NamedTuple):
     number: str
     reason: str
     offsets: _Known
-    holds: _Flags
+    holds: Bools
 
 
 class _Terms:
@@ -197,11 +196,11 @@ def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
     return pa.concat_tables([lag.cast(schemas.LAG), table_of(columns, schemas.LAG, pad=True)])
 
 
-def _sized(number: str, reason: str, offsets: _Numbers, both: _Flags) -> _Difference:
+def _sized(number: str, reason: str, offsets: Ints, both: Bools) -> _Difference:
     return _Difference(number, reason, _Known(offsets, both), both & (offsets != 0))
 
 
-def _unsized(number: str, reason: str, holds: _Flags) -> _Difference:
+def _unsized(number: str, reason: str, holds: Bools) -> _Difference:
     none = _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_))
     return _Difference(number, reason, none, holds)
 
@@ -214,7 +213,7 @@ def _lists(differences: list[_Difference]) -> pa.Array:
     names = ([d.number for d in differences], [d.reason for d in differences])
     taken = [pa.array(some, pa.string()).take(pa.array(which)) for some in names]
     taken.append(pa.array(sizes, pa.int64(), mask=~known))
-    structs = pa.StructArray.from_arrays(taken, fields=list(DIFFERENCE))
+    structs = pa.StructArray.from_arrays(taken, fields=list(schemas.DIFFERENCE))
     return lists_of(holds.sum(axis=1), structs)
 
 
@@ -222,7 +221,7 @@ def _number(table: pa.Table, name: str) -> _Known:
     return _Known(*numbers(table, name))
 
 
-def _differ(one: pa.Table, other: pa.Table, name: str) -> _Flags:
+def _differ(one: pa.Table, other: pa.Table, name: str) -> Bools:
     """Return which rows have two known values that differ."""
     a, b = _number(one, name), _number(other, name)
     return np.asarray(a.known & b.known & (a.values != b.values), bool)

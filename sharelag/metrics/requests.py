@@ -22,33 +22,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from sharelag.metrics.columns import (
-    ascending,
-    changes,
-    codes,
-    integers,
-    lists_of,
-    mask,
-    series,
-    table_of,
-)
+from sharelag import schemas
+from sharelag.metrics.columns import changes, codes, lists_of, mask, series
 from sharelag.model.kafka_errors import ANSWERS, ERRORS, in_words
-from sharelag.schemas import (
-    BATCHING,
-    INSTANT,
-    MEMBERSHIPS,
-    REQUEST_ERRORS,
-    REQUEST_FINDINGS,
-    SESSIONS,
-    SHARE_PARTITION,
-    Arrow,
-)
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.schemas import INSTANT, SHARE_PARTITION, Arrow, Bools, Ints
+from sharelag.tables.arrow import as_table, ascending, beside, flat, integers, keys, table_of
 
-_Ints = NDArray[np.int64]
-_Flags = NDArray[np.bool_]
 _OF_GROUP = "GROUP_AUTHORIZATION_FAILED"
 #: Where a request stands in the log.
 _LINE = ("source", "position")
@@ -85,10 +65,8 @@ def find_failures(tables: Mapping[str, Arrow]) -> Iterator[Failed]:
     An answer that failed as a whole is a row of ``requests`` alone, and not of each partition.
     """
     whole = pa.array([], pa.string())
-    for name, column in (
-        *(("requests", "api"), ("acknowledgements", "api")),
-        *(("state_calls", "call"), ("offset_calls", "call")),
-    ):
+    names = {"requests": "api", "acknowledgements": "api"}
+    for name, column in (names | {"state_calls": "call", "offset_calls": "call"}).items():
         table = as_table(tables[name])
         code = flat(table.column("error_code"))
         line = keys(table, _LINE)
@@ -110,16 +88,12 @@ def request_errors(tables: Mapping[str, Arrow]) -> pa.Table:
     Acknowledgements are counted by runs of offsets.
     """
     by = ["group_id", "api", "error_code"]
-    every = pa.concat_tables(
-        pa.table(
-            [flat(one.rows.column("group_id")), one.api, one.code, one.rows.column("timestamp")],
-            [*by, "timestamp"],
-        )
-        for one in find_failures(tables)
-    )
-    counted = every.group_by(by).aggregate(
-        [("timestamp", "count"), ("timestamp", "min"), ("timestamp", "max")]
-    )
+    found = []
+    for rows, api, code in find_failures(tables):
+        each = [flat(rows.column("group_id")), api, code, rows.column("timestamp")]
+        found.append(pa.table(each, [*by, "timestamp"]))
+    sums = [("timestamp", how) for how in ("count", "min", "max")]
+    counted = pa.concat_tables(found).group_by(by).aggregate(sums)
     known = [ERRORS.get(code) for code in counted.column("error_code").to_pylist()]
     groups = counted.column("group_id").to_pylist()
     advice = [
@@ -136,7 +110,7 @@ def request_errors(tables: Mapping[str, Arrow]) -> pa.Table:
         "advice": pa.array(advice, pa.string()),
     }
     order = [("answers", "descending"), *ascending(*by)]
-    return table_of(columns, REQUEST_ERRORS).sort_by(order)
+    return table_of(columns, schemas.REQUEST_ERRORS).sort_by(order)
 
 
 _MEMBER = ("group_id", "member_id")
@@ -157,14 +131,12 @@ def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) ->
     ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name; a history of the same cluster serves
     to find the record of every write.
     """
+    calls = as_table(tables["state_calls"])
     found = [
         session_epochs(as_table(tables["requests"])),
         member_epochs(as_table(tables["heartbeats"])),
-        group_states(as_table(tables["descriptions"])),
-        assignment_epochs(as_table(tables["descriptions"])),
-        leader_epochs(as_table(tables["state_calls"])),
-        fenced_calls(as_table(tables["state_calls"])),
-        partial_deletes(as_table(tables["state_calls"])),
+        *(find(as_table(tables["descriptions"])) for find in (group_states, assignment_epochs)),
+        *(find(calls) for find in (leader_epochs, fenced_calls, partial_deletes)),
         unlisted_errors(tables),
     ]
     if history is not None:
@@ -242,7 +214,7 @@ def _leaders_back(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     return _went_back("leader epoch", rows, "leader_epoch", ~first & (state == np.roll(state, 1)))
 
 
-def _went_back(what: str, rows: pa.Table, column: str, follows: _Flags) -> pa.Table:
+def _went_back(what: str, rows: pa.Table, column: str, follows: Bools) -> pa.Table:
     """Find rows with an earlier epoch than the row before, which they follow."""
     epoch = integers(rows, column)
     before = np.roll(epoch, 1)
@@ -273,14 +245,12 @@ def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
     found = []
     for rows, api, code in find_failures(tables):
         pairs = pc.binary_join_element_wise(api, code.cast(pa.string()), " ")
-        unlisted = pc.and_not(
-            pc.is_in(api, pa.array(list(ANSWERS))), pc.is_in(pairs, _list_errors())
-        )
+        is_known = pc.is_in(api, pa.array(list(ANSWERS)))
+        unlisted = pc.and_not(is_known, pc.is_in(pairs, _list_errors()))
+        lost = (column.filter(unlisted).to_pylist() for column in (api, code))
         words = [
             f"{asked} was answered with {in_words(number)}, which Kafka does not list for it"
-            for asked, number in zip(
-                api.filter(unlisted).to_pylist(), code.filter(unlisted).to_pylist(), strict=True
-            )
+            for asked, number in zip(*lost, strict=True)
         ]
         found.append(_findings("unlisted error", rows.filter(unlisted), words))
     return pa.concat_tables(found)
@@ -303,16 +273,13 @@ def partial_deletes_of_records(history: Arrow) -> pa.Table:
     return _partial(rows, first, "record_kind", "tombstone")
 
 
-def _partial(rows: pa.Table, first: _Flags, column: str, deletes: str) -> pa.Table:
+def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Table:
     # The last row of each share partition says whether it has a state.
     last = rows.filter(pa.array(np.append(first[1:], True)[: len(first)]))
     deleted = flat(pc.equal(last.column(column), deletes)).cast(pa.int64())
-    topics = (
-        last.append_column("deleted", deleted)
-        .group_by(["group_id", "topic_id"])
-        .aggregate([("deleted", "sum"), ("deleted", "count"), ("timestamp", "max")])
-        .rename_columns(["group_id", "topic_id", "deleted", "all", "timestamp"])
-    )
+    topics = last.append_column("deleted", deleted).group_by(["group_id", "topic_id"])
+    topics = topics.aggregate([("deleted", "sum"), ("deleted", "count"), ("timestamp", "max")])
+    topics = topics.rename_columns(["group_id", "topic_id", "deleted", "all", "timestamp"])
     some, every = topics.column("deleted"), topics.column("all")
     found = topics.filter(pc.and_(pc.greater(some, 0), pc.less(some, every)))
     words = [
@@ -366,19 +333,14 @@ def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
     columns = {column: rows.column(column) for column in rows.column_names}
     columns["finding"] = pa.repeat(pa.scalar(name), rows.num_rows)
     columns["summary"] = pa.array(words, pa.string())
-    return table_of(columns, REQUEST_FINDINGS, pad=True)
+    return table_of(columns, schemas.REQUEST_FINDINGS, pad=True)
 
 
 @cache
 def _list_errors() -> pa.Array:
     """Return requests with the errors that Kafka lists for them; pyarrow loads pandas for it."""
-    return pa.array(
-        [
-            f"{api} {code}"
-            for api, names in ANSWERS.items()
-            for code in (0, *_codes_of(*names).to_pylist())
-        ]
-    )
+    codes = {api: (0, *_codes_of(*names).to_pylist()) for api, names in ANSWERS.items()}
+    return pa.array([f"{api} {code}" for api, some in codes.items() for code in some])
 
 
 #: What a heartbeat may leave out, since it is as before.
@@ -400,7 +362,7 @@ def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
     told = pc.or_(pc.equal(code, 0).fill_null(False), removed)
     rows, first = series(beats.filter(told), _MEMBER)
     if not rows.num_rows:
-        return MEMBERSHIPS.empty_table()
+        return schemas.MEMBERSHIPS.empty_table()
     asked, removed = integers(rows, "member_epoch"), integers(rows, "error_code") != 0
     joins, leaves = (asked == _JOINS) & ~removed, (asked == _LEAVES) & ~removed
     ends = removed | leaves
@@ -431,10 +393,10 @@ def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
         "heartbeats": pa.array(beats[stop] - beats[at]),
     }
     columns |= {name: _at(column, at) for name, column in kept.items()}
-    return table_of(columns, MEMBERSHIPS)
+    return table_of(columns, schemas.MEMBERSHIPS)
 
 
-def _kept(column: pa.ChunkedArray, counts: _Flags, life: _Ints) -> pa.Array:
+def _kept(column: pa.ChunkedArray, counts: Bools, life: Ints) -> pa.Array:
     """Return what holds at each row: its own value, or the last one of the same life."""
     values = flat(column)
     place = np.arange(len(values))
@@ -443,7 +405,7 @@ def _kept(column: pa.ChunkedArray, counts: _Flags, life: _Ints) -> pa.Array:
     return _at(values, np.where(last >= life, last, -1))
 
 
-def _at(values: pa.Array, rows: _Ints) -> pa.Array:
+def _at(values: pa.Array, rows: Ints) -> pa.Array:
     """Take values of rows, null where a row is negative."""
     return values.take(pa.array(rows, mask=rows < 0))
 
@@ -483,7 +445,7 @@ def sessions(tables: Mapping[str, Arrow]) -> pa.Table:
     line = pc.index_in(keys(named, _LINE), keys(made, _LINE))
     named = named.filter(line.is_valid())
     if not named.num_rows:
-        return SESSIONS.empty_table()
+        return schemas.SESSIONS.empty_table()
     epoch = integers(made, "session_epoch")
     begins = first | (epoch == _OPENS) | np.append(False, epoch[:-1] == _CLOSES)
     number = np.cumsum(begins)
@@ -506,14 +468,14 @@ def sessions(tables: Mapping[str, Arrow]) -> pa.Table:
     ended = until != _NEVER
     columns = {name: flat(known.column(name)) for name in known.column_names} | {
         "since": flat(known.column("timestamp")),
-        "until": pa.array(until, mask=~ended).cast(SESSIONS.field("until").type),
+        "until": pa.array(until, mask=~ended).cast(schemas.SESSIONS.field("until").type),
         "ended_by": pa.array(_SESSION_ENDS).take(pa.array(cause, mask=~ended)),
     }
     order = ascending("group_id", "member_id", "broker", "topic_id", "partition", "since")
-    return table_of(columns, SESSIONS).sort_by(order)
+    return table_of(columns, schemas.SESSIONS).sort_by(order)
 
 
-def _ends(made: pa.Table, first: _Flags, begins: _Flags, epoch: _Ints) -> tuple[_Ints, _Ints]:
+def _ends(made: pa.Table, first: Bools, begins: Bools, epoch: Ints) -> tuple[Ints, Ints]:
     """Return when each session, by its number from 1 on, ended, and why (of `_SESSION_ENDS`)."""
     times, starts = integers(made, "timestamp"), np.flatnonzero(begins)
     end, why = (np.full(len(starts) + 1, value, np.int64) for value in (_NEVER, 0))
@@ -540,10 +502,8 @@ def batching(tables: Mapping[str, Arrow]) -> pa.Table:
     """
     acquired = as_table(tables["acquisitions"])
     acknowledged = as_table(tables["acknowledgements"])
-    counts = pc.and_not(
-        pc.equal(acknowledged.column("error_code"), 0),
-        pc.equal(acknowledged.column("acknowledge_type"), _RENEW),
-    )
+    good = pc.equal(acknowledged.column("error_code"), 0)
+    counts = pc.and_not(good, pc.equal(acknowledged.column("acknowledge_type"), _RENEW))
     counts = pc.and_not(counts, acknowledged.column("legacy"))
     acknowledged = acknowledged.filter(counts.fill_null(False))
     begins, ends = (
@@ -551,18 +511,16 @@ def batching(tables: Mapping[str, Arrow]) -> pa.Table:
         for name in ("first_offset", "last_offset")
     )
     whole = pc.and_(begins, ends)
-    both = pa.concat_tables(
-        [_count(acquired, "acquired"), _count(acknowledged, "acknowledged", whole)],
-        promote_options="default",
-    )
-    names = [name for name in BATCHING.names if name not in (*_OF_MEMBER, "whole_ratio")]
+    each = [_count(acquired, "acquired"), _count(acknowledged, "acknowledged", whole)]
+    both = pa.concat_tables(each, promote_options="default")
+    names = [name for name in schemas.BATCHING.names if name not in (*_OF_MEMBER, "whole_ratio")]
     summed = both.group_by(list(_OF_MEMBER)).aggregate([(name, "sum") for name in names])
     columns = {name: flat(summed.column(name)) for name in _OF_MEMBER}
     columns |= {name: flat(summed.column(f"{name}_sum")).fill_null(0) for name in names}
     runs = columns["acknowledged_runs"]
     runs = pc.if_else(pc.equal(runs, 0), pa.scalar(None, pa.int64()), runs)
     columns["whole_ratio"] = pc.divide(columns["whole_runs"].cast(pa.float64()), runs)
-    return table_of(columns, BATCHING).sort_by(ascending(*_OF_MEMBER))
+    return table_of(columns, schemas.BATCHING).sort_by(ascending(*_OF_MEMBER))
 
 
 def _count(rows: pa.Table, name: str, whole: pa.Array | None = None) -> pa.Table:

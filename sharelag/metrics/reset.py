@@ -16,15 +16,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import PARTITION, TERMINAL, Runs, floats, table_of
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.metrics.columns import PARTITION, TERMINAL, Runs, floats
+from sharelag.schemas import SHARE_PARTITION, Arrow, Floats
+from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
 from sharelag.tables.words import client_words, shell_word
 
-_Floats = NDArray[np.float64]
 _EARLIEST, _LATEST = "earliest", "latest"
 _PLAN = "plan.csv"
 
@@ -100,13 +98,13 @@ def plan_reset(
 
 def _targets(
     table: pa.Table,
-    past: _Floats,
-    end: _Floats,
-    first: _Floats,
+    past: Floats,
+    end: Floats,
+    first: Floats,
     to: str | int | None,
     shift_by: int | None,
     at: Arrow | None,
-) -> _Floats:
+) -> Floats:
     if to == _EARLIEST:
         return first
     if to == _LATEST:
@@ -119,14 +117,14 @@ def _targets(
     return np.full(len(table), float(to or 0))
 
 
-def _count_finished(windows: pa.Table, new: _Floats) -> tuple[_Floats, _Floats, _Floats]:
+def _count_finished(windows: pa.Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     """Return start offsets, and how many finished offsets follow the new one, and the old one."""
     begin, past = (
         floats(windows.column(name)) for name in ("start_offset", "effective_start_offset")
     )
     runs = Runs(flat(windows.column("runs")))
 
-    def after(offset: _Floats) -> _Floats:
+    def after(offset: Floats) -> Floats:
         # Runs begin where the first unfinished offset is.
         passed = np.maximum(np.fmax(past, begin) - offset, 0)
         return passed + runs.sum(TERMINAL, np.nan_to_num(offset).astype(np.int64))
@@ -134,7 +132,7 @@ def _count_finished(windows: pa.Table, new: _Floats) -> tuple[_Floats, _Floats, 
     return begin, after(np.fmax(new, begin)), after(begin)
 
 
-def _whole(values: _Floats) -> pa.Array:
+def _whole(values: Floats) -> pa.Array:
     unknown = ~np.isfinite(values)
     whole = np.where(unknown, 0, np.round(values)).astype(np.int64)
     return pa.array(whole, pa.int64(), mask=unknown)

@@ -206,46 +206,29 @@ class Need(NamedTuple):
 NEEDS = (
     Need("DESCRIBE", "TOPIC", STATE_TOPIC, _STATE, (), "partitions and ends of the share state"),
     Need("READ", "TOPIC", STATE_TOPIC, _STATE, (), "records of the share state; no lag without"),
-    Need(
-        *("DESCRIBE", "TOPIC", GROUP_TOPIC, _OF_GROUPS, (*_WITHOUT_GROUPS, "brokers")),
-        "partitions and ends of the groups' records; group coordinators",
-    ),
-    Need(
-        *("READ", "TOPIC", GROUP_TOPIC, _OF_GROUPS, _WITHOUT_GROUPS),
-        "records of groups, members and assignments",
-    ),
-    Need(
-        *("DESCRIBE", "TOPIC", None, (CONSUMERS, _DESCRIBE)),
-        tuple(one for one in _STATE if one not in ("decode", "health", "settings --all-groups")),
-        "name, id, leaders and ends of the topic; lag is unknown without",
-    ),
-    Need(
-        *("READ", "TOPIC", None, (CONSUMERS, "peek", _RESET, _DELETE_OFFSETS)),
-        (*_EVIDENCE, "reconcile --true"),
-        "times of records, for ages; the backlog itself",
-    ),
+    Need("DESCRIBE", "TOPIC", GROUP_TOPIC, _OF_GROUPS, (*_WITHOUT_GROUPS, "brokers"),
+         "partitions and ends of the groups' records; group coordinators"),
+    Need("READ", "TOPIC", GROUP_TOPIC, _OF_GROUPS, _WITHOUT_GROUPS,
+         "records of groups, members and assignments"),
+    Need("DESCRIBE", "TOPIC", None, (CONSUMERS, _DESCRIBE),
+         tuple(one for one in _STATE if one not in ("decode", "health", "settings --all-groups")),
+         "name, id, leaders and ends of the topic; lag is unknown without"),
+    Need("READ", "TOPIC", None, (CONSUMERS, "peek", _RESET, _DELETE_OFFSETS),
+         (*_EVIDENCE, "reconcile --true"), "times of records, for ages; the backlog itself"),
     Need("DESCRIBE_CONFIGS", "TOPIC", None, (), _EVIDENCE, "retention and compaction of the topic"),
     Need("DESCRIBE_CONFIGS", "GROUP", None, (), (*_EVIDENCE, *_SETTINGS), "settings of the group"),
-    Need(
-        *("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER, (), (*_EVIDENCE, *_SETTINGS)),
-        "settings of the brokers",
-    ),
-    Need(
-        *("DESCRIBE", "GROUP", None, (CONSUMERS, _DESCRIBE), ()),
-        "what Kafka's command says of a group, for groups --kafka-output, reconcile --described",
-    ),
+    Need("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER, (), (*_EVIDENCE, *_SETTINGS),
+         "settings of the brokers"),
+    Need("DESCRIBE", "GROUP", None, (CONSUMERS, _DESCRIBE), (),
+         "what Kafka's command says of a group, for groups --kafka-output, reconcile --described"),
     Need("READ", "GROUP", None, (CONSUMERS, _RESET), (), "to consume, and to change offsets"),
     Need("DELETE", "GROUP", None, (_DELETE, _DELETE_OFFSETS), (), "to delete groups and offsets"),
-    Need(
-        *("DESCRIBE", "CLUSTER", CLUSTER, (), ("doctor --rights --principal",)),
-        "the rules of the authorizer, for the rights of others",
-    ),
-    Need(
-        *("CLUSTER_ACTION", "CLUSTER", CLUSTER, (), ()),
-        "ReadShareGroupState and the like, among brokers alone: sharelag reads the topic instead",
-        False,
-    ),
-)
+    Need("DESCRIBE", "CLUSTER", CLUSTER, (), ("doctor --rights --principal",),
+         "the rules of the authorizer, for the rights of others"),
+    Need("CLUSTER_ACTION", "CLUSTER", CLUSTER, (), (),
+         "ReadShareGroupState and the like, among brokers alone: sharelag reads the topic instead",
+         False),
+)  # fmt: skip
 
 
 def list_needs(groups: Iterable[str], topics: Iterable[str]) -> list[tuple[Right, Need]]:
@@ -348,22 +331,13 @@ def grants(table: pa.Table, of_consumers: bool = False) -> list[str]:
     With ``of_consumers`` they are what share consumers need, in place of what sharelag reads, which
     never gets the right to change a group by these.
     """
-    missing = {
-        (row["operation"], row["resource_type"], row["resource"]): row["grant"]
-        for row in table.to_pylist()
-        if row["granted"] == NO
-        and row["grant"]
-        and (
-            CONSUMERS in row["needed_by"]
-            if of_consumers
-            else not {*_STATE}.isdisjoint([*row["needed_by"], *row["used_by"]])
-        )
-    }
-    # Reading includes describing.
-    return list(
-        dict.fromkeys(
-            line
-            for (operation, *what), line in missing.items()
-            if operation != "DESCRIBE" or ("READ", *what) not in missing
-        )
-    )
+    missing = {}
+    for row in table.to_pylist():
+        commands = {*row["needed_by"]} if of_consumers else {*row["needed_by"], *row["used_by"]}
+        are_meant = commands & ({CONSUMERS} if of_consumers else {*_STATE})
+        if row["granted"] == NO and row["grant"] and are_meant:
+            missing[row["operation"], row["resource_type"], row["resource"]] = row["grant"]
+    for operation, *what in list(missing):
+        if operation == "READ":  # which includes describing
+            missing.pop(("DESCRIBE", *what), None)
+    return list(dict.fromkeys(missing.values()))

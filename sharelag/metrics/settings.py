@@ -23,6 +23,7 @@ from sharelag.model.settings.queues import CREATED, PREFIX, TOPIC, Queues, begin
 from sharelag.model.settings.rules import Problem, value_in
 from sharelag.model.versions import ASSUMED, NEWEST, RELEASES, Basis, basis
 from sharelag.schemas import IN_FORCE, LINT, SETTINGS_DRIFT
+from sharelag.tables.arrow import ascending
 from sharelag.tables.words import client_words, shell_word
 
 _FACTOR = "share.coordinator.state.topic.replication.factor"
@@ -153,15 +154,10 @@ def lint_rows(
     known = {name: value for name, value in force.items() if value.source != "assumed"}
     named = f"--entity-name {shell_word(group)}" if group else OF_GROUP
     rows = [
-        {
-            "name": one.name,
-            "value": one.value or None,
-            "problem": one.why,
-            "hint": one.hint.replace(OF_GROUP, named),
-        }
+        (one.name, one.value or None, one.why, one.hint.replace(OF_GROUP, named))
         for one in lint_consumer(properties, known)
     ]
-    return pa.Table.from_pylist(rows, schema=LINT)
+    return pa.Table.from_pylist([dict(zip(LINT.names, row, strict=True)) for row in rows], LINT)
 
 
 def _rows(
@@ -270,12 +266,12 @@ def settings_drift(before: pa.Table, now: pa.Table, groups: Iterable[str]) -> pa
     both = _known(now, names).join(
         _known(before, names), keys=_KEYS, join_type="inner", right_suffix="_before"
     )
-    differs = pc.or_(
-        pc.not_equal(both.column("value"), both.column("value_before")),
-        pc.not_equal(both.column("source"), both.column("source_before")),
+    value, source = (
+        pc.not_equal(both.column(name), both.column(f"{name}_before"))
+        for name in ("value", "source")
     )
-    order = [("scope", "descending"), ("group_id", "ascending"), ("name", "ascending")]
-    rows = both.filter(differs).sort_by(order)
+    order = [("scope", "descending"), *ascending("group_id", "name")]
+    rows = both.filter(pc.or_(value, source)).sort_by(order)
     of_brokers = pc.equal(rows.column("scope"), "broker")
     known = pc.if_else(of_brokers, None, rows.column("group_id"))
     index = rows.schema.get_field_index("group_id")

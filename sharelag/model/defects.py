@@ -65,96 +65,64 @@ FIRST = "4.1"
 #: In the order of their weight.
 DEFECTS = (
     Defect(
-        "KAFKA-20505",
-        f"{_PULLS}/22126",
+        "KAFKA-20505", f"{_PULLS}/22126",
         "fetches and acknowledgements of share groups hang on a broker until it is restarted: two "
         "of its threads wait for each other's lock",
-        "restart the broker that hangs, and upgrade",
-        "4.2.0",
-        ("4.2.1", "4.3.0"),
+        "restart the broker that hangs, and upgrade", "4.2.0", ("4.2.1", "4.3.0"),
     ),
     Defect(
-        "apache/kafka#20153",
-        f"{_PULLS}/20651",
+        "apache/kafka#20153", f"{_PULLS}/20651",
         "a failed write of state is rolled back under a lock that a waiting fetch needs, so "
         "fetches of a share partition can hang",
-        "restart the broker that hangs, and upgrade",
-        "4.1.0",
-        ("4.1.1", "4.2.0"),
+        "restart the broker that hangs, and upgrade", "4.1.0", ("4.1.1", "4.2.0"),
     ),
     Defect(
-        "apache/kafka#23074",
-        f"{_PULLS}/23074",
+        "apache/kafka#23074", f"{_PULLS}/23074",
         "a write that arrives late moves a start offset back, so records can be delivered again "
         "when another leader takes over",
-        "make consumers ready for duplicates, and upgrade",
-        "4.1.0",
-        ("4.4.0",),
-        "start_went_back",
+        "make consumers ready for duplicates, and upgrade", "4.1.0", ("4.4.0",), "start_went_back",
     ),
     Defect(
-        "apache/kafka#23112",
-        f"{_PULLS}/23112",
+        "apache/kafka#23112", f"{_PULLS}/23112",
         "a write that arrives late lowers the delivery complete count, so Kafka's lag is too high "
         "until the next write",
-        "believe the effective lag, and upgrade",
-        "4.2.0",
-        ("4.4.0",),
-        "count_regressed",
+        "believe the effective lag, and upgrade", "4.2.0", ("4.4.0",), "count_regressed",
     ),
     Defect(
-        "apache/kafka#23190",
-        f"{_PULLS}/23190",
+        "apache/kafka#23190", f"{_PULLS}/23190",
         "a request to initialise state that arrives twice replaces the state that was written in "
         "between, and the start offset goes back: finished records can be delivered again",
-        "make consumers ready for duplicates",
-        "4.1.0",
-        (),
+        "make consumers ready for duplicates", "4.1.0", (),
     ),
     Defect(
-        "KAFKA-20910",
-        f"{_PULLS}/23147",
+        "KAFKA-20910", f"{_PULLS}/23147",
         "a reset of offsets does not raise the epoch of the group, so the state of another reset "
         "can have the same epoch, and what comes late of the earlier one is not refused",
-        "reset offsets of groups that have had no member for a while",
-        "4.1.0",
-        (),
+        "reset offsets of groups that have had no member for a while", "4.1.0", (),
     ),
     Defect(
-        "KAFKA-19953",
-        f"{_PULLS}/21050",
+        "KAFKA-19953", f"{_PULLS}/21050",
         "records of a member that left can stay acquired until their locks expire, where another "
         "member holds records of the same batch",
-        "wait for the lock duration, and upgrade",
-        "4.1.0",
-        ("4.2.0",),
+        "wait for the lock duration, and upgrade", "4.1.0", ("4.2.0",),
     ),
     Defect(
-        "KAFKA-20034",
-        f"{_PULLS}/21246",
+        "KAFKA-20034", f"{_PULLS}/21246",
         "the lag is unknown after a reset of offsets until a member acknowledges",
-        "let a member consume, or upgrade",
-        "4.2.0",
-        ("4.3.0",),
+        "let a member consume, or upgrade", "4.2.0", ("4.3.0",),
     ),
     Defect(
-        "KAFKA-19695",
-        f"{_PULLS}/20516",
+        "KAFKA-19695", f"{_PULLS}/20516",
         "a partition of __share_group_state is not pruned beyond the state of a deleted topic, so "
         "it grows",
-        "watch its size with sharelag health, and upgrade",
-        "4.1.0",
-        ("4.1.1", "4.2.0"),
+        "watch its size with sharelag health, and upgrade", "4.1.0", ("4.1.1", "4.2.0"),
     ),
     Defect(
-        "KAFKA-21096",
-        f"{_PULLS}/23464",
+        "KAFKA-21096", f"{_PULLS}/23464",
         "gauges of share partitions keep showing an earlier load, and brokers keep its memory",
-        "give --broker-metrics two readings, and upgrade",
-        "4.1.0",
-        ("4.2.2", "4.3.2", "4.4.0"),
+        "give --broker-metrics two readings, and upgrade", "4.1.0", ("4.2.2", "4.3.2", "4.4.0"),
     ),
-)
+)  # fmt: skip
 #: The defect that a cause of `sharelag explain` shows.
 BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
 

@@ -63,20 +63,17 @@ class Tool:
     def of_version(self, version: str | None) -> Tool:
         """Return the tool of a version; None is the newest."""
         later = {name for name, first in self.since.items() if not has_reached(version, first)}
+        defaults = dict(self.defaults)
+        for name, (first, value) in self.earlier.items():
+            if not has_reached(version, first):
+                defaults[name] = value
         return replace(
             self,
             flags=self.flags - later,
             valued=self.valued - later,
             rules=tuple(rule for rule in self.rules if rule.is_of(version)),
-            defaults={**self.defaults, **self._earlier_defaults(version)},
+            defaults=defaults,
         )
-
-    def _earlier_defaults(self, version: str | None) -> dict[str, str]:
-        return {
-            name: value
-            for name, (first, value) in self.earlier.items()
-            if not has_reached(version, first)
-        }
 
     @property
     def options(self) -> frozenset[str]:
@@ -96,12 +93,8 @@ _ACTIONS = ("list", "describe", "delete", "delete-offsets", "reset-offsets")
 _TO = ("to-datetime", "to-earliest", "to-latest", "to-offset", "to-current", "from-file")
 _SCOPES = ("topic", "all-topics", "from-file")
 _TARGETS = "such as --to-earliest, --to-latest or --to-datetime TIME"
-_SERVER = Rule(
-    lambda given: "bootstrap-server" not in given,
-    "bootstrap-server",
-    "it is required",
-    "add --bootstrap-server HOST:PORT",
-)
+_SERVER = Rule(lambda given: "bootstrap-server" not in given, "bootstrap-server",
+               "it is required", "add --bootstrap-server HOST:PORT")  # fmt: skip
 
 
 def _is_implemented(action: str, first: str) -> Rule:
@@ -110,75 +103,50 @@ def _is_implemented(action: str, first: str) -> Rule:
     return Rule(_has(action), action, why, f"use the tool of Kafka {first} or newer", until=first)
 
 
-def _several(names: tuple[str, ...]) -> Callable[[Given], bool]:
-    return lambda given: sum(name in given for name in names) > 1
+def _several(*names: str, of: str) -> Callable[[Given], bool]:
+    return lambda given: of in given and sum(name in given for name in names) > 1
 
 
 SHARE_GROUPS = Tool(
     "kafka-share-groups.sh",
-    frozenset(
-        {
-            *_ACTIONS,
-            *("all-topics", "all-groups", "dry-run", "execute", "to-earliest", "to-latest"),
-            *("members", "offsets", "verbose", "help", "version", "to-current", "export"),
-        }
-    ),
-    frozenset(
-        {
-            *("bootstrap-server", "group", "topic", "timeout", "command-config", "to-datetime"),
-            *("to-offset", "from-file"),
-        }
-    ),
-    frozenset({"state"}),
+    frozenset([
+        *_ACTIONS,
+        *("all-topics", "all-groups", "dry-run", "execute", "to-earliest", "to-latest"),
+        *("members", "offsets", "verbose", "help", "version", "to-current", "export"),
+    ]),
+    frozenset([
+        *("bootstrap-server", "group", "topic", "timeout", "command-config", "to-datetime"),
+        *("to-offset", "from-file"),
+    ]),
+    frozenset(["state"]),
     {
-        **dict.fromkeys(("members", "offsets", "verbose"), frozenset({"describe"})),
-        "state": frozenset({"describe", "list"}),
+        **dict.fromkeys(("members", "offsets", "verbose"), frozenset(["describe"])),
+        "state": frozenset(["describe", "list"]),
     },
     (
         _SERVER,
-        Rule(
-            _lacks("describe", "group", "all-groups"),
-            "describe",
-            "it needs --group or --all-groups",
-        ),
-        Rule(
-            lambda given: "describe" in given and _several(("members", "offsets", "state"))(given),
-            "describe",
-            "it takes one of --members, --offsets and --state",
-        ),
-        Rule(
-            lambda given: "describe" in given and any(given.get("state", [None])),
-            "state",
-            "it takes no value with --describe",
-            "a state to filter by goes with --list",
-        ),
-        Rule(
-            _lacks("delete", "group", "all-groups"), "delete", "it needs --group or --all-groups"
-        ),
+        Rule(_lacks("describe", "group", "all-groups"), "describe",
+             "it needs --group or --all-groups"),
+        Rule(_several("members", "offsets", "state", of="describe"), "describe",
+             "it takes one of --members, --offsets and --state"),
+        Rule(lambda given: "describe" in given and any(given.get("state", [None])), "state",
+             "it takes no value with --describe", "a state to filter by goes with --list"),
+        Rule(_lacks("delete", "group", "all-groups"), "delete",
+             "it needs --group or --all-groups"),
         Rule(_has("delete", "topic"), "topic", "--delete deletes whole groups",
              "--delete-offsets deletes those of a topic"),
         Rule(_has("delete", "all-topics"), "all-topics", "--delete deletes whole groups",
              "leave it out: offsets of all topics are deleted with the group", since=_LATER),
-        Rule(
-            lambda given: "delete-offsets" in given and not _has("group", "topic")(given),
-            "delete-offsets",
-            "it needs --group and --topic",
-        ),
+        Rule(lambda given: "delete-offsets" in given and not _has("group", "topic")(given),
+             "delete-offsets", "it needs --group and --topic"),
         Rule(_has("reset-offsets", "dry-run", "execute"), "reset-offsets",
              "--dry-run and --execute do not go together"),
-        Rule(
-            _lacks("reset-offsets", "dry-run", "execute"),
-            "reset-offsets",
-            "it needs --dry-run or --execute",
-            "add --dry-run first; sharelag plan-reset says what would come again",
-        ),
+        Rule(_lacks("reset-offsets", "dry-run", "execute"), "reset-offsets",
+             "it needs --dry-run or --execute",
+             "add --dry-run first; sharelag plan-reset says what would come again"),
         Rule(_lacks("reset-offsets", "group"), "reset-offsets", "it needs --group"),
-        Rule(
-            lambda given: "reset-offsets" in given and _several(_TO)(given),
-            "reset-offsets",
-            "it takes one target alone",
-            _TARGETS,
-        ),
+        Rule(_several(*_TO, of="reset-offsets"), "reset-offsets", "it takes one target alone",
+             _TARGETS),
         _is_implemented("delete", "4.1"),
         _is_implemented("delete-offsets", "4.1"),
         _is_implemented("reset-offsets", "4.2"),
@@ -186,34 +154,18 @@ SHARE_GROUPS = Tool(
         Rule(_has("group", "list"), "group", "it does not go with --list"),
         Rule(_has("topic", "list"), "topic", "it does not go with --list"),
         Rule(_has("topic", "describe"), "topic", "it does not go with --describe"),
-        Rule(
-            lambda given: sum(name in given for name in _ACTIONS) != 1,
-            "action",
-            "exactly one is needed",
-            "choose one of " + ", ".join(f"--{name}" for name in _ACTIONS),
-        ),
-        Rule(
-            _lacks("reset-offsets", *_TO),
-            "reset-offsets",
-            "it needs a target",
-            _TARGETS,
-            since="4.2",
-        ),
-        Rule(
-            _lacks("reset-offsets", *_SCOPES),
-            "reset-offsets",
-            "it needs --topic or --all-topics",
-            since="4.2",
-        ),
-        Rule(
-            lambda given: "reset-offsets" in given and _several(_SCOPES)(given),
-            "reset-offsets",
-            "it takes one of --topic, --all-topics and --from-file",
-            since=_LATER,
-        ),
+        Rule(lambda given: sum(name in given for name in _ACTIONS) != 1, "action",
+             "exactly one is needed",
+             "choose one of " + ", ".join(f"--{name}" for name in _ACTIONS)),
+        Rule(_lacks("reset-offsets", *_TO), "reset-offsets", "it needs a target", _TARGETS,
+             since="4.2"),
+        Rule(_lacks("reset-offsets", *_SCOPES), "reset-offsets",
+             "it needs --topic or --all-topics", since="4.2"),
+        Rule(_several(*_SCOPES, of="reset-offsets"), "reset-offsets",
+             "it takes one of --topic, --all-topics and --from-file", since=_LATER),
     ),
     {"timeout": "30000"},
-    frozenset({"group", "topic"}),
+    frozenset(["group", "topic"]),
     {"timeout": "5000"},
     since={
         **dict.fromkeys(("to-offset", "to-current", "from-file", "export"), _LATER),
@@ -224,20 +176,16 @@ SHARE_GROUPS = Tool(
 
 CONSOLE = Tool(
     "kafka-console-share-consumer.sh",
-    frozenset(
-        {
-            *("reject-message-on-error", "reject", "release"),
-            *("enable-systest-events", "help", "version"),
-        }
-    ),
-    frozenset(
-        {
-            *("topic", "consumer-property", "command-property", "consumer-config"),
-            *("command-config", "formatter", "property", "formatter-property"),
-            *("formatter-config", "max-messages", "timeout-ms", "bootstrap-server"),
-            *("key-deserializer", "value-deserializer", "group"),
-        }
-    ),
+    frozenset([
+        *("reject-message-on-error", "reject", "release"),
+        *("enable-systest-events", "help", "version"),
+    ]),
+    frozenset([
+        *("topic", "consumer-property", "command-property", "consumer-config"),
+        *("command-config", "formatter", "property", "formatter-property"),
+        *("formatter-config", "max-messages", "timeout-ms", "bootstrap-server"),
+        *("key-deserializer", "value-deserializer", "group"),
+    ]),
     rules=(
         Rule(lambda given: "topic" not in given, "topic", "it is required", "add --topic TOPIC"),
         _SERVER,
@@ -256,14 +204,14 @@ CONSOLE = Tool(
         "formatter": "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
     },
     repeatable=frozenset(
-        {"property", "formatter-property", "consumer-property", "command-property"}
+        ["property", "formatter-property", "consumer-property", "command-property"]
     ),
     of_the_kip={"group": "share"},
     since={
         **dict.fromkeys(("command-config", "command-property", "formatter-property"), "4.2"),
         "enable-systest-events": "4.1",
     },
-)
+)  # fmt: skip
 TOOLS = {tool.name: tool for tool in (SHARE_GROUPS, CONSOLE)}
 
 

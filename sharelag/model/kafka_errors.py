@@ -63,196 +63,124 @@ _TOPIC = "check the spelling and the cluster"
 _AGAIN = "try again: it passes by itself within seconds"
 _CLIENT_DOES = "nothing: the client tries again by itself"
 _REJOINS = "nothing, if it is rare: the member joins again by itself"
-_IN_TIME = (
-    "acknowledge before the lock ends: process fewer records a poll, or raise "
-    "share.record.lock.duration.ms"
-)
 _CODEC = "check compression.type of the topic, and install a confluent-kafka wheel that has it"
-_LOGS = "look at the broker's log, which has the cause"
 _UPGRADE = "upgrade the brokers or the client: one of them is too old for this request"
 
-_REACH = (
-    (-195, "_TRANSPORT", "the connection to a broker was refused or broke", _ADDRESS),
-    (-193, "_RESOLVE", "the name of a broker does not resolve to an address", _ADDRESS),
-    (-187, "_ALL_BROKERS_DOWN", "no broker could be connected to", _ADDRESS),
-    (-185, "_TIMED_OUT", "no answer came in time", _ADDRESS),
-    (-166, "_TIMED_OUT_QUEUE", "no connection was there in time to send the request", _ADDRESS),
-    (-137, "_DESTROY_BROKER", "the broker left the cluster before it answered", _ADDRESS),
-    (7, "REQUEST_TIMED_OUT", "the broker could not complete the request in time", _ADDRESS),
-    (-181, "_SSL", "no encrypted connection was agreed on, or a certificate was refused", _TLS),
-    (13, "NETWORK_EXCEPTION", "the broker closed the connection before it answered", _ADDRESS),
-)
-_LOGIN = (
-    (-169, "_AUTHENTICATION", "the broker refused the login, or broke it off", _USER),
-    (58, "SASL_AUTHENTICATION_FAILED", "the broker refused user or password", _USER),
-    (33, "UNSUPPORTED_SASL_MECHANISM", "the broker does not have this mechanism", _MECHANISM),
-    (
-        *(34, "ILLEGAL_SASL_STATE", "the login came at a moment at which none is expected"),
-        "check that security.protocol is that of the listener",
+#: Code, name, meaning and advice, in the order of the page.
+_BY_KIND = {
+    Kind.REACH: (
+        (-195, "_TRANSPORT", "the connection to a broker was refused or broke", _ADDRESS),
+        (-193, "_RESOLVE", "the name of a broker does not resolve to an address", _ADDRESS),
+        (-187, "_ALL_BROKERS_DOWN", "no broker could be connected to", _ADDRESS),
+        (-185, "_TIMED_OUT", "no answer came in time", _ADDRESS),
+        (-166, "_TIMED_OUT_QUEUE", "no connection was there in time to send the request", _ADDRESS),
+        (-137, "_DESTROY_BROKER", "the broker left the cluster before it answered", _ADDRESS),
+        (7, "REQUEST_TIMED_OUT", "the broker could not complete the request in time", _ADDRESS),
+        (-181, "_SSL", "no encrypted connection was agreed on, or a certificate was refused", _TLS),
+        (13, "NETWORK_EXCEPTION", "the broker closed the connection before it answered", _ADDRESS),
     ),
-)
-_RIGHTS = (
-    (
-        *(29, "TOPIC_AUTHORIZATION_FAILED", "the topic may not be read or described"),
-        _grant("READ and DESCRIBE on it", "--operation Read --operation Describe --topic {name}"),
+    Kind.LOGIN: (
+        (-169, "_AUTHENTICATION", "the broker refused the login, or broke it off", _USER),
+        (58, "SASL_AUTHENTICATION_FAILED", "the broker refused user or password", _USER),
+        (33, "UNSUPPORTED_SASL_MECHANISM", "the broker does not have this mechanism", _MECHANISM),
+        (34, "ILLEGAL_SASL_STATE", "the login came at a moment at which none is expected",
+         "check that security.protocol is that of the listener"),
     ),
-    (
-        *(30, "GROUP_AUTHORIZATION_FAILED", "the group may not be described or used"),
-        _grant("DESCRIBE on it, or READ to consume", "--operation Describe --group {name}"),
+    Kind.RIGHTS: (
+        (29, "TOPIC_AUTHORIZATION_FAILED", "the topic may not be read or described",
+         _grant("READ and DESCRIBE on it", "--operation Read --operation Describe --topic {name}")),
+        (30, "GROUP_AUTHORIZATION_FAILED", "the group may not be described or used",
+         _grant("DESCRIBE on it, or READ to consume", "--operation Describe --group {name}")),
+        (31, "CLUSTER_AUTHORIZATION_FAILED", "the operation on the whole cluster is not allowed",
+         _grant("DESCRIBE on the cluster", "--operation Describe --cluster")),
     ),
-    (
-        *(31, "CLUSTER_AUTHORIZATION_FAILED", "the operation on the whole cluster is not allowed"),
-        _grant("DESCRIBE on the cluster", "--operation Describe --cluster"),
+    Kind.MISSING: (
+        (3, "UNKNOWN_TOPIC_OR_PARTITION", "the broker has no such topic or partition", _TOPIC),
+        (-188, "_UNKNOWN_TOPIC", "the cluster has no such topic", _TOPIC),
+        (-190, "_UNKNOWN_PARTITION", "the topic has no such partition", _TOPIC),
+        (100, "UNKNOWN_TOPIC_ID", "the broker has no topic with this id: it was deleted, or is new",
+         "try again; if it stays, the topic was deleted and made anew"),
+        (103, "INCONSISTENT_TOPIC_ID", "the topic was deleted and made anew under its name",
+         "restart the client that still has the old id"),
+        (17, "INVALID_TOPIC_EXCEPTION", "the name is not allowed for a topic",
+         "use letters, digits, dots, underscores and dashes, 249 of them at most"),
     ),
-)
-_MISSING = (
-    (3, "UNKNOWN_TOPIC_OR_PARTITION", "the broker has no such topic or partition", _TOPIC),
-    (-188, "_UNKNOWN_TOPIC", "the cluster has no such topic", _TOPIC),
-    (-190, "_UNKNOWN_PARTITION", "the topic has no such partition", _TOPIC),
-    (
-        *(
-            100,
-            "UNKNOWN_TOPIC_ID",
-            "the broker has no topic with this id: it was deleted, or is new",
-        ),
-        "try again; if it stays, the topic was deleted and made anew",
+    Kind.LEADERS: (
+        (5, "LEADER_NOT_AVAILABLE", "the partition has no leader now", _LEADERS),
+        (6, "NOT_LEADER_OR_FOLLOWER", "the broker does not lead the partition any more", _LEADERS),
+        (9, "REPLICA_NOT_AVAILABLE", "the broker does not have the replica yet", _LEADERS),
+        (74, "FENCED_LEADER_EPOCH", "the leader epoch is an older one",
+         "nothing: the new leader goes on, and clients look for it"),
+        (75, "UNKNOWN_LEADER_EPOCH", "the broker does not know this leader epoch yet", _AGAIN),
+        (78, "OFFSET_NOT_AVAILABLE", "a new leader does not know the end of its log yet", _AGAIN),
     ),
-    (
-        *(103, "INCONSISTENT_TOPIC_ID", "the topic was deleted and made anew under its name"),
-        "restart the client that still has the old id",
+    Kind.COORDINATORS: (
+        (14, "COORDINATOR_LOAD_IN_PROGRESS", "the coordinator still reads its partition",
+         "try again; a large __share_group_state or __consumer_offsets takes longer"),
+        (15, "COORDINATOR_NOT_AVAILABLE", "no broker is the coordinator now",
+         "check that __consumer_offsets and __share_group_state have leaders, and try again"),
+        (16, "NOT_COORDINATOR", "the broker is not the coordinator any more", _CLIENT_DOES),
+        (124, "FENCED_STATE_EPOCH", "the state epoch is an older one",
+         "nothing: the share partition was initialized again, and its leader reads the new state"),
     ),
-    (
-        *(17, "INVALID_TOPIC_EXCEPTION", "the name is not allowed for a topic"),
-        "use letters, digits, dots, underscores and dashes, 249 of them at most",
+    Kind.GROUPS: (
+        (24, "INVALID_GROUP_ID", "the name is not allowed for a group",
+         "give one that is not empty"),
+        (69, "GROUP_ID_NOT_FOUND", "there is no such group, or it is of another type",
+         "check the spelling, and its type with kafka-groups.sh --list"),
+        (68, "NON_EMPTY_GROUP", "the group has members",
+         "stop its consumers first: offsets can be changed only while it is empty"),
+        (86, "GROUP_SUBSCRIBED_TO_TOPIC", "a member of the group is subscribed to the topic",
+         "stop its consumers first"),
+        (81, "GROUP_MAX_SIZE_REACHED", "the group has as many members as it may have",
+         "raise the broker's group.share.max.size, or run fewer members"),
+        (25, "UNKNOWN_MEMBER_ID", "the coordinator removed the member, or never had it", _REJOINS),
+        (110, "FENCED_MEMBER_EPOCH",
+         "the member has an epoch that the coordinator does not expect", _REJOINS),
+        (113, "STALE_MEMBER_EPOCH", "the member has not heard of its new epoch yet", _CLIENT_DOES),
     ),
-)
-_MOVES = (
-    (5, "LEADER_NOT_AVAILABLE", "the partition has no leader now", _LEADERS),
-    (6, "NOT_LEADER_OR_FOLLOWER", "the broker does not lead the partition any more", _LEADERS),
-    (9, "REPLICA_NOT_AVAILABLE", "the broker does not have the replica yet", _LEADERS),
-    (
-        *(74, "FENCED_LEADER_EPOCH", "the leader epoch is an older one"),
-        "nothing: the new leader goes on, and clients look for it",
+    Kind.SHARES: (
+        (121, "INVALID_RECORD_STATE", "the member does not hold the record any more",
+         ("acknowledge before the lock ends: process fewer records a poll, or raise "
+          "share.record.lock.duration.ms")),
+        (122, "SHARE_SESSION_NOT_FOUND", "the broker has no session of the member",
+         "nothing, if it is rare: the client opens a new one, and what it held is delivered again"),
+        (123, "INVALID_SHARE_SESSION_EPOCH", "requests of the session came out of order",
+         "nothing, if it is rare: the client opens a new session"),
+        (133, "SHARE_SESSION_LIMIT_REACHED", "the broker has as many sessions as it may have",
+         "raise the broker's group.share.max.share.sessions, or run fewer members"),
     ),
-    (75, "UNKNOWN_LEADER_EPOCH", "the broker does not know this leader epoch yet", _AGAIN),
-    (78, "OFFSET_NOT_AVAILABLE", "a new leader does not know the end of its log yet", _AGAIN),
-)
-_COORDINATORS = (
-    (
-        *(14, "COORDINATOR_LOAD_IN_PROGRESS", "the coordinator still reads its partition"),
-        "try again; a large __share_group_state or __consumer_offsets takes longer",
+    Kind.REQUESTS: (
+        (-1, "UNKNOWN_SERVER_ERROR", "the broker did not expect what happened",
+         "look at the broker's log, which has the cause"),
+        (1, "OFFSET_OUT_OF_RANGE",
+         "the log does not have the offset: it was deleted, or not written",
+         "read from the log start on, or restore a capture"),
+        (-140, "_AUTO_OFFSET_RESET", "the log does not have the offset any more", "read again"),
+        (2, "CORRUPT_MESSAGE", "a record batch on disk is damaged",
+         "let another replica lead the partition, and check the disk of this one"),
+        (-198, "_BAD_COMPRESSION", "a record batch could not be decompressed", _CODEC),
+        (76, "UNSUPPORTED_COMPRESSION_TYPE", "the client lacks the topic's compression", _CODEC),
+        (-199, "_BAD_MSG", "an answer could not be read", "check that the address is Kafka's"),
+        (56, "KAFKA_STORAGE_ERROR", "the broker cannot read or write its disk",
+         "check the disk and the log of the broker; another replica may lead meanwhile"),
+        (54, "SECURITY_DISABLED", "the cluster has no authorizer, so it has no rules to list",
+         "nothing: everybody may do everything"),
+        (35, "UNSUPPORTED_VERSION", "the broker does not have this version of the request",
+         _UPGRADE),
+        (-165, "_UNSUPPORTED_FEATURE", "the broker does not have what the request needs", _UPGRADE),
+        (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", "the records are in a format without times",
+         "ask by offset in place of time"),
+        (42, "INVALID_REQUEST", "the broker cannot use the request as it is", _UPGRADE),
+        (89, "THROTTLING_QUOTA_EXCEEDED", "the client used more than its quota",
+         "wait, or raise the quota with kafka-configs.sh"),
+        (129, "REBOOTSTRAP_REQUIRED", "all brokers that the client knew were replaced",
+         "start it again with addresses of brokers that are there"),
     ),
-    (
-        *(15, "COORDINATOR_NOT_AVAILABLE", "no broker is the coordinator now"),
-        "check that __consumer_offsets and __share_group_state have leaders, and try again",
-    ),
-    (16, "NOT_COORDINATOR", "the broker is not the coordinator any more", _CLIENT_DOES),
-    (
-        *(124, "FENCED_STATE_EPOCH", "the state epoch is an older one"),
-        "nothing: the share partition was initialized again, and its leader reads the new state",
-    ),
-)
-_GROUPS = (
-    (24, "INVALID_GROUP_ID", "the name is not allowed for a group", "give one that is not empty"),
-    (
-        *(69, "GROUP_ID_NOT_FOUND", "there is no such group, or it is of another type"),
-        "check the spelling, and its type with kafka-groups.sh --list",
-    ),
-    (
-        *(68, "NON_EMPTY_GROUP", "the group has members"),
-        "stop its consumers first: offsets can be changed only while it is empty",
-    ),
-    (
-        *(86, "GROUP_SUBSCRIBED_TO_TOPIC", "a member of the group is subscribed to the topic"),
-        "stop its consumers first",
-    ),
-    (
-        *(81, "GROUP_MAX_SIZE_REACHED", "the group has as many members as it may have"),
-        "raise the broker's group.share.max.size, or run fewer members",
-    ),
-    (25, "UNKNOWN_MEMBER_ID", "the coordinator removed the member, or never had it", _REJOINS),
-    (
-        *(
-            110,
-            "FENCED_MEMBER_EPOCH",
-            "the member has an epoch that the coordinator does not expect",
-        ),
-        _REJOINS,
-    ),
-    (113, "STALE_MEMBER_EPOCH", "the member has not heard of its new epoch yet", _CLIENT_DOES),
-)
-_SHARES = (
-    (*(121, "INVALID_RECORD_STATE", "the member does not hold the record any more"), _IN_TIME),
-    (
-        *(122, "SHARE_SESSION_NOT_FOUND", "the broker has no session of the member"),
-        "nothing, if it is rare: the client opens a new one, and what it held is delivered again",
-    ),
-    (
-        *(123, "INVALID_SHARE_SESSION_EPOCH", "requests of the session came out of order"),
-        "nothing, if it is rare: the client opens a new session",
-    ),
-    (
-        *(133, "SHARE_SESSION_LIMIT_REACHED", "the broker has as many sessions as it may have"),
-        "raise the broker's group.share.max.share.sessions, or run fewer members",
-    ),
-)
-_REQUESTS = (
-    (-1, "UNKNOWN_SERVER_ERROR", "the broker did not expect what happened", _LOGS),
-    (
-        *(
-            1,
-            "OFFSET_OUT_OF_RANGE",
-            "the log does not have the offset: it was deleted, or not written",
-        ),
-        "read from the log start on, or restore a capture",
-    ),
-    (-140, "_AUTO_OFFSET_RESET", "the log does not have the offset any more", "read again"),
-    (
-        *(2, "CORRUPT_MESSAGE", "a record batch on disk is damaged"),
-        "let another replica lead the partition, and check the disk of this one",
-    ),
-    (-198, "_BAD_COMPRESSION", "a record batch could not be decompressed", _CODEC),
-    (76, "UNSUPPORTED_COMPRESSION_TYPE", "the client lacks the topic's compression", _CODEC),
-    (-199, "_BAD_MSG", "an answer could not be read", "check that the address is Kafka's"),
-    (
-        *(56, "KAFKA_STORAGE_ERROR", "the broker cannot read or write its disk"),
-        "check the disk and the log of the broker; another replica may lead meanwhile",
-    ),
-    (
-        *(54, "SECURITY_DISABLED", "the cluster has no authorizer, so it has no rules to list"),
-        "nothing: everybody may do everything",
-    ),
-    (35, "UNSUPPORTED_VERSION", "the broker does not have this version of the request", _UPGRADE),
-    (-165, "_UNSUPPORTED_FEATURE", "the broker does not have what the request needs", _UPGRADE),
-    (
-        *(43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", "the records are in a format without times"),
-        "ask by offset in place of time",
-    ),
-    (42, "INVALID_REQUEST", "the broker cannot use the request as it is", _UPGRADE),
-    (
-        *(89, "THROTTLING_QUOTA_EXCEEDED", "the client used more than its quota"),
-        "wait, or raise the quota with kafka-configs.sh",
-    ),
-    (
-        *(129, "REBOOTSTRAP_REQUIRED", "all brokers that the client knew were replaced"),
-        "start it again with addresses of brokers that are there",
-    ),
-)
-
-#: By code, in the order of the page.
+}  # fmt: skip
 ERRORS = {
     code: KafkaError(code, name, kind, meaning, advice)
-    for kind, errors in {
-        Kind.REACH: _REACH,
-        Kind.LOGIN: _LOGIN,
-        Kind.RIGHTS: _RIGHTS,
-        Kind.MISSING: _MISSING,
-        Kind.LEADERS: _MOVES,
-        Kind.COORDINATORS: _COORDINATORS,
-        Kind.GROUPS: _GROUPS,
-        Kind.SHARES: _SHARES,
-        Kind.REQUESTS: _REQUESTS,
-    }.items()
+    for kind, errors in _BY_KIND.items()
     for code, name, meaning, advice in errors
 }
 
@@ -271,54 +199,52 @@ def in_words(code: int) -> str:
 # ---- which request has which ---------------------------------------------------------------------
 
 
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 #: What any coordinator may answer.
-_BY_COORDINATORS = {
-    *("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"),
-    "INVALID_REQUEST",
-}
-_BY_LEADERS = {
-    *("GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PARTITION"),
-    *("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_ID", "INVALID_RECORD_STATE", "KAFKA_STORAGE_ERROR"),
-    *("INVALID_REQUEST", "UNKNOWN_SERVER_ERROR"),
-    *("SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH", "SHARE_SESSION_LIMIT_REACHED"),
+_BY_COORDINATORS = _names(
+    "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS INVALID_REQUEST"
+)
+_BY_LEADERS = _BY_COORDINATORS | _names(
+    "GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION "
+    "NOT_LEADER_OR_FOLLOWER UNKNOWN_TOPIC_ID INVALID_RECORD_STATE KAFKA_STORAGE_ERROR "
+    "SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH SHARE_SESSION_LIMIT_REACHED "
+    "UNKNOWN_SERVER_ERROR "
     # Where the leader could not read or write the state.
-    *("FENCED_LEADER_EPOCH", "FENCED_STATE_EPOCH", "LEADER_NOT_AVAILABLE", "GROUP_ID_NOT_FOUND"),
-    *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"),
-}
-_OF_GROUPS = _BY_COORDINATORS | {"GROUP_AUTHORIZATION_FAILED", "GROUP_ID_NOT_FOUND"}
-_OF_OFFSETS = _OF_GROUPS | {"TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"}
-_OF_CHANGES = _OF_OFFSETS | {
-    *("NON_EMPTY_GROUP", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION"),
-    "GROUP_SUBSCRIBED_TO_TOPIC",
-}
-_OF_STATE = _BY_COORDINATORS | {
-    *("GROUP_ID_NOT_FOUND", "UNKNOWN_TOPIC_OR_PARTITION", "FENCED_STATE_EPOCH"),
-    *("FENCED_LEADER_EPOCH", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"),
-}
+    "FENCED_LEADER_EPOCH FENCED_STATE_EPOCH LEADER_NOT_AVAILABLE GROUP_ID_NOT_FOUND"
+)
+_OF_GROUPS = _BY_COORDINATORS | _names("GROUP_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND")
+_OF_OFFSETS = _OF_GROUPS | _names("TOPIC_AUTHORIZATION_FAILED UNKNOWN_SERVER_ERROR")
+_OF_CHANGES = _OF_OFFSETS | _names(
+    "NON_EMPTY_GROUP KAFKA_STORAGE_ERROR UNKNOWN_TOPIC_OR_PARTITION GROUP_SUBSCRIBED_TO_TOPIC"
+)
+_OF_STATE = _BY_COORDINATORS | _names(
+    "GROUP_ID_NOT_FOUND UNKNOWN_TOPIC_OR_PARTITION FENCED_STATE_EPOCH FENCED_LEADER_EPOCH "
+    "CLUSTER_AUTHORIZATION_FAILED UNKNOWN_SERVER_ERROR"
+)
 #: Errors that Kafka lists for each request (KIP-932, KIP-1226, and the comments of its message
 #: schemas), and those that its code gives beside them: limits of sessions, topics that may not be
 #: described, and what the persister met.
 ANSWERS: dict[str, frozenset[str]] = {
-    api: frozenset(names)
-    for api, names in {
-        "ShareGroupHeartbeat": _BY_COORDINATORS
-        | {
-            *("GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_MEMBER_ID"),
-            *("GROUP_MAX_SIZE_REACHED", "FENCED_MEMBER_EPOCH", "GROUP_ID_NOT_FOUND"),
-            *("INVALID_GROUP_ID", "UNSUPPORTED_VERSION"),
-        },
-        "ShareGroupDescribe": _OF_GROUPS | {"INVALID_GROUP_ID", "TOPIC_AUTHORIZATION_FAILED"},
-        "ShareFetch": _BY_LEADERS | {"CORRUPT_MESSAGE"},
-        "ShareAcknowledge": _BY_LEADERS,
-        "DescribeShareGroupOffsets": _OF_OFFSETS | {"UNKNOWN_TOPIC_OR_PARTITION"},
-        "AlterShareGroupOffsets": _OF_CHANGES,
-        "DeleteShareGroupOffsets": _OF_CHANGES,
-        "DeleteGroups": _OF_GROUPS | {"NON_EMPTY_GROUP", "INVALID_GROUP_ID"},
-        "ListGroups": _BY_COORDINATORS | {"UNKNOWN_SERVER_ERROR"},
-        "InitializeShareGroupState": _OF_STATE,
-        "ReadShareGroupState": _OF_STATE,
-        "WriteShareGroupState": _OF_STATE,
-        "DeleteShareGroupState": _OF_STATE,
-        "ReadShareGroupStateSummary": _OF_STATE,
-    }.items()
+    "ShareGroupHeartbeat": _BY_COORDINATORS
+    | _names(
+        "GROUP_AUTHORIZATION_FAILED TOPIC_AUTHORIZATION_FAILED UNKNOWN_MEMBER_ID "
+        "GROUP_MAX_SIZE_REACHED FENCED_MEMBER_EPOCH GROUP_ID_NOT_FOUND INVALID_GROUP_ID "
+        "UNSUPPORTED_VERSION"
+    ),
+    "ShareGroupDescribe": _OF_GROUPS | {"INVALID_GROUP_ID", "TOPIC_AUTHORIZATION_FAILED"},
+    "ShareFetch": _BY_LEADERS | {"CORRUPT_MESSAGE"},
+    "ShareAcknowledge": _BY_LEADERS,
+    "DescribeShareGroupOffsets": _OF_OFFSETS | {"UNKNOWN_TOPIC_OR_PARTITION"},
+    "AlterShareGroupOffsets": _OF_CHANGES,
+    "DeleteShareGroupOffsets": _OF_CHANGES,
+    "DeleteGroups": _OF_GROUPS | {"NON_EMPTY_GROUP", "INVALID_GROUP_ID"},
+    "ListGroups": _BY_COORDINATORS | {"UNKNOWN_SERVER_ERROR"},
+    "InitializeShareGroupState": _OF_STATE,
+    "ReadShareGroupState": _OF_STATE,
+    "WriteShareGroupState": _OF_STATE,
+    "DeleteShareGroupState": _OF_STATE,
+    "ReadShareGroupStateSummary": _OF_STATE,
 }

@@ -22,6 +22,7 @@ from sharelag.replay.kernels import (
     with_room,
 )
 from sharelag.replay.merge import OLD, OWN, SIZE, compare, measure, place_of, runs_of
+from sharelag.schemas import Ints
 
 # What is said of a record beside the numbers: bits.
 EXISTS, REFUSED, REPLACED, CHANGE_KNOWN, FROM_SNAPSHOT = 1, 2, 4, 8, 16
@@ -37,19 +38,19 @@ class History(NamedTuple):
     snapshot_epoch: NDArray[np.int32]
     state_epoch: NDArray[np.int32]
     leader_epoch: NDArray[np.int32]
-    start_offset: NDArray[np.int64]
-    effective_start_offset: NDArray[np.int64]
-    window_end_offset: NDArray[np.int64]
+    start_offset: Ints
+    effective_start_offset: Ints
+    window_end_offset: Ints
     delivery_complete_count: NDArray[np.int32]
-    window_available: NDArray[np.int64]
-    window_complete: NDArray[np.int64]
+    window_available: Ints
+    window_complete: Ints
     runs: NDArray[np.int32]
     max_delivery_count: NDArray[np.int16]
     head_delivery_count: NDArray[np.int16]
-    finished: NDArray[np.int64]
-    archived: NDArray[np.int64]
-    released: NDArray[np.int64]
-    redelivered: NDArray[np.int64]
+    finished: Ints
+    archived: Ints
+    released: Ints
+    redelivered: Ints
 
 
 def _of_type(kind: pa.DataType) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ _WIDE, _MIDDLE, _NARROW = _of_type(pa.int64()), _of_type(pa.int32()), _of_type(p
 _FINISHED, _ARCHIVED, _RELEASED, _REDELIVERED = range(5, 9)
 
 
-def history_rows(walk: NDArray[np.int64], key: NDArray[Any], c: k.Columns, keys: int) -> History:
+def history_rows(walk: Ints, key: NDArray[Any], c: k.Columns, keys: int) -> History:
     """Return the state of each share partition after each of its records, row by row.
 
     The arguments are those of `replay_rows`, and how many share partitions there are.
@@ -142,12 +143,8 @@ def fill_history(
 @part
 def _finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
     """Store how many offsets were finished, and return the flag that it is known, or 0."""
-    done = (
-        state[s + k.START_OFFSET]
-        + state[s + k.COMPLETE]
-        - before[k.START_OFFSET]
-        - before[k.COMPLETE]
-    )
+    done = state[s + k.START_OFFSET] + state[s + k.COMPLETE]
+    done -= before[k.START_OFFSET] + before[k.COMPLETE]
     has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
     if not has_start and before[k.FROM_SNAPSHOT] == 1 and was_empty:
         # Until its first write a share partition has no start offset and nothing finished.
@@ -180,10 +177,8 @@ def _is_another(before: Any, state: Any, s: int) -> bool:
     if state[s + k.STATE_EPOCH] != before[k.STATE_EPOCH]:
         # A state that started with an update has none.
         return before[k.FROM_SNAPSHOT] == 1
-    forgot = (
-        state[s + k.START_OFFSET] != before[k.START_OFFSET]
-        or before[k.WINDOW_END] > before[k.START_OFFSET]
-    )
+    start = before[k.START_OFFSET]
+    forgot = state[s + k.START_OFFSET] != start or before[k.WINDOW_END] > start
     return (
         state[s + k.BEGIN] == state[s + k.END]
         and state[s + k.LEADER_EPOCH] == 0

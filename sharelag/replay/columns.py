@@ -19,6 +19,8 @@ from sharelag.replay import layout as k
 from sharelag.replay.combine import joins_neighbours
 from sharelag.replay.generations import UNKNOWN_EPOCH, is_older, kinds_by_rule
 from sharelag.replay.merge import FIRST, LAST, RANK
+from sharelag.schemas import Bools, Ints
+from sharelag.tables.arrow import batch_of
 from sharelag.wire.interpreter import all_equal
 
 #: Identifies a share partition; its records normally are in one state partition.
@@ -27,9 +29,7 @@ KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 _OF_LAST_RECORD = [*KEY, "offset", "timestamp"]
 
 
-def kernel_columns(
-    table: pa.RecordBatch, order: NDArray[np.int64], bounds: NDArray[np.int64]
-) -> k.Columns:
+def kernel_columns(table: pa.RecordBatch, order: Ints, bounds: Ints) -> k.Columns:
     """Return records as the kernels read them; nothing that Arrow holds in that form is copied.
 
     ``order`` and ``bounds`` are those of `by_share_partition`.
@@ -126,11 +126,7 @@ def windows_table(
         raw, raw_at = joined
     alive = np.flatnonzero(state[:, k.EXISTS])
     state = state[alive]
-    columns = {
-        **{
-            name: last.column(name)
-            for name in ("group_id", "topic_id", "partition", "record_partition")
-        },
+    columns = {name: last.column(name) for name in KEY[1:]} | {
         "record_topic": last.column("topic"),
         "snapshot_epoch": _numbers_column(state, k.SNAPSHOT_EPOCH),
         "state_epoch": _numbers_column(state, k.STATE_EPOCH, UNKNOWN_EPOCH),
@@ -150,13 +146,7 @@ def windows_table(
         "record_offset": last.column("offset"),
         "record_timestamp": last.column("timestamp"),
     }
-    arrays = []
-    for field in schemas.WINDOWS:
-        column = columns[field.name]
-        if pa.types.is_timestamp(field.type) and pa.types.is_int64(column.type):
-            column = column.view(field.type)
-        arrays.append(column.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schemas.WINDOWS)
+    return batch_of(columns, schemas.WINDOWS)
 
 
 def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None) -> pa.Array:
@@ -165,7 +155,7 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
 
 
 def _join(
-    rows: NDArray[Any], at: NDArray[Any], merged: NDArray[np.bool_]
+    rows: NDArray[Any], at: NDArray[Any], merged: Bools
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Join equal neighbours of each list of batches that was merged; None: there are none.
 
@@ -190,22 +180,16 @@ def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> p
     # Deleted share partitions have no rows, so the rows of the others are contiguous.
     offsets = np.append(at[alive], at[-1]).astype(np.int32)
     used = rows[:, : at[-1]]
-    struct = pa.StructArray.from_arrays(
-        [
-            pa.array(used[FIRST]),
-            pa.array(used[LAST]),
-            pa.array(((used[RANK] & 255) - 128).astype(np.int8)),
-            pa.array((used[RANK] >> 8).astype(np.int16)),
-        ],
-        fields=list(schemas.STATE_BATCH),
-    )
+    states, counts = ((used[RANK] & 255) - 128).astype(np.int8), (used[RANK] >> 8).astype(np.int16)
+    columns = [pa.array(column) for column in (used[FIRST], used[LAST], states, counts)]
+    struct = pa.StructArray.from_arrays(columns, fields=list(schemas.STATE_BATCH))
     return pa.ListArray.from_arrays(pa.array(offsets), struct)
 
 
 # ---- which records belong to one share partition, and in which order they were written -----------
 
 
-def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def by_share_partition(table: pa.RecordBatch) -> tuple[Ints, Ints]:
     """Return row numbers sorted by share partition and offset, and where each partition begins."""
     code = _one_code([codes_of(table.column(name)) for name in KEY])
     offsets = table.column("offset").to_numpy()
@@ -228,9 +212,7 @@ def cut_by_share_partition(records: pa.RecordBatch, rows: int) -> Iterator[pa.Re
         yield records.take(pa.array(order[begin:end]))
 
 
-def in_log_order(
-    order: NDArray[np.int64], bounds: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def in_log_order(order: Ints, bounds: Ints) -> tuple[Ints, NDArray[np.int32]]:
     """Return an order of the rows to replay them in, and the number of each row's share partition.
 
     Usually the rows are in the order of the log, and are replayed as they are: the memory that they
@@ -243,7 +225,7 @@ def in_log_order(
     return np.arange(len(order)) if ascends.all() else order, key
 
 
-def codes_of(column: pa.Array) -> NDArray[np.int64]:
+def codes_of(column: pa.Array) -> Ints:
     """Return numbers that sort like the values of a column."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
@@ -255,7 +237,7 @@ def codes_of(column: pa.Array) -> NDArray[np.int64]:
     return np.asarray(ranks[encoded.indices.to_numpy()])
 
 
-def _one_code(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _one_code(codes: list[Ints]) -> Ints:
     """Return one number a row that sorts as all of these do together."""
     whole, values = np.zeros(len(codes[0]), np.int64), 1
     for code in codes:
@@ -273,7 +255,7 @@ def _one_code(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return whole
 
 
-def _sort(code: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sort(code: Ints) -> tuple[Ints, Ints]:
     """Return where the sorted numbers stand, equal ones in their order, and them."""
     bits = max(len(code) - 1, 1).bit_length()
     if int(code.max()) >> (63 - bits):

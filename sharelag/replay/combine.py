@@ -61,12 +61,10 @@ def combine(
     ValueError
         When a batch ends before it begins, and Kafka's merge would therefore never end.
     """
-    batches = [StateBatch(*batch) for batch in (*existing, *new)]
-    kept = [
-        StateBatch(max(b[0], start_offset) if start_offset != -1 else b[0], *b[1:])
-        for b in batches
-        if start_offset == -1 or b[1] >= start_offset
-    ]
+    kept = [StateBatch(*batch) for batch in (*existing, *new)]
+    if start_offset != -1:
+        left = (one for one in kept if one.last_offset >= start_offset)
+        kept = [StateBatch(max(one[0], start_offset), *one[1:]) for one in left]
     if len(kept) < 2:
         return kept
     todo: list[_Row] = sorted({_sortable(batch) for batch in kept})
@@ -218,12 +216,8 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
         at += 1
     for i in range(head, at):
         _move(rows, i - 1, i)
-    rows[at - 1, FIRST], rows[at - 1, LAST], rows[at - 1, COUNT], rows[at - 1, STATE] = (
-        first,
-        last,
-        count,
-        state,
-    )
+    rows[at - 1, FIRST], rows[at - 1, LAST] = first, last
+    rows[at - 1, COUNT], rows[at - 1, STATE] = count, state
     return head - 1
 
 
@@ -240,11 +234,7 @@ def _sort(rows: Any, n: int) -> int:
             continue
         for k in range(size, at, -1):
             _move(rows, k, k - 1)
-        rows[at, FIRST], rows[at, LAST], rows[at, COUNT], rows[at, STATE] = (
-            first,
-            last,
-            count,
-            state,
-        )
+        rows[at, FIRST], rows[at, LAST] = first, last
+        rows[at, COUNT], rows[at, STATE] = count, state
         size += 1
     return size

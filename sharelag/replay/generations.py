@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sharelag.compiled import kernel
 from sharelag.replay import layout as k
+from sharelag.schemas import Bools, Ints
 
 #: An epoch that the format does not have.
 UNKNOWN_EPOCH = -(2**31)
@@ -30,10 +31,7 @@ def is_older(table: pa.RecordBatch) -> bool:
 
 
 def kinds_by_rule(
-    table: pa.RecordBatch,
-    order: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    kinds: NDArray[np.int8],
+    table: pa.RecordBatch, order: Ints, bounds: Ints, kinds: NDArray[np.int8]
 ) -> NDArray[np.int8]:
     """Return the kind of each record; those that do not count are tombstones of updates.
 
@@ -47,21 +45,14 @@ def kinds_by_rule(
     ignored = deltas & ~_of_last_checkpoint(sorted_kinds, epochs, bounds)
     chained = deltas & (generation == 0)
     if chained.any():
-        ignored |= chained & ~on_chain(
-            bounds,
-            sorted_kinds,
-            offsets,
-            _older_field(table, "back_offset")[order],
-            chained & ~ignored,
-        )
+        back = _older_field(table, "back_offset")[order]
+        ignored |= chained & ~on_chain(bounds, sorted_kinds, offsets, back, chained & ~ignored)
     ruled = kinds.copy()
     ruled[order[ignored]] = k.UPDATE_TOMBSTONE
     return ruled
 
 
-def _of_last_checkpoint(
-    kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _of_last_checkpoint(kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: Ints) -> Bools:
     """Whether each record has the epoch of its share partition's last checkpoint before it."""
     place = np.arange(len(kinds))
     resets = (kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE)
@@ -71,9 +62,7 @@ def _of_last_checkpoint(
     return np.asarray(there & (epochs[last] == epochs))
 
 
-def delta_jumps(
-    table: pa.RecordBatch, order: NDArray[np.int64], bounds: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def delta_jumps(table: pa.RecordBatch, order: Ints, bounds: Ints) -> Bools:
     """Return before which records, in order, a delta of G2 is missing, by the indices in keys.
 
     An index is that of the delta before plus one, whatever checkpoints are between; after the last
@@ -94,7 +83,7 @@ def delta_jumps(
     return jumps
 
 
-def _older_field(table: pa.RecordBatch, name: str) -> NDArray[np.int64]:
+def _older_field(table: pa.RecordBatch, name: str) -> Ints:
     """Return a field that only an older design has, -1 where a record has none."""
     column = table.column("older_fields")
     found = np.full(len(column), -1, np.int64)

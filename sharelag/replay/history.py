@@ -18,8 +18,8 @@ from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, in_log_order, kernel_columns
 from sharelag.replay.generations import UNKNOWN_EPOCH, delta_jumps
 from sharelag.replay.state import drop_superseded
-from sharelag.schemas import Arrow
-from sharelag.tables.arrow import one_batch
+from sharelag.schemas import Arrow, Bools, Ints
+from sharelag.tables.arrow import as_table, batch_of, one_batch
 
 #: Sort order of a history.
 HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "record_offset")
@@ -92,9 +92,7 @@ def next_history(
     return history, known.set_column(known.schema.get_field_index(_IS_NEW), _IS_NEW, old)
 
 
-def _breaks(
-    table: pa.RecordBatch, order: NDArray[np.int64], gaps: Arrow | None
-) -> NDArray[np.bool_]:
+def _breaks(table: pa.RecordBatch, order: Ints, gaps: Arrow | None) -> Bools:
     """Whether offsets are missing between each row and the previous one of its state partition."""
     broken = np.zeros(table.num_rows, bool)
     if gaps is None or gaps.num_rows == 0:
@@ -102,22 +100,11 @@ def _breaks(
     table = table.select(["topic", "record_partition", "offset"]).take(pa.array(order))
     offsets = table.column("offset").to_numpy()
     topics, partitions = table.column("topic"), table.column("record_partition").to_numpy()
-    for gap in (
-        pa.table(gaps)
-        .select(["topic", "partition"])
-        .group_by(["topic", "partition"])
-        .aggregate([])
-        .to_pylist()
-    ):
-        here = pc.and_(
-            pc.equal(gaps.column("topic"), gap["topic"]),
-            pc.equal(gaps.column("partition"), gap["partition"]),
-        )
-        ends = np.sort(gaps.filter(here).column("end_offset").to_numpy())
-        mine = np.flatnonzero(
-            pc.equal(topics, gap["topic"]).to_numpy(zero_copy_only=False)
-            & (partitions == gap["partition"])
-        )
+    place = ["topic", "partition"]
+    for row in as_table(gaps).group_by(place).aggregate([("end_offset", "list")]).to_pylist():
+        ends = np.sort(row["end_offset_list"])
+        is_topic = pc.equal(topics, row["topic"]).to_numpy(zero_copy_only=False)
+        mine = np.flatnonzero(is_topic & (partitions == row["partition"]))
         passed = np.searchsorted(ends, offsets[mine], side="right")
         # Rows of a share partition are contiguous; the first of each is handled separately.
         broken[mine[1:]] |= passed[1:] > passed[:-1]
@@ -126,11 +113,11 @@ def _breaks(
 
 def _table(
     table: pa.RecordBatch,
-    order: NDArray[np.int64],
-    bounds: NDArray[np.int64],
+    order: Ints,
+    bounds: Ints,
     history: c.History,
     kinds: NDArray[np.int8],
-    broken: NDArray[np.bool_],
+    broken: Bools,
 ) -> pa.RecordBatch:
     known = {name: history.flags & flag != 0 for name, flag in _FLAGS.items()}
     exists, replaced = known["exists"], known["replaced"]
@@ -176,13 +163,10 @@ def _table(
         field, numbers = schemas.HISTORY.field(name), getattr(history, name)
         buffers = [_bitmap(valid.get(name, has_start)), pa.py_buffer(numbers)]
         values[name] = pa.Array.from_buffers(field.type, len(order), buffers)
-    arrays = [values[field.name].cast(field.type) for field in schemas.HISTORY]
-    return pa.RecordBatch.from_arrays(arrays, schema=schemas.HISTORY)
+    return batch_of(values, schemas.HISTORY)
 
 
-def _by_no_leader(
-    table: pa.RecordBatch, order: NDArray[np.int64], kinds: NDArray[np.int8]
-) -> NDArray[np.bool_]:
+def _by_no_leader(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -> Bools:
     """Whether each record may be the group coordinator's, which initialises and alters states.
 
     Its snapshots have leader epoch 0, as those of a topic's first leader, and are written when
@@ -196,9 +180,7 @@ def _by_no_leader(
     return np.asarray((kinds == k.SNAPSHOT) & found, bool)
 
 
-def _times(
-    table: pa.RecordBatch, order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _times(table: pa.RecordBatch, order: Ints) -> tuple[Ints, Ints]:
     """When each state was created and written, in milliseconds; the least number where unknown."""
     columns = [table.column(name).cast(pa.int64()) for name in _TIMES]
     created, written = (column.fill_null(_NO_TIME).to_numpy()[order] for column in columns)
@@ -206,11 +188,8 @@ def _times(
 
 
 def _rewritten(
-    times: tuple[NDArray[np.int64], NDArray[np.int64]],
-    history: c.History,
-    kinds: NDArray[np.int8],
-    bounds: NDArray[np.int64],
-) -> NDArray[np.bool_]:
+    times: tuple[Ints, Ints], history: c.History, kinds: NDArray[np.int8], bounds: Ints
+) -> Bools:
     """Whether each is a snapshot of the state before it, of the same creation, written later."""
     is_snapshot = kinds == k.SNAPSHOT
     created, written = times
@@ -227,33 +206,26 @@ def _rewritten(
     return np.asarray(same, bool)
 
 
-def _leader_changed(
-    epoch: NDArray[np.int32], first: NDArray[np.bool_], by_leader: NDArray[np.bool_]
-) -> pa.Array:
+def _leader_changed(epoch: NDArray[np.int32], first: Bools, by_leader: Bools) -> pa.Array:
     """Whether each state has another leader's epoch than the one before; null: not known."""
     known = by_leader & np.append(False, by_leader[:-1]) & ~first
     return pa.array(epoch != np.append(0, epoch[:-1]), mask=~known)
 
 
-def _bitmap(bits: NDArray[np.bool_]) -> pa.Buffer:
+def _bitmap(bits: Bools) -> pa.Buffer:
     return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
-def _bits(bits: NDArray[np.bool_]) -> pa.Array:
+def _bits(bits: Bools) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(bits), [None, _bitmap(bits)])
 
 
-def _kinds_of(kinds: NDArray[np.int8], refused: NDArray[np.bool_]) -> pa.Array:
+def _kinds_of(kinds: NDArray[np.int8], refused: Bools) -> pa.Array:
     kind = np.where(refused, 3, np.minimum(kinds, k.TOMBSTONE))
     return pa.array(_KINDS).take(pa.array(kind))
 
 
-def _whole(
-    from_snapshot: NDArray[np.bool_],
-    kinds: NDArray[np.int8],
-    first: NDArray[np.bool_],
-    broken: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
+def _whole(from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: Bools) -> Bools:
     """Whether the state after each row follows a snapshot with nothing missing since."""
     if not broken.any():
         return from_snapshot

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag.compiled import kernel, ready
-from sharelag.schemas import HOLDS, INSTANT, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, flat, keys
-
-Ints: TypeAlias = NDArray[np.int64]
+from sharelag.schemas import HOLDS, INSTANT, SHARE_PARTITION, Arrow, Ints
+from sharelag.tables.arrow import as_table, ascending, flat, integers, keys, table_of
 
 _SESSION, _MEMBER = ("broker", "group_id", "member_id"), ("group_id", "member_id")
 _SESSION_CLOSED, _LEADER_CHANGED = "session closed", "leader changed"
@@ -56,7 +53,7 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
     if not acquired.num_rows:
         return HOLDS.empty_table()
     if last is None:
-        last = int(_micros(requests, "timestamp").max())
+        last = int(integers(requests, "timestamp").max())
     pieces = _cut(_events_of(acquired, as_table(tables["acknowledgements"]), calls))
     ends, causes, locked = ready(ends_of_holds, work=len(pieces.time))(
         *(pieces.place, pieces.time, pieces.kind, pieces.member),
@@ -72,7 +69,7 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
     end = pieces.end[held[np.append(~same, True)]]
     until, cause, locked = ends[first], causes[first], locked[first]
     rows = acquired.take(pa.array(pieces.of[first]))
-    since = _micros(rows, "timestamp")
+    since = integers(rows, "timestamp")
     closings = requests.filter(_is_good(requests, "session_epoch", -1))
     readings = calls.filter(_is_good(calls, "call", "read"))
     for name, of, asked in (
@@ -92,10 +89,7 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
         "until": pa.array(until, mask=~is_over).cast(INSTANT),
         "ended_by": pa.array(ENDS).take(pa.array(cause, mask=~is_over)),
     }
-    table = pa.table([columns[field.name] for field in HOLDS], schema=HOLDS)
-    return table.sort_by(
-        [(name, "ascending") for name in (*SHARE_PARTITION, "first_offset", "since")]
-    )
+    return table_of(columns, HOLDS).sort_by(ascending(*SHARE_PARTITION, "first_offset", "since"))
 
 
 def held_at(holds: pa.Table, moment: int) -> pa.Table:
@@ -117,7 +111,7 @@ def _next(rows: pa.Array, since: Ints, asked: pa.Table, of: tuple[str, ...]) -> 
     if not asked.num_rows:
         return np.full(len(since), NEVER)
     mine, theirs = _codes([rows, keys(asked, of)])
-    times = _micros(asked, "timestamp")
+    times = integers(asked, "timestamp")
     order = np.lexsort((times, theirs))
     code, time = theirs[order], times[order]
     moments = np.unique(np.concatenate([time, since]))
@@ -152,14 +146,14 @@ def _events_of(acquired: pa.Table, acknowledged: pa.Table, calls: pa.Table) -> E
     parts = (acquired, acknowledged, written)
     sizes = [part.num_rows for part in parts]
     members = _codes([keys(part, _MEMBER) for part in parts[:2]])
-    times = [_micros(part, "timestamp") for part in parts]
+    times = [integers(part, "timestamp") for part in parts]
     times[1] = _after_acquiring(acquired, acknowledged, times[0], times[1], members)
 
     def column(name: str, *having: int) -> Ints:
         """Return a column of those tables that have it, 0 in the others."""
         zeros = (np.zeros(size, np.int64) for size in sizes)
         each = enumerate(zip(parts, zeros, strict=True))
-        return np.concatenate([_ints(t, name) if n in having else no for n, (t, no) in each])
+        return np.concatenate([integers(t, name) if n in having else no for n, (t, no) in each])
 
     return Events(
         place=np.concatenate(_codes([keys(part, SHARE_PARTITION) for part in parts])),
@@ -203,7 +197,7 @@ def _after_acquiring(
     both = (acquired, acknowledged)
     file = np.concatenate(_codes([flat(part.column("source")).fill_null("") for part in both]))
     of = np.concatenate(members) * (1 + int(file.max(initial=0))) + file
-    line = np.concatenate([_ints(part, "position") for part in both])
+    line = np.concatenate([integers(part, "position") for part in both])
     is_acknowledgement = np.arange(len(line)) >= acquired.num_rows
     # Acknowledgements of a line come before what the same line acquires.
     order = np.lexsort((~is_acknowledgement, line, of))
@@ -283,24 +277,9 @@ def ends_of_holds(
     return ends, causes, locked
 
 
-# ---- columns of requests as numbers --------------------------------------------------------------
-
-
 def _codes(columns: list[pa.Array]) -> list[Ints]:
     """Number the texts of several columns: equal texts have equal numbers."""
     both = pa.concat_arrays([column.cast(pa.string()) for column in columns])
     numbers = both.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     ends = np.cumsum([len(column) for column in columns])
     return np.split(numbers, ends[:-1])
-
-
-def _ints(table: pa.Table, name: str) -> Ints:
-    """Return a column of integers, 0 where null."""
-    column = flat(table.column(name)).cast(pa.int64()).fill_null(0)
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
-
-
-def _micros(table: pa.Table, name: str) -> Ints:
-    """Return times in microseconds since 1970."""
-    column = flat(table.column(name)).cast(pa.int64())
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

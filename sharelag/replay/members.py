@@ -11,19 +11,18 @@ overwritten since then are gone from the topic, and only an archive still has th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import GroupState
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
-from sharelag.schemas import Arrow
-from sharelag.tables.arrow import flat, one_batch
+from sharelag.schemas import Arrow, Bools, Ints
+from sharelag.tables.arrow import ascending, batch_of, flat, one_batch
 from sharelag.wire.decode import Decoded
 
 #: Identifies a group; its records normally are in one partition of ``__consumer_offsets``.
@@ -34,9 +33,6 @@ REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != 
 _MEMBER, _GROUP, _ASSIGNMENT_EPOCH, _TARGET, _CURRENT, _TOPICS = range(10, 16)
 #: The epoch of a member that is leaving (``LEAVE_GROUP_MEMBER_EPOCH``).
 _NO_EPOCH = -1
-
-_Ints: TypeAlias = NDArray[np.int64]
-_Bools: TypeAlias = NDArray[np.bool_]
 
 
 def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
@@ -75,7 +71,7 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
         columns[name] = last.column(name, about)
     for name in ("member_epoch", "previous_member_epoch"):
         columns[name] = last.column(name, current, _NO_EPOCH)
-    return _sort(columns, schemas.MEMBERS, ("group_id", "member_id"))
+    return batch_of(columns, schemas.MEMBERS).sort_by(ascending("group_id", "member_id"))
 
 
 def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
@@ -106,7 +102,7 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     }
     for name in ("initialized_topics", "initializing_topics", "deleting_topics"):
         columns[name] = last.column(name, topics, [])
-    return _sort(columns, schemas.GROUPS, ("group_id",))
+    return batch_of(columns, schemas.GROUPS).sort_by("group_id")
 
 
 def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
@@ -170,13 +166,13 @@ class _Rows:
     def __init__(self, table: pa.RecordBatch) -> None:
         self.table = table
         self.kind = np.asarray(table.column("record_type").to_numpy(), np.int64)
-        self.offset: _Ints = table.column("offset").to_numpy()
-        self.tombstone: _Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
+        self.offset: Ints = table.column("offset").to_numpy()
+        self.tombstone: Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
         self.group = _number(*(_codes(table.column(name)) for name in GROUP_KEY))
         # Kinds about the whole group have no member; they share a number that no member has.
         self.member = _number(self.group, _codes(table.column("member_id")))
 
-    def last_of_key(self) -> _Ints:
+    def last_of_key(self) -> Ints:
         """Return the last row of each group, kind and member."""
         order = np.lexsort((self.offset, self.member, self.kind))
         key = np.stack([self.kind[order], self.member[order]])
@@ -202,63 +198,51 @@ class _Last:
         last = rows.last_of_key()
 
         # What is deleted: everything up to a group's or a member's tombstone.
-        self.deletions = _last(
-            rows.group, last[(rows.kind[last] == _GROUP) & rows.tombstone[last]], groups
-        )
+        deletes = last[(rows.kind[last] == _GROUP) & rows.tombstone[last]]
+        self.deletions = _last(rows.group, deletes, groups)
         leaves = in_order[(rows.kind[in_order] == _MEMBER) & rows.tombstone[in_order]]
         deleted = self.offset_of(self.deletions)
-        left = np.maximum(
-            self.offset_of(_last(rows.member, leaves, members)), deleted[self.group_of_member]
-        )
+        left = self.offset_of(_last(rows.member, leaves, members))
+        left = np.maximum(left, deleted[self.group_of_member])
         since_deleted = last[rows.offset[last] > deleted[rows.group[last]]]
         since_left = last[rows.offset[last] > left[rows.member[last]]]
 
         self.of_group = {
-            _GROUP: _last(rows.group, _of_kind(rows, since_deleted, _GROUP), groups),
-            _ASSIGNMENT_EPOCH: _last(
-                rows.group, _of_kind(rows, since_deleted, _ASSIGNMENT_EPOCH), groups
-            ),
-            _TOPICS: _last(
-                rows.group, _of_kind(rows, last, _TOPICS), groups
-            ),  # outlives the group in Kafka as well
+            kind: _last(rows.group, which[rows.kind[which] == kind], groups)
+            for kind, which in (
+                (_GROUP, since_deleted),
+                (_ASSIGNMENT_EPOCH, since_deleted),
+                (_TOPICS, last),  # outlives the group in Kafka as well
+            )
         }
         self.of_member = {
-            kind: _last(rows.member, _of_kind(rows, since_left, kind), members)
+            kind: _last(rows.member, since_left[rows.kind[since_left] == kind], members)
             for kind in (_MEMBER, _TARGET, _CURRENT)
         }
-        makes_member = since_left[
-            np.isin(rows.kind[since_left], (_MEMBER, _CURRENT)) & ~rows.tombstone[since_left]
-        ]
+        alive = since_left[~rows.tombstone[since_left]]
+        makes_member = alive[np.isin(rows.kind[alive], (_MEMBER, _CURRENT))]
         self.is_member = _last(rows.member, makes_member, members) >= 0
         # Any record other than a tombstone creates the group if it does not exist.
-        self.is_group = (
-            _last(rows.group, since_deleted[~rows.tombstone[since_deleted]], groups) >= 0
-        )
-        joins = in_order[
-            (rows.kind == _MEMBER)[in_order] & (rows.offset > left[rows.member])[in_order]
-        ]
-        self.joined = _last(rows.member, joins[::-1], members)
+        makes_group = since_deleted[~rows.tombstone[since_deleted]]
+        self.is_group = _last(rows.group, makes_group, groups) >= 0
+        joins = (rows.kind == _MEMBER) & (rows.offset > left[rows.member])
+        self.joined = _last(rows.member, in_order[joins[in_order]][::-1], members)
         leaves = leaves[rows.offset[leaves] > deleted[rows.group[leaves]]]
         self.last_leave = _last(rows.group, leaves, groups)
         gone = _last(rows.member, leaves, members)
         self._gone = gone[(gone >= 0) & ~self.is_member]
         self.newest_of_group = _last(rows.group, in_order, groups)
 
-    def offset_of(self, row: _Ints) -> _Ints:
+    def offset_of(self, row: Ints) -> Ints:
         """Return the offsets of rows; -1 for row -1."""
         return np.asarray(self._offsets[row])
 
-    def departures(self, groups: _Ints) -> pa.ListArray:
+    def departures(self, groups: Ints) -> pa.ListArray:
         """Return for each of these groups the members that left and are gone, in that order."""
         order = np.lexsort((self.rows.offset[self._gone], self.rows.group[self._gone]))
         of = self.rows.group[self._gone][order]
-        places = np.argsort(groups, kind="stable")
-        first = np.searchsorted(of, groups[places], "left")
-        end = np.searchsorted(of, groups[places], "right")
-        counts = np.zeros(len(groups), np.int64)
-        counts[places] = end - first
-        starts = np.zeros(len(groups), np.int64)
-        starts[places] = first
+        starts = np.searchsorted(of, groups, "left")
+        counts = np.searchsorted(of, groups, "right") - starts
         ends = np.cumsum(counts)
         # For each row of `groups`, its run among all that are gone.
         at = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
@@ -269,7 +253,7 @@ class _Last:
         )
         return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), found)
 
-    def column(self, name: str, row: _Ints, after_tombstone: object = None) -> pa.Array:
+    def column(self, name: str, row: Ints, after_tombstone: object = None) -> pa.Array:
         """Return a column at these rows: null at row -1, the given value at a tombstone."""
         values = flat(self.rows.table.column(name)).take(pa.array(row, mask=row < 0))
         if after_tombstone is None:
@@ -278,35 +262,24 @@ class _Last:
         return pc.if_else(emptied, pa.scalar(after_tombstone, values.type), values)
 
 
-def _last(code: _Ints, rows: _Ints, size: int) -> _Ints:
+def _last(code: Ints, rows: Ints, size: int) -> Ints:
     """Return the last of these rows for each code; -1 where there is none."""
     found = np.full(size, -1, np.int64)
     found[code[rows]] = rows
     return found
 
 
-def _of_kind(rows: _Rows, which: _Ints, kind: int) -> _Ints:
-    return np.asarray(which[rows.kind[which] == kind])
-
-
-def _codes(column: pa.Array) -> _Ints:
+def _codes(column: pa.Array) -> Ints:
     """Return numbers that are equal where the values are equal."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(), np.int64)
     return np.asarray(column.fill_null("").dictionary_encode().indices.to_numpy(), np.int64)
 
 
-def _number(*codes: _Ints) -> _Ints:
+def _number(*codes: Ints) -> Ints:
     """Return one number, counted from 0, for each combination of codes."""
     combined = codes[0]
     for code in codes[1:]:
         pairs = combined * (int(code.max()) + 1) + code
         combined = np.unique(pairs, return_inverse=True)[1]
     return np.asarray(combined, np.int64)
-
-
-def _sort(columns: dict[str, pa.Array], schema: pa.Schema, by: tuple[str, ...]) -> pa.RecordBatch:
-    arrays = [columns[field.name].cast(field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema).sort_by(
-        [(name, "ascending") for name in by]
-    )

@@ -9,12 +9,11 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay.columns import codes_of
-from sharelag.schemas import Arrow
+from sharelag.schemas import Arrow, Ints
 from sharelag.tables.arrow import as_table, flat
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.interpreter import find_unplaced
@@ -169,7 +168,7 @@ class EachOnce:
         yield from rest.to_batches(max_chunksize=_SORTED_ROWS)
 
 
-def _codes(raw: Arrow) -> list[NDArray[np.int64]]:
+def _codes(raw: Arrow) -> list[Ints]:
     """Return numbers that sort like the columns of a place; -1 for what is null."""
     topic = flat(raw.column("topic"))
     codes = codes_of(topic.cast(pa.string()).fill_null(""))
@@ -178,7 +177,7 @@ def _codes(raw: Arrow) -> list[NDArray[np.int64]]:
     return [codes, *(codes_of(flat(raw.column(name))) for name in PLACE[1:])]
 
 
-def _require_same(raw: Arrow, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
+def _require_same(raw: Arrow, first: Ints, second: Ints) -> None:
     """Refuse rows that differ from those that they repeat."""
     differ = np.zeros(len(first), bool)
     for name in (name for name in _SAME if name in raw.schema.names):

@@ -38,8 +38,8 @@ from sharelag.replay.columns import (
 )
 from sharelag.replay.kernels import new_heap, put_states, replay_rows
 from sharelag.replay.moment import up_to
-from sharelag.schemas import Arrow
-from sharelag.tables.arrow import one_batch, without_timestamps
+from sharelag.schemas import Arrow, Bools, Ints
+from sharelag.tables.arrow import ascending, one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -75,22 +75,9 @@ def replay(
     ReplayError
         Only with ``strict``: the first record that Kafka could not load, and why.
     """
-    offsets, keys, values = (
-        zip(*records, strict=True) if (records := list(records)) else ((), (), ())
-    )
-    count = len(offsets)
-    raw = pa.RecordBatch.from_pydict(
-        {
-            "key": list(keys),
-            "value": list(values),
-            "topic": [STATE_TOPIC] * count,
-            "partition": [0] * count,
-            "offset": list(offsets),
-            "timestamp": [None] * count,
-            "timestampType": [0] * count,
-        },
-        schema=schemas.RAW,
-    )
+    place = {"topic": STATE_TOPIC, "partition": 0, "timestampType": 0}
+    rows = [place | {"offset": at, "key": key, "value": value} for at, key, value in records]
+    raw = pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
     decoded = decode_arrow(raw, kafka_version=kafka_version)
     if strict:
         _fail_as_kafka_does(decoded.rejects, decoded.records)
@@ -134,7 +121,7 @@ def replay_arrow(records: Arrow, kafka_version: Told = None) -> pa.RecordBatch:
     lists = ready(put_states, work)(numbers, heap)
     state = numbers.reshape(-1, k.STATE_COLUMNS)
     windows = windows_table(last_records(table, state), state, *lists, kafka_version=kafka_version)
-    return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
+    return windows.sort_by(ascending(*schemas.SHARE_PARTITION))
 
 
 def drop_superseded(records: Arrow) -> pa.RecordBatch:
@@ -151,9 +138,7 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     return table.take(pa.array(np.sort(order)))
 
 
-def _since_reset(
-    order: NDArray[np.int64], bounds: NDArray[np.int64], kinds: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _since_reset(order: Ints, bounds: Ints, kinds: NDArray[np.int8]) -> tuple[Ints, Ints]:
     """Leave out what comes before the last snapshot or tombstone of each share partition."""
     kinds = kinds[order]
     resets = np.flatnonzero((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE))
@@ -226,12 +211,11 @@ def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> Non
 
 #: `sharelag.schemas.WINDOWS` with the moment of each row.
 WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
-_OF_STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 #: Their order; the records of one share partition may stand in several state topics.
-WINDOWS_ORDER = [(name, "ascending") for name in ("as_of", *_OF_STATE)]
+WINDOWS_ORDER = ascending("as_of", *schemas.SHARE_PARTITION, "record_topic", "record_partition")
 
 
-def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = None) -> pa.Table:
+def replay_at(records: Arrow, moments: Ints, kafka_version: Told = None) -> pa.Table:
     """Return what `replay_arrow` of the records up to each moment returns, as `WINDOWS_AT`.
 
     The moments are milliseconds, ascending. Records without a timestamp are left out. The rows are
@@ -270,34 +254,29 @@ def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = 
     return pa.concat_tables(parts).sort_by(WINDOWS_ORDER)
 
 
-def _end_to_end(
-    rows: Iterable[NDArray[Any]], at: Sequence[NDArray[np.int64]]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _end_to_end(rows: Iterable[NDArray[Any]], at: Sequence[Ints]) -> tuple[NDArray[Any], Ints]:
     used = [some[:, : ends[-1]] for some, ends in zip(rows, at, strict=True)]
-    return np.concatenate(used, axis=1), np.append(
-        0, np.cumsum(np.concatenate([*map(np.diff, at)]))
-    )
+    counts = np.concatenate([*map(np.diff, at)])
+    return np.concatenate(used, axis=1), np.append(0, np.cumsum(counts))
 
 
-def going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+def going_back(steps: Ints, bounds: Ints) -> Bools:
     """Return the share partitions whose timestamps go back: clocks of brokers can be set back."""
     back = np.append(False, steps[1:] < steps[:-1])
     back[bounds[:-1]] = False
     return np.asarray(np.logical_or.reduceat(back, bounds[:-1]))
 
 
-def _one_by_one(
-    records: pa.RecordBatch, moments: NDArray[np.int64], kafka_version: Told
-) -> list[pa.Table]:
+def _one_by_one(records: pa.RecordBatch, moments: Ints, kafka_version: Told) -> list[pa.Table]:
     """Replay once per moment, for records whose timestamps go back."""
+    found = []
     times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
-    windows = [replay_arrow(up_to(records, time), kafka_version) for time in times]
-    return [
-        _with_moment(then, np.full(then.num_rows, at, np.int64))
-        for at, then in zip(moments, windows, strict=True)
-    ]
+    for at, time in zip(moments, times, strict=True):
+        then = replay_arrow(up_to(records, time), kafka_version)
+        found.append(_with_moment(then, np.full(then.num_rows, at, np.int64)))
+    return found
 
 
-def _with_moment(windows: pa.RecordBatch, moments: NDArray[np.int64]) -> pa.Table:
+def _with_moment(windows: pa.RecordBatch, moments: Ints) -> pa.Table:
     at = pa.array(moments).view(schemas.TIMESTAMP)
     return pa.Table.from_arrays([*windows.columns, at], schema=WINDOWS_AT)

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import compile_kernel, is_worth_it, kernel
+from sharelag.model import StateBatch
 from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import read_only, windows_table
 from sharelag.replay.kernels import new_heap, put_states, replay_rows
 from sharelag.replay.state import latest, replay_arrow
-from sharelag.schemas import Arrow
+from sharelag.schemas import Arrow, Ints
 from sharelag.tables.arrow import flat
 from sharelag.wire.columns import ShareKeys, StateColumns, decode_columns
 from sharelag.wire.decode import decode_arrow, has_older, of_state
@@ -153,7 +153,7 @@ def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:
     return chosen
 
 
-def _chosen(found: StateColumns, choose: Choose | None) -> NDArray[np.int64]:
+def _chosen(found: StateColumns, choose: Choose | None) -> Ints:
     """Return the rows that count."""
     rows = np.arange(len(found.key))
     if choose is None:
@@ -186,6 +186,11 @@ class _Span:
 # the last one, and offset and time of the last one that counted, and whether it has a time.
 _PARTITION, _OFFSET, _LAST_OFFSET, _LAST_TIME, _HAS_TIME = range(5)
 _NEW = np.array([-1, -1, 0, 0, 0])
+#: Numbers of a record, in the order of `sharelag.replay.layout.Columns`.
+_NUMBERS = (
+    *("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"),
+    *("delivery_complete_count", "create_timestamp", "write_timestamp"),
+)
 
 
 class NotInOrderError(Exception):
@@ -206,7 +211,7 @@ class RunningStates:
         """How much memory the states take."""
         return int(self._state.nbytes + self._heap.nbytes + self._stand.nbytes)
 
-    def apply(self, found: StateColumns, walk: NDArray[np.int64]) -> None:
+    def apply(self, found: StateColumns, walk: Ints) -> None:
         """Replay some rows of a batch that was decoded with `keys`.
 
         It is a NotInOrderError when they cannot be replayed as they stand: the states are useless
@@ -283,24 +288,7 @@ def _kernel_columns(found: StateColumns) -> k.Columns:
     kind = (found.record_type == k.UPDATE).view(np.int8)
     if found.tombstone.any():
         kind = kind + 2 * found.tombstone.astype(np.int8)
-    numbers, batches = found.numbers, found.batches
-    return k.Columns(
-        *(
-            read_only(column, column.dtype)
-            for column in (
-                kind,
-                numbers["snapshot_epoch"],
-                numbers["state_epoch"],
-                numbers["leader_epoch"],
-                numbers["start_offset"],
-                numbers["delivery_complete_count"],
-                numbers["create_timestamp"],
-                numbers["write_timestamp"],
-                found.batch_at,
-                batches["first_offset"],
-                batches["last_offset"],
-                batches["delivery_state"],
-                batches["delivery_count"],
-            )
-        )
-    )
+    numbers = (found.numbers[name] for name in _NUMBERS)
+    batches = (found.batches[name] for name in StateBatch._fields)
+    columns = (kind, *numbers, found.batch_at, *batches)
+    return k.Columns(*(read_only(column, column.dtype) for column in columns))

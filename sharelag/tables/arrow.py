@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag.errors import InputError
 from sharelag.tables.conform import Arrow
 from sharelag.tables.table import TIMESTAMP
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -57,6 +63,34 @@ def of_distinct(
     return pa.array(map(function, coded.dictionary.to_pylist()), kind).take(coded.indices)
 
 
+def table_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.Table:
+    """Return columns in the order and with the types of a schema.
+
+    With ``pad``, those that are not given are null; otherwise all have to be.
+    """
+    rows = len(next(iter(columns.values())))
+    empty = {field.name: pa.nulls(rows, field.type) for field in schema} if pad else {}
+    all_columns = empty | dict(columns)
+    arrays = [all_columns[field.name].cast(field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def batch_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.RecordBatch:
+    """Return the same as one batch."""
+    return one_batch(table_of(columns, schema, pad))
+
+
+def ascending(*names: str) -> list[tuple[str, str]]:
+    """Return what `pyarrow.Table.sort_by` needs to sort by these columns."""
+    return [(name, "ascending") for name in names]
+
+
+def integers(rows: Arrow, name: str) -> Ints:
+    """Return a column as integers, 0 where it is null; times in the column's own unit."""
+    column = flat(rows.column(name)).cast(pa.int64()).fill_null(0)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+
+
 def rows_by_group(
     table: Arrow, names: Sequence[str] = ()
 ) -> defaultdict[str, list[dict[str, Any]]]:
@@ -78,11 +112,8 @@ def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
 
     Topics, their ids and numbers hold no colon, so no two keys of as many columns look the same.
     """
-    return flat(
-        pc.binary_join_element_wise(
-            *[flat(table.column(name)).cast(pa.string()) for name in names], ":"
-        )
-    )
+    columns = [flat(table.column(name)).cast(pa.string()) for name in names]
+    return flat(pc.binary_join_element_wise(*columns, ":"))
 
 
 def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
@@ -112,12 +143,8 @@ def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """
     arrays, fields = [], []
     for field in schema:
-        column = (
-            batch.column(field.name)
-            if field.name in batch.schema.names
-            else pa.nulls(len(batch), field.type)
-        )
-        kind = field.type
+        is_there, kind = field.name in batch.schema.names, field.type
+        column = batch.column(field.name) if is_there else pa.nulls(len(batch), kind)
         if pa.types.is_timestamp(kind):
             column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")
         arrays.append(column)

@@ -35,40 +35,22 @@ Columns: TypeAlias = Sequence[tuple[str, pa.DataType | str]]
 OPTIONAL = frozenset({"timestampType"})
 #: Without these, a row of offsets belongs to no topic partition.
 PLACE = ("topic_id", "partition")
-_BYTES: tuple[Callable[[Any], bool], ...] = (
-    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
-    pa.types.is_fixed_size_binary,
-)
-_TEXTS: tuple[Callable[[Any], bool], ...] = (
-    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-)
-_NUMBERS: tuple[Callable[[Any], bool], ...] = (
-    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
-)
-#: Each kind of column, and what is taken for it.
-_TAKEN = (
-    (pa.types.is_binary, _BYTES),
-    (pa.types.is_string, _TEXTS),
-    (pa.types.is_integer, _NUMBERS),
-    (pa.types.is_floating, _NUMBERS),
-    (pa.types.is_timestamp, (pa.types.is_timestamp,)),
-)
+_NUMBERS = ("integer", "floating", "decimal")
+#: Each kind of column, and what is taken for it, as `pyarrow.types` call them.
+_TAKEN = {
+    "binary": ("binary", "large_binary", "binary_view", "fixed_size_binary"),
+    "string": ("string", "large_string", "string_view"),
+    "integer": _NUMBERS,
+    "floating": _NUMBERS,
+    "timestamp": ("timestamp",),
+}
 #: Arrow's forms of Spark's simple types.
 _OF_SPARK = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "void": pa.null(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
+    "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "void": pa.null(),
+    "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
 
 
 def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
@@ -219,10 +201,14 @@ def _is_taken(got: pa.DataType | str, wanted: pa.DataType) -> bool:
         return False
     if pa.types.is_dictionary(got):
         return _is_taken(got.value_type, wanted)
-    for is_kind, taken in _TAKEN:
-        if is_kind(wanted):
-            return pa.types.is_null(got) or any(is_one(got) for is_one in taken)
+    for kind, taken in _TAKEN.items():
+        if _is(kind, wanted):
+            return pa.types.is_null(got) or any(_is(one, got) for one in taken)
     return pa.types.is_null(got) or _plain(got) == _plain(wanted)
+
+
+def _is(kind: str, got: pa.DataType) -> bool:
+    return bool(getattr(pa.types, f"is_{kind}")(got))
 
 
 def _plain(kind: pa.DataType | str) -> str:
@@ -249,8 +235,7 @@ def _as(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> Any:
         return column
     try:
         if isinstance(column, pa.ChunkedArray):
-            chunks = [_cast(chunk, field.type) for chunk in column.chunks]
-            return pa.chunked_array(chunks, field.type)
+            return pa.chunked_array([_cast(one, field.type) for one in column.chunks], field.type)
         return _cast(column, field.type)
     except pa.ArrowInvalid as error:
         if pa.types.is_integer(field.type):

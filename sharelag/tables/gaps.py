@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag.errors import list_names
 from sharelag.model import GroupState
 from sharelag.model.settings.queues import Queues
-from sharelag.tables.arrow import beside, flat
+from sharelag.tables.arrow import Bools, beside, flat
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
 from sharelag.tables.words import counted
 
@@ -27,19 +25,15 @@ NO_END_OFFSET_THEN = "no_end_offset_then"
 NEGATIVE_LAG = "negative_lag"
 REASONS = {
     NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
-    RECORDS_MISSING: (
-        "records of the state topic are missing: there was no snapshot of the share partition yet"
-    ),
-    NO_COMPLETE_COUNT: (
-        "no delivery complete count yet (broker before 4.2, or no write since a reset); the column "
-        "effective_lag, counted from the state batches, needs none"
-    ),
+    RECORDS_MISSING: "records of the state topic are missing: there was no snapshot of the share "
+    "partition yet",
+    NO_COMPLETE_COUNT: "no delivery complete count yet (broker before 4.2, or no write since a "
+    "reset); the column effective_lag, counted from the state batches, needs none",
     UNKNOWN_TOPIC: "no offsets for this topic id: topic deleted, not authorized or not captured",
     NO_END_OFFSET: "the end offset could not be read from the partition's leader",
     NO_END_OFFSET_THEN: "the end offset at that moment is unknown",
-    NEGATIVE_LAG: (
-        "the start offset is beyond the end of the log, or the end offset is older than the state"
-    ),
+    NEGATIVE_LAG: "the start offset is beyond the end of the log, or the end offset is older than "
+    "the state",
 }
 # Other notes about a row.
 START_BELOW_LOG_START = "start_below_log_start"
@@ -51,10 +45,8 @@ NOTES = {
     START_BELOW_LOG_START: "records below the log start were deleted; Kafka still counts them",
     COUNT_DIFFERS: "the delivery complete count differs from the state batches' finished offsets",
     PARTIAL_STATE: "no snapshot of this share partition was among the records",
-    ARCHIVING: (
-        "some of the unknown offsets are on their way to a dead-letter queue: sharelag windows "
-        "shows which"
-    ),
+    ARCHIVING: "some of the unknown offsets are on their way to a dead-letter queue: sharelag "
+    "windows shows which",
     REJECTED_RECORDS: "some records of this share partition could not be replayed",
 }
 
@@ -125,15 +117,11 @@ def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, .
     """
     said = []
     if places:
-        said.append(
-            f"what happened in {counted(places, 'place')} of the state topic, whose records are "
-            "missing"
-        )
+        where = counted(places, "place")
+        said.append(f"what happened in {where} of the state topic, whose records are missing")
     if stateless:
-        said.append(
-            f"the state of {counted(stateless, 'share partition')} that their groups have "
-            "initialized: its records are missing"
-        )
+        those = f"{counted(stateless, 'share partition')} that their groups have initialized"
+        said.append(f"the state of {those}: its records are missing")
     if elsewhere:
         said.append(f"what is in {elsewhere}: give the records of all of them")
     return tuple(said)
@@ -204,13 +192,10 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
     unread = settings.column("value").null_count
     queues = Queues.of(settings).unknown()
     described = set(settings.column("entity").to_pylist())
+    new = (group for group in groups if group not in described)
     return (
         *(["some settings, which are not readable (Kafka's defaults are assumed)"] * bool(unread)),
-        *(
-            f"the settings of share group {group!r} (a new group has these)"
-            for group in groups
-            if group not in described
-        ),
+        *(f"the settings of share group {group!r} (a new group has these)" for group in new),
         *([f"whether dead-letter queues take letters: {list_names(queues)}"] if queues else []),
     )
 
@@ -270,9 +255,8 @@ def of_brokers(table: pa.Table) -> tuple[str, ...]:
 
 def of_leaderless(brokers: pa.Table) -> tuple[str, ...]:
     """Say which partitions have replicas, but no leader, of `sharelag.schemas.BROKERS`."""
-    rows = brokers.filter(
-        pc.and_(pc.is_null(brokers.column("leader_id")), pc.invert(_no_replicas(brokers)))
-    ).to_pylist()
+    is_lost = pc.and_not(pc.is_null(brokers.column("leader_id")), _no_replicas(brokers))
+    rows = brokers.filter(is_lost).to_pylist()
     if not rows:
         return ()
     places = sorted({f"{row['topic']}:{row['partition']}" for row in rows})
@@ -287,9 +271,7 @@ def _no_replicas(brokers: pa.Table) -> pa.ChunkedArray:
     return pc.fill_null(pc.equal(pc.list_value_length(brokers.column("replicas")), 0), True)
 
 
-def judge_lags(
-    lag: pa.Table, came: NDArray[np.bool_], nothing_came: NDArray[np.bool_]
-) -> dict[str, list[tuple[str, str]]]:
+def judge_lags(lag: pa.Table, came: Bools, nothing_came: Bools) -> dict[str, list[tuple[str, str]]]:
     """Judge each group by its unknown lags: why they are unknown, and whether somebody has to act.
 
     ``came`` and ``nothing_came`` say of each row of `LAG` whether records have arrived that were
@@ -312,10 +294,8 @@ def judge_lags(
         found.setdefault(group, Counter())[finding] += 1
     return {
         group: [
-            (level, f"{words} ({counted(count, 'share partition')})")
-            for (level, words), count in sorted(
-                counts.items(), key=lambda it: (-rank(it[0][0]), it[0][1])
-            )
+            (level, f"{words} ({counted(counts[level, words], 'share partition')})")
+            for level, words in sorted(counts, key=lambda it: (-rank(it[0]), it[1]))
         ]
         for group, counts in found.items()
     }

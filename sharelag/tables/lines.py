@@ -87,11 +87,8 @@ def fit(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
     are then fewer columns, shortened names, and sentences with line feeds in them.
     """
     cells = dict(cells)
-    cuttable = {
-        head
-        for head, name in names.items()
-        if format_of(name) in _SHORTENED and name not in _WHOLE | SENTENCES
-    }
+    short = {head for head, name in names.items() if format_of(name) in _SHORTENED}
+    cuttable = {head for head in short if names[head] not in _WHOLE | SENTENCES}
 
     def excess(most: int = 2**31) -> int:
         taken = 0
@@ -148,14 +145,12 @@ def cells_of(text: str) -> int:
 
 def shorten(texts: list[str], most: int) -> list[str]:
     """Shorten the texts of a column: at the end, or in the middle where that tells more apart."""
-    ends = [text if cells_of(text) <= most else f"{_start(text, most - 1)}\u2026" for text in texts]
-    head = most // 2
-    middles = [
-        text
-        if cells_of(text) <= most
-        else f"{_start(text, head)}\u2026{_start(text[::-1], most - head - 1)[::-1]}"
-        for text in texts
-    ]
+    ends, middles, head = list(texts), list(texts), most // 2
+    for at, text in enumerate(texts):
+        if cells_of(text) > most:
+            ends[at] = f"{_start(text, most - 1)}\u2026"
+            end = _start(text[::-1], most - head - 1)[::-1]
+            middles[at] = f"{_start(text, head)}\u2026{end}"
     return middles if len(set(middles)) > len(set(ends)) else ends
 
 
@@ -291,12 +286,8 @@ def _human(
         if looked_at:
             styles = [_style(shown[head], (place, shown[head]) in best) for head in cells]
         for line in zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
-            aligned = (
-                styled(_pad(text, width, is_number))
-                for text, width, is_number, styled in zip(
-                    line, widths, numbers, styles, strict=True
-                )
-            )
+            padded = map(_pad, line, widths, numbers)
+            aligned = (styled(text) for styled, text in zip(styles, padded, strict=True))
             yield " ".join(aligned).rstrip()
     yield from left_out
 
@@ -308,10 +299,8 @@ def _style(name: str, is_best: bool) -> Callable[[str], str]:
 
 def _left_out(every: Cells, shown: Cells, width: int) -> Iterator[str]:
     """Say which columns with values a narrow terminal has no place for."""
-    gone = [
-        head for head, texts in every.items() if head not in shown and {*texts[1:]} != {MISSING}
-    ]
-    if gone:
+    lost = {head: texts for head, texts in every.items() if head not in shown}
+    if gone := [head for head, texts in lost.items() if {*texts[1:]} != {MISSING}]:
         words = f"(too narrow for {', '.join(gone)}: -o json has all)"
         yield from textwrap.wrap(words, width, break_on_hyphens=False)
 
@@ -333,11 +322,8 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
     if name == "topic" and value is None:
         value = row.get("topic_id")
     if name == "partial":
-        value = (
-            "partial"
-            if row.get("from_snapshot") is False and row["record_kind"] != "tombstone"
-            else None
-        )
+        is_so = row.get("from_snapshot") is False and row["record_kind"] != "tombstone"
+        value = "partial" if is_so else None
     if name == "event" and "event" not in row:
         value = "new leader" if row.get("leader_changed") else None
     if name == "lag" and row.get("unknown_lags"):
@@ -364,9 +350,8 @@ def _list(values: list[Any], form: Format | None) -> str:
 
 def _difference(one: Mapping[str, Any]) -> str:
     """naive:complete_in_window:10, the naive lag being larger by that."""
-    return (
-        f"{one['number']}:{one['reason']}:{MISSING if one['offsets'] is None else one['offsets']}"
-    )
+    offsets = MISSING if one["offsets"] is None else one["offsets"]
+    return f"{one['number']}:{one['reason']}:{offsets}"
 
 
 def _run(first: int, last: int, state: int, count: int) -> str:

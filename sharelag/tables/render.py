@@ -31,10 +31,7 @@ _RUNS = 6
 #: Characters of a sentence that a line of it has at least, where a page is narrow.
 _SHORTEST_LINE = 32
 _TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_list,
-    pa.types.is_struct,
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_list, pa.types.is_struct),
     pa.types.is_timestamp,
 )
 
@@ -79,14 +76,9 @@ def as_html(result: Presentation, most: int = MOST) -> str:
 def as_text(result: Presentation, most: int = MOST) -> str:
     """Return a result as plain text."""
     body = _summaries_text(result, most) if result.summaries else _table_text(excerpt(result, most))
+    unknown = [f"{NOT_KNOWN}: {one}" for one in result.unknown]
     head = f"{result.title} ({result.when})"
-    lines = [
-        head,
-        *body,
-        *(f"{NOT_KNOWN}: {one}" for one in result.unknown),
-        *result.notes,
-        *_source(result),
-    ]
+    lines = [head, *body, *unknown, *result.notes, *_source(result)]
     return "\n".join(terminal(line) for line in lines)
 
 
@@ -96,10 +88,8 @@ def _source(result: Presentation) -> list[str]:
 
 
 def _charts(result: Presentation) -> list[str]:
-    """Return which charts there are, and how to draw one."""
-    if not result.charts:
-        return []
-    return [f'charts: {", ".join(result.charts)} (.figure("{result.charts[0]}"))']
+    names = ", ".join(result.charts)
+    return [f'charts: {names} (.figure("{result.charts[0]}"))'] if names else []
 
 
 def excerpt(result: Presentation, most: int) -> Excerpt:
@@ -130,9 +120,7 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
         )
         for number, row in enumerate(plain_rows(table))
     )
-    headings = tuple(
-        Cell(text, is_number) for text, is_number in zip(result.columns, numbers, strict=True)
-    )
+    headings = tuple(map(Cell, result.columns, numbers))
     return Excerpt(headings, rows, more, bool(result.spans or result.best))
 
 
@@ -149,10 +137,9 @@ def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["style"] = (
-        resources.files(__package__).joinpath("result.css").read_text("utf-8")
-    )
-    return environment.from_string(resources.files(__package__).joinpath(name).read_text("utf-8"))
+    here = resources.files(__package__)
+    environment.globals["style"] = here.joinpath("result.css").read_text("utf-8")
+    return environment.from_string(here.joinpath(name).read_text("utf-8"))
 
 
 def _cell(row: Mapping[str, Any], name: str, is_number: bool) -> Cell:
@@ -187,13 +174,12 @@ def _is_number(schema: pa.Schema, name: str) -> bool:
 
 
 def _which(result: Presentation) -> str:
-    if pa.types.is_timestamp(result.table.schema.field(result.order).type):
+    kind = result.table.schema.field(result.order).type
+    if pa.types.is_timestamp(kind):
         return "the latest"
-    is_text = pa.types.is_string(result.table.schema.field(result.order).type)
-    heading = next(
-        (text for text, name in result.columns.items() if name == result.order), result.order
-    )
-    return f"those with a {heading}" if is_text else f"those with the largest {heading}"
+    headings = {name: text for text, name in result.columns.items()}
+    heading = headings.get(result.order, result.order)
+    return f"those with {'a' if pa.types.is_string(kind) else 'the largest'} {heading}"
 
 
 def _table_text(rows: Excerpt) -> list[str]:
@@ -215,10 +201,7 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
         lines.append(f"{group.group}  {group.state}")
         for cause in group.causes:
             lines.append(f"  {cause.rank}. {cause.severity}: {cause.title}  {cause.where}")
-            lines += [
-                f"     {line}"
-                for line in (cause.summary, cause.evidence, f"-> {cause.advice}")
-                if line
-            ]
+            said = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
+            lines += [f"     {line}" for line in said]
     left = len(result.summaries) - most
     return lines + ([f"and {counted(left, 'more group')} in .table"] if left > 0 else [])

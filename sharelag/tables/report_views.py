@@ -44,13 +44,8 @@ ARCHIVED = in_words(
     archived_low="At least",
     archived_high="At most",
 )
-DECISION = replace(
-    in_words(
-        " ".join(views.DECISION.names),
-        age_p95_difference="Against the first row",
-    ),
-    meanings=views.DECISION.meanings,
-)
+_DECISION = in_words(" ".join(views.DECISION.names), age_p95_difference="Against the first row")
+DECISION = replace(_DECISION, meanings=views.DECISION.meanings)
 COMPARED = replace(in_words(" ".join(views.COMPARED.names)), meanings=views.COMPARED.meanings)
 OTHERWISE = in_words(
     " ".join(views.OTHERWISE.names),

@@ -51,11 +51,8 @@ DESIGNS = view(
 SETTINGS = declared.groups.IN_FORCE.view
 SETTINGS_DRIFT = declared.groups.SETTINGS_DRIFT.view
 LINT = declared.groups.LINT.view
-LINTED = view(
-    "name value problem hint",
-    meanings={"name": "option", "value": "given, or Kafka's default"},
-    name="OPTION",
-)
+LINTED = view("name value problem hint", {"name": "option", "value": "given, or Kafka's default"},
+              name="OPTION")  # fmt: skip
 HEALTH = declared.records.HEALTH.view
 SNAPSHOTS = declared.windows.SNAPSHOTS.view
 FINDINGS = declared.records.FINDINGS.view
@@ -80,17 +77,12 @@ SIMULATED_TIMELINE = view(
     "window_end_offset delivery_complete_count in_flight end_offset lag age_ms fetching",
     members="MEMBERS",
 )
-_MEAN = {
-    "mean": "over the runs; - where one does not know it; in every run: all of them have it, so "
-    "there are no bounds",
-}
+_MEAN = {"mean": "over the runs; - where one does not know it; in every run: all of them have it, "
+                 "so there are no bounds"}  # fmt: skip
+_VERDICT = "better or worse than the baseline only where the interval says so; the winner is better"
 COMPARED = view(
     "by variant mean low high difference difference_low difference_high ratio verdict",
-    meanings=_MEAN
-    | {
-        "verdict": "better or worse than the baseline only where the interval says so; the winner "
-        "is better than all",
-    },
+    _MEAN | {"verdict": f"{_VERDICT} than all"},
 )
 #: A comparison at a glance: one row per variant, the baseline first.
 DECISION = view(
@@ -108,23 +100,14 @@ DECISION = view(
 #: A span of the past: what happened, the same simulated, and what would have been otherwise.
 OTHERWISE = view(
     "variant lag_end low high drain_ms lag_max age_max_ms alert_at alert_share member_hours",
-    meanings={
-        "low": "a single run does not end below",
-        "high": "a single run does not end above",
-    },
+    meanings={"low": "a single run does not end below", "high": "a single run does not end above"},
     lag_max="HIGHEST-LAG",
 )
-PROBES = view(
-    "variant members mean low high met answer",
-    meanings=_MEAN | {"members": "that were tried"},
-    members="MEMBERS",
-)
+PROBES = view("variant members mean low high met answer", _MEAN | {"members": "that were tried"},
+              members="MEMBERS")  # fmt: skip
 TUNED = view("setting whose now recommended safe_from safe_to cliff")
-TRADED = view(
-    "variant members member_hours goal mean low high difference_from difference_to met",
-    meanings=_MEAN,
-    members="MEMBERS",
-)
+TRADED = view("variant members member_hours goal mean low high difference_from difference_to met",
+              _MEAN, members="MEMBERS")  # fmt: skip
 WANTED = view("group_id members_wanted goal arrival_rate member_rate waiting stuck why")
 RANKED = view(
     "assignor drain_ratio drain_worse age_p95_ratio age_p95_worse never_drained moves_per_minute "
@@ -146,13 +129,10 @@ RUN = view("by value")
 SCENARIO = view("by value", meanings={"by": "part of the scenario"}, by="WHAT")
 EVIDENCE = view(
     "by value",
-    meanings={
-        "by": "attribute of the evidence, a pyarrow table",
-        "value": "of it; 0: could not be read, or nothing there",
-    },
-    by="TABLE",
-    value="ROWS",
-)
+    {"by": "attribute of the evidence, a pyarrow table",
+     "value": "of it; 0: could not be read, or nothing there"},
+    by="TABLE", value="ROWS",
+)  # fmt: skip
 
 # ---- views that depend on the options ---------------------------------------------------------
 

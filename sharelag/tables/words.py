@@ -26,9 +26,8 @@ def number(value: float, thousands: str = "") -> str:
     if isinstance(value, Integral):
         text = f"{value:,}"
     else:
-        text = (
-            f"{value:,.0f}" if float(value).is_integer() or abs(value) >= _WHOLE else f"{value:.3g}"
-        )
+        is_whole = float(value).is_integer() or abs(value) >= _WHOLE
+        text = f"{value:,.0f}" if is_whole else f"{value:.3g}"
     return text.replace(",", thousands)
 
 

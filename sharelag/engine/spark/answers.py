@@ -30,21 +30,13 @@ from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arro
 from sharelag.metrics.load_per_item import NEEDED
 from sharelag.metrics.progress import progress_of
 from sharelag.metrics.reconcile import reconcile_arrow
-from sharelag.schemas import (
-    ARCHIVED_RUNS,
-    COUNTED_LETTERS,
-    DESCRIBED,
-    LEDGER,
-    RECONCILED,
-    SCANNED,
-    WITH_HEADERS,
-)
 from sharelag.tables.arrow import for_spark, one_batch
 
 if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.inputs.spark.frames import Tabular
 
+_BY = list(schemas.SHARE_PARTITION)
 #: An earlier end offset beside the lag.
 _PAST = pa.field("past_end_offset", pa.int64())
 
@@ -195,11 +187,8 @@ def _of_loads(
 
 def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     """Return the earlier ends, which came with the lag, as a separate table."""
-    then = (
-        tables["lag"]
-        .select([*OFFSET_KEYS, _PAST.name])
-        .rename_columns([*OFFSET_KEYS, "end_offset"])
-    )
+    then = tables["lag"].select([*OFFSET_KEYS, _PAST.name])
+    then = then.rename_columns([*OFFSET_KEYS, "end_offset"])
     return tables | {"lag": tables["lag"].drop_columns(_PAST.name), "past": then}
 
 
@@ -241,13 +230,9 @@ def diff(before: Tabular, after: Tabular) -> DataFrame:
     pyspark.sql.DataFrame
         `sharelag.schemas.DIFF`, without names of topics.
     """
-
-    def compare(tables: dict[str, pa.Table]) -> pa.Table:
-        return diff_arrow(tables["before"], tables["after"])
-
     columns = dict.fromkeys(("before", "after"), schemas.WINDOWS)
-    by = ["group_id", "topic_id", "partition"]
-    return meet({"before": before, "after": after}, columns, by, compare, schemas.DIFF)
+    given = {"before": before, "after": after}
+    return meet(given, columns, _BY, lambda tables: diff_arrow(**tables), schemas.DIFF)
 
 
 def reconcile(
@@ -267,8 +252,10 @@ def reconcile(
     """
     given = {"lag": lag, "described": described, "scanned": scanned}
     frames = {name: table for name, table in given.items() if table is not None}
-    columns = {"lag": schemas.LAG, "described": DESCRIBED, "scanned": SCANNED}
-    return meet(frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), RECONCILED)
+    columns = {"lag": schemas.LAG, "described": schemas.DESCRIBED, "scanned": schemas.SCANNED}
+    return meet(
+        frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), schemas.RECONCILED
+    )
 
 
 def health(
@@ -314,7 +301,6 @@ def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBa
 #: Offsets of a queue that one task reads.
 PIECE = 100_000
 _PIECES = pa.schema([("partition", pa.int32()), ("first", pa.int64()), ("end", pa.int64())])
-_BY = ["group_id", "topic_id", "partition"]
 
 
 def letters(
@@ -332,15 +318,15 @@ def letters(
 
     def letters_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = letters_arrow(batch.cast(WITH_HEADERS))
-            yield for_spark(one_batch(count_letters(found, known, groups)), COUNTED_LETTERS)
+            found = letters_arrow(batch.cast(schemas.WITH_HEADERS))
+            yield for_spark(one_batch(count_letters(found, known, groups)), schemas.COUNTED_LETTERS)
 
     if queue.config is None:
         files = queue.paths
-        given = queue.given if files is None else raw_frame(spark, files, WITH_HEADERS)
-        frame = as_frame(given, WITH_HEADERS, "the dead-letter queue", spark)
-        frame = frame.select(WITH_HEADERS.names)
-        return map_in_arrow(frame, letters_task, COUNTED_LETTERS)
+        given = queue.given if files is None else raw_frame(spark, files, schemas.WITH_HEADERS)
+        frame = as_frame(given, schemas.WITH_HEADERS, "the dead-letter queue", spark)
+        frame = frame.select(schemas.WITH_HEADERS.names)
+        return map_in_arrow(frame, letters_task, schemas.COUNTED_LETTERS)
     config, topic = queue.config, queue.topic
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -352,7 +338,7 @@ def letters(
         for begin, end in pairwise([*range(span[0], span[1], piece), span[1]])
     ]
     rows = frame_of(spark, pa.Table.from_pylist(pieces, schema=_PIECES))
-    return map_in_arrow(rows.repartition(max(len(pieces), 1)), read_task, COUNTED_LETTERS)
+    return map_in_arrow(rows.repartition(max(len(pieces), 1)), read_task, schemas.COUNTED_LETTERS)
 
 
 def _read(
@@ -372,9 +358,13 @@ def ledger(
     `LEDGER`.
     """
     tables = {"archived": archived, "letters": found, "lag": lag}
-    columns = {"archived": ARCHIVED_RUNS, "letters": COUNTED_LETTERS, "lag": schemas.LAG}
-    return meet(tables, columns, _BY, partial(_judge, limits=limits, now=now), LEDGER)
+    columns = {
+        "archived": schemas.ARCHIVED_RUNS,
+        "letters": schemas.COUNTED_LETTERS,
+        "lag": schemas.LAG,
+    }
 
+    def judge(given: dict[str, pa.Table]) -> pa.Table:
+        return ledger_arrow(given["archived"], given["letters"], given["lag"], limits, now)
 
-def _judge(tables: dict[str, pa.Table], limits: pa.Table, now: int) -> pa.Table:
-    return ledger_arrow(tables["archived"], tables["letters"], tables["lag"], limits, now)
+    return meet(tables, columns, _BY, judge, schemas.LEDGER)

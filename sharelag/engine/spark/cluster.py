@@ -76,15 +76,11 @@ def read_kafka(
     tasks fetch the records, as long as no row is chosen from it and it is not in Spark's cache.
     """
     config = config_of(bootstrap_server, command_config, properties, timeout)
-    ranges = {
-        topic: {
-            p: (first, end)
-            for p, (first, end) in kafka.offset_ranges(config, topic).items()
-            if stream or end > first
-        }
-        for topic in ([topics] if isinstance(topics, str) else topics)
-    }
-    ranges = {topic: partitions for topic, partitions in ranges.items() if partitions}
+    ranges: dict[str, dict[int, tuple[int, int]]] = {}
+    for topic in [topics] if isinstance(topics, str) else topics:
+        found = kafka.offset_ranges(config, topic)
+        some = {p: (first, end) for p, (first, end) in found.items() if stream or end > first}
+        ranges |= {topic: some} if some else {}
     if not ranges:
         return frame_of(spark, schemas.RAW.empty_table())
     options = {
@@ -124,19 +120,12 @@ def offsets(
 
     Parameters
     ----------
-    spark : pyspark.sql.SparkSession
-    bootstrap_server : str or ClientConfig, optional
-        ``"host:port[,...]"``; may stand in the file or in ``KAFKA_BOOTSTRAP_SERVERS`` instead.
+    spark, bootstrap_server, command_config, properties, timeout
+        As for `read_kafka`.
     topics : str or sequence of str
         Only these; by default all that we are authorized to describe.
     as_of : str or datetime, optional
         As of when, with its zone; see `sharelag.inputs.kafka.topics.past_offsets`.
-    command_config : path, optional
-        Client properties, as Kafka's own commands take them.
-    properties : mapping, optional
-        Single client properties; they win over the file.
-    timeout : float
-        Seconds to wait for brokers.
 
     Returns
     -------

@@ -24,7 +24,6 @@ from sharelag.engine.spark.records import Decoded, decode, select_records
 from sharelag.engine.tables import Once
 from sharelag.errors import InputError, first_line
 from sharelag.inputs.spark.frames import frame_of
-from sharelag.metrics.lag import BRIEF
 from sharelag.tables.declared import answers, groups, lag, records, windows
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -215,9 +214,9 @@ class Frames:
 
     @property
     def brief_lag(self) -> DataFrame:
-        """Lag and what Kafka computes it from (`BRIEF`); one row is a share partition."""
+        """Lag and what Kafka computes it from (`BRIEF_LAG`); one row is a share partition."""
         if self._reading.is_stream:
-            return self.lag.select(BRIEF.names)
+            return self.lag.select(schemas.BRIEF_LAG.names)
         return self._once("brief_lag", lambda: self._reading.brief)
 
     @property

@@ -19,7 +19,7 @@ from sharelag.inputs.spark.frames import as_frame
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.replay import members
 from sharelag.replay.columns import codes_of
-from sharelag.tables.arrow import as_table, flat, for_spark, one_batch
+from sharelag.tables.arrow import as_table, ascending, batch_of, flat, for_spark, one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -38,14 +38,8 @@ OTHER = b"\xff\xff"
 #: What is packed of a raw record.
 PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 #: Some records of one partition as Arrow's bytes.
-PACKED = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("first_offset", pa.int64()),
-        ("rows", pa.binary()),
-    ]
-)
+PACKED = pa.schema({"topic": pa.string(), "partition": pa.int32(), "first_offset": pa.int64(),
+                    "rows": pa.binary()})  # fmt: skip
 #: What tasks found, each table by name as Arrow's bytes.
 FOUND = pa.schema([("name", pa.string()), ("rows", pa.binary())])
 #: A task packs so many records, or bytes, at a time, and decodes so many of those that it unpacks.
@@ -67,9 +61,8 @@ def pack_table(name: str, table: schemas.Arrow) -> pa.RecordBatch:
 def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table:
     """Return a table of `FOUND`."""
     rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
-    return pa.concat_tables(
-        [schema.empty_table(), *(read_tables(one.as_buffer(), schema) for one in rows)]
-    )
+    tables = [read_tables(one.as_buffer(), schema) for one in rows]
+    return pa.concat_tables([schema.empty_table(), *tables])
 
 
 def read_tables(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
@@ -102,17 +95,15 @@ def name_topics(raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
         marked = keys.filter(mine)
         names = _unmark(pc.binary_slice(marked, len(OTHER), end)).cast(pa.string())
         topics = pc.replace_with_mask(topics, mine, names)
-        keys = pc.replace_with_mask(
-            keys, mine, _unmark(pc.binary_replace_slice(marked, 0, end + 1, b""))
-        )
+        rest = _unmark(pc.binary_replace_slice(marked, 0, end + 1, b""))
+        keys = pc.replace_with_mask(keys, mine, rest)
     return raw.set_column(raw.schema.names.index("key"), "key", keys).append_column("topic", topics)
 
 
 def _unmark(marked: pa.Array) -> pa.Array:
     # Not binary_slice, which fails where all are empty.
-    return pc.if_else(
-        pc.starts_with(marked, b"="), pc.binary_replace_slice(marked, 0, 1, b""), None
-    )
+    rest = pc.binary_replace_slice(marked, 0, 1, b"")
+    return pc.if_else(pc.starts_with(marked, b"="), rest, None)
 
 
 def complete_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
@@ -161,10 +152,7 @@ def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str]) -> pa.RecordBat
     offsets = pa.py_buffer(np.array(ends, np.int32))
     packed = pa.Array.from_buffers(pa.binary(), len(first), [None, offsets, sink.getvalue()])
     columns = [topics.take(first), *(table.column(name).take(first) for name in place[1:]), packed]
-    return pa.RecordBatch.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, PACKED, strict=True)],
-        schema=PACKED,
-    )
+    return batch_of(dict(zip(PACKED.names, columns, strict=True)), PACKED)
 
 
 def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
@@ -256,5 +244,5 @@ def _of_kind(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Ta
     column = flat(pa.Table.from_batches(batches).column(f"of_{name}"))
     rows = pa.RecordBatch.from_struct_array(column.filter(column.is_valid()))
     # Sums of fractions depend on the order, and Spark's is another each time.
-    order = [(name, "ascending") for name in _ORDER if name in kind.names]
+    order = ascending(*(name for name in _ORDER if name in kind.names))
     return pa.Table.from_batches([rows]).select(kind.names).cast(kind).sort_by(order)

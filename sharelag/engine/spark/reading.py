@@ -19,38 +19,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.engine import (
-    Counted,
-    CountedGroups,
-    Each,
-    Ledger,
-    Rows,
-    add_topic_names,
-    chosen_partitions,
-)
+from sharelag.engine import Counted, CountedGroups, Each, Ledger, Rows, tables
 from sharelag.engine.spark import answers, states
 from sharelag.engine.spark.frames import Frames
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.passes import Passes, only
 from sharelag.engine.spark.tasks import TaskRecords
-from sharelag.engine.tables import HISTORY_ORDER, from_time, latest
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.scan import scan
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
-from sharelag.metrics.dead_letters import (
-    SUMS,
-    archived_arrow,
-    first_of,
-    sums_of,
-    topic_ids_of,
-)
+from sharelag.metrics.dead_letters import SUMS, archived_arrow, first_of, sums_of, topic_ids_of
 from sharelag.metrics.health import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, filter_groups
 from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
-from sharelag.schemas import ARCHIVED_RUNS, LEDGER, SCANNED
 from sharelag.tables.arrow import as_table, for_spark, one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -132,21 +116,23 @@ class SparkReading(Passes):
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
             for part in states.histories(mine):
-                rows = as_table(from_time(part, since))
+                rows = as_table(tables.from_time(part, since))
                 total += len(rows)
-                kept = latest(pa.concat_tables([kept, rows]), most)
+                kept = tables.latest(pa.concat_tables([kept, rows]), most)
             yield "history", kept
             yield "total", pa.table([[total]], _TOTAL)
 
         records = self._chosen_topics(self._records_of(group=group))
         found = collect(records.find(latest_task), FOUND)
-        rows = latest(unpack_table(found, "history", schemas.HISTORY), most)
+        rows = tables.latest(unpack_table(found, "history", schemas.HISTORY), most)
         total = pc.sum(unpack_table(found, "total", _TOTAL).column("total")).as_py() or 0
-        return Rows(add_topic_names(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
+        return Rows(
+            tables.add_topic_names(rows, self.table("offsets")).sort_by(tables.HISTORY_ORDER), total
+        )
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """All rows of the history, one task's after another."""
-        order = [name for name, _ in HISTORY_ORDER]
+        order = [name for name, _ in tables.HISTORY_ORDER]
         for batch in stream_rows(self.history_frame(since).orderBy(*order), _HISTORY):
             yield pa.Table.from_batches([batch])
 
@@ -155,7 +141,7 @@ class SparkReading(Passes):
 
         def history_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
             for part in states.histories(mine):
-                yield from_time(part, since)
+                yield tables.from_time(part, since)
 
         return self._add_names(self._records_of(group=group).map(history_task, schemas.HISTORY))
 
@@ -205,20 +191,20 @@ class SparkReading(Passes):
         """Compare archived offsets with the records of a dead-letter queue, in the tasks."""
 
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            given = [as_table(batch).cast(LEDGER, safe=False) for batch in batches]
-            rows = pa.concat_tables([LEDGER.empty_table(), *given])
+            given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
+            rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
             yield pack_table("rows", first_of(rows, most))
             yield pack_table("sums", sums_of(rows))
 
         found = collect(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)
         sums = unpack_table(found, "sums", SUMS).group_by(["status", "reason"])
         whole = sums.aggregate([("offsets", "sum"), ("rows", "sum")]).rename_columns(SUMS.names)
-        return Ledger(first_of(unpack_table(found, "rows", LEDGER), most), whole.cast(SUMS))
+        return Ledger(first_of(unpack_table(found, "rows", schemas.LEDGER), most), whole.cast(SUMS))
 
     def ledger_frame(self, asked: OfQueue) -> DataFrame:
         """Return the whole ledger of a dead-letter queue."""
         records = self._records_of(asked.lag)
-        archived = records.map_share_partitions(archived_arrow, ARCHIVED_RUNS)
+        archived = records.map_share_partitions(archived_arrow, schemas.ARCHIVED_RUNS)
         names = topic_ids_of(asked.lag)
         letters = answers.letters(self.spark, asked.queue, names, asked.groups)
         lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
@@ -250,7 +236,7 @@ class SparkReading(Passes):
         if name == "members":
             return unpack_table(self._membership, name, schemas.MEMBERS)
         if name == "groups":
-            return chosen_partitions(
+            return tables.chosen_partitions(
                 unpack_table(self._membership, name, schemas.GROUPS), self.choice
             )
         raise ValueError(f"unknown table {name!r}")
@@ -283,12 +269,7 @@ class SparkReading(Passes):
 
     def _add_names(self, frame: DataFrame) -> DataFrame:
         """Rows of the chosen topics with their names beside, null where those are not known."""
-        names = (
-            self.table("offsets")
-            .select(["topic_id", "topic"])
-            .group_by(["topic_id", "topic"])
-            .aggregate([])
-        )
+        names = self.table("offsets").group_by(["topic_id", "topic"]).aggregate([])
         known = F.broadcast(frame_of(self.spark, names))
         columns = [name for name in frame.columns if name != "topic"]
         joined = frame.select(columns).join(known, "topic_id", "left")
@@ -301,13 +282,12 @@ class SparkReading(Passes):
         def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = [batch for batch in batches if batch.num_rows]
             if found:
-                windows = (
-                    pa.Table.from_batches(found).select(schemas.WINDOWS.names).cast(schemas.WINDOWS)
-                )
-                yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
+                rows = pa.Table.from_batches(found).select(schemas.WINDOWS.names)
+                counts = scan(config, rows.cast(schemas.WINDOWS), offsets)
+                yield for_spark(one_batch(counts), schemas.SCANNED)
 
         together = self._add_names(self.frames.windows).repartition("topic_id", "partition")
-        return collect(map_in_arrow(together, scan_task, SCANNED), SCANNED)
+        return collect(map_in_arrow(together, scan_task, schemas.SCANNED), schemas.SCANNED)
 
 
 def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:

@@ -105,7 +105,6 @@ def sweep(
 
 
 def _load_made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
-    """Return what went through before."""
     wanted = {planned.id for planned in runs}
     return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}
 
@@ -162,9 +161,8 @@ def _task(
 def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
     try:
         return run(PlannedRun(id_, _read(text), seed))
-    except (
-        Exception
-    ) as error:  # one bad run must not take the others along; what it was stands in its row
+    # One bad run must not take the others along; what it was stands in its row.
+    except Exception as error:
         return {"run": id_, "seed": seed, "error": f"{type(error).__name__}: {error}"}
 
 

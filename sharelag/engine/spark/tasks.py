@@ -218,10 +218,7 @@ class Records:
         return replace(kept, source=source.where(is_written_by(moment, partition)))
 
     def map(
-        self,
-        work: Callable[..., Batches],
-        schema: pa.Schema,
-        beside: DataFrame | None = None,
+        self, work: Callable[..., Batches], schema: pa.Schema, beside: DataFrame | None = None
     ) -> DataFrame:
         """Apply a function to what each task has; its batches have some columns of a schema.
 

@@ -24,14 +24,7 @@ from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.requests import batching, memberships, sessions
 from sharelag.replay.holds import holds_of
-from sharelag.schemas import (
-    BATCHING,
-    CONSUMED_TABLES,
-    HOLDS,
-    MEMBERSHIPS,
-    REQUEST_TABLES,
-    SESSIONS,
-)
+from sharelag.schemas import BATCHING, CONSUMED_TABLES, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.tables.arrow import for_spark
 from sharelag.wire.requests.tables import tables_of
 
@@ -185,9 +178,7 @@ def _pieces_frame(spark: SparkSession, files: Iterable[Path], size: int, given: 
 
 
 def _note_unread(
-    pieces: DataFrame,
-    read: _Read,
-    lacking: Callable[[request_log.LineCounts], tuple[str, ...]],
+    pieces: DataFrame, read: _Read, lacking: Callable[[request_log.LineCounts], tuple[str, ...]]
 ) -> None:
     """Read pieces once, and warn of what a table of them lacks: a DataFrame has no other mark.
 

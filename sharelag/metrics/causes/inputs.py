@@ -25,11 +25,10 @@ from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import Queues
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import beside, flat, keys
+from sharelag.tables.arrow import Bools as Bools
+from sharelag.tables.arrow import Floats as Floats
+from sharelag.tables.arrow import Ints, beside, flat, keys
 from sharelag.tables.gaps import NO_START_OFFSET
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -338,7 +337,7 @@ class CauseInputs:
         return names
 
     @cached_property
-    def _group(self) -> NDArray[np.int64]:
+    def _group(self) -> Ints:
         """Which of `_names` the group of each share partition is."""
         group = flat(self.evidence.lag.column("group_id"))
         return np.asarray(pc.index_in(group, pa.array(self._names, pa.string())), np.int64)

@@ -7,6 +7,7 @@ while it was under discussion.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -15,6 +16,7 @@ from sharelag.model.versions import NEWEST, basis, has_reached
 
 #: A parsed value; None: the group uses the broker's value, or there is no value.
 Typed: TypeAlias = int | bool | str | tuple[str, ...] | None
+_Range: TypeAlias = tuple[int, int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,38 @@ def _between(name: str) -> dict[str, Any]:
     return {"least_by": f"group.share.min.{name}", "greatest_by": f"group.share.max.{name}"}
 
 
-def _group(name: str, default: int, least: int, **more: Any) -> Setting:
-    return Setting(
-        f"share.{name}", "group", "int", default, least, broker=f"group.share.{name}", **more
-    )
+_SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
+#: What groups may set within bounds that brokers set. Of the brokers' value, which is that of
+#: groups without their own, and of both bounds: the default, the least and the greatest. Then the
+#: first versions of that value, and of all else.
+_BOUNDED: tuple[tuple[str, _Range, _Range, _Range, str, str], ...] = (
+    ("partition.max.record.locks", (2000, 100, 10_000), (100, 100, 2000), (4000, 2000, 10_000),
+     "4.1", "4.3"),
+    ("delivery.count.limit", (5, 2, 10), (2, 2, 5), (10, 5, 25), "4.1", "4.3"),
+    ("record.lock.duration.ms", (30_000, 1000, 3_600_000), (15_000, 1000, 30_000),
+     (60_000, 30_000, 3_600_000), "4.1", "4.1"),
+    (_SESSION, (45_000, 1, None), (45_000, 1, None), (60_000, 1, None), "4.1", "4.1"),
+    (_HEARTBEAT, (5000, 1, None), (5000, 1, None), (15_000, 1, None), "4.1", "4.1"),
+    ("assignment.interval.ms", (1000, 0, None), (0, 0, None), (15_000, 0, None), "4.3", "4.3"),
+)  # fmt: skip
 
 
-_LOCKS, _LIMIT, _DURATION = (
-    "partition.max.record.locks",
-    "delivery.count.limit",
-    "record.lock.duration.ms",
-)
-_SESSION, _HEARTBEAT, _ASSIGNMENT = (
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "assignment.interval.ms",
-)
+def _bounded_on_brokers() -> Iterator[Setting]:
+    for name, own, low, high, since, later in _BOUNDED:
+        below = f"group.share.{_SESSION}" if name == _HEARTBEAT else None
+        most = f"group.share.max.{name}"
+        yield _broker(f"group.share.{name}", *own, since=since, below=below, **_between(name))
+        yield _broker(f"group.share.min.{name}", *low, since=later, greatest_by=most)
+        yield _broker(most, *high, since=later)
+
+
+def _bounded_of_groups() -> Iterator[Setting]:
+    for name, (default, least, _), _, _, _, since in _BOUNDED:
+        below = f"share.{_SESSION}" if name == _HEARTBEAT else None
+        more = _between(name) | {"broker": f"group.share.{name}", "below": below, "since": since}
+        yield Setting(f"share.{name}", "group", "int", default, least, **more)
+
+
 _STATE = "share.coordinator.state.topic"
 _PERSISTER = "org.apache.kafka.server.share.persister.DefaultStatePersister"
 #: ISO 8601 as Java's ``Duration`` parses it, without a sign: an offset reset goes back in time.
@@ -77,47 +95,7 @@ _LOOK_BACK = (
 #: `Setting.since` tells which settings older brokers lack.
 CATALOGUE: tuple[Setting, ...] = (
     # Broker settings for share groups.
-    _broker(f"group.share.{_LOCKS}", 2000, 100, 10_000, **_between(_LOCKS)),
-    _broker(
-        f"group.share.min.{_LOCKS}",
-        100,
-        100,
-        2000,
-        since="4.3",
-        greatest_by=f"group.share.max.{_LOCKS}",
-    ),
-    _broker(f"group.share.max.{_LOCKS}", 4000, 2000, 10_000, since="4.3"),
-    _broker(f"group.share.{_LIMIT}", 5, 2, 10, **_between(_LIMIT)),
-    _broker(
-        f"group.share.min.{_LIMIT}", 2, 2, 5, since="4.3", greatest_by=f"group.share.max.{_LIMIT}"
-    ),
-    _broker(f"group.share.max.{_LIMIT}", 10, 5, 25, since="4.3"),
-    _broker(f"group.share.{_DURATION}", 30_000, 1000, 3_600_000, **_between(_DURATION)),
-    _broker(
-        f"group.share.min.{_DURATION}",
-        15_000,
-        1000,
-        30_000,
-        greatest_by=f"group.share.max.{_DURATION}",
-    ),
-    _broker(f"group.share.max.{_DURATION}", 60_000, 30_000, 3_600_000),
-    _broker(f"group.share.{_SESSION}", 45_000, **_between(_SESSION)),
-    _broker(f"group.share.min.{_SESSION}", 45_000, greatest_by=f"group.share.max.{_SESSION}"),
-    _broker(f"group.share.max.{_SESSION}", 60_000),
-    _broker(
-        f"group.share.{_HEARTBEAT}", 5000, below=f"group.share.{_SESSION}", **_between(_HEARTBEAT)
-    ),
-    _broker(f"group.share.min.{_HEARTBEAT}", 5000, greatest_by=f"group.share.max.{_HEARTBEAT}"),
-    _broker(f"group.share.max.{_HEARTBEAT}", 15_000),
-    _broker(f"group.share.{_ASSIGNMENT}", 1000, 0, since="4.3", **_between(_ASSIGNMENT)),
-    _broker(
-        f"group.share.min.{_ASSIGNMENT}",
-        0,
-        0,
-        since="4.3",
-        greatest_by=f"group.share.max.{_ASSIGNMENT}",
-    ),
-    _broker(f"group.share.max.{_ASSIGNMENT}", 15_000, 0, since="4.3"),
+    *_bounded_on_brokers(),
     _broker("group.share.max.size", 200, 1, 1000),
     _broker("group.share.max.share.sessions", 2000, least_by="group.share.max.size"),
     _broker("group.share.initialize.retry.interval.ms", 30_000, since="4.2", internal=True),
@@ -139,29 +117,13 @@ CATALOGUE: tuple[Setting, ...] = (
     _broker("share.coordinator.write.timeout.ms", 5000),
     _broker("share.coordinator.cached.buffer.max.bytes", 1_048_588, 524_288, since="4.3"),
     # Group settings.
-    _group(_LOCKS, 2000, 100, since="4.3", **_between(_LOCKS)),
-    _group(_LIMIT, 5, 2, since="4.3", **_between(_LIMIT)),
-    _group(_DURATION, 30_000, 1000, **_between(_DURATION)),
-    _group(_SESSION, 45_000, 1, **_between(_SESSION)),
-    _group(_HEARTBEAT, 5000, 1, below=f"share.{_SESSION}", **_between(_HEARTBEAT)),
-    _group(_ASSIGNMENT, 1000, 0, since="4.3", **_between(_ASSIGNMENT)),
-    Setting(
-        "share.auto.offset.reset",
-        "group",
-        "text",
-        "latest",
-        choices=("latest", "earliest"),
-        pattern=_LOOK_BACK,
-    ),
-    Setting(
-        "share.isolation.level",
-        "group",
-        "text",
-        "read_uncommitted",
-        choices=("read_uncommitted", "read_committed"),
-    ),
+    *_bounded_of_groups(),
+    Setting("share.auto.offset.reset", "group", "text", "latest", choices=("latest", "earliest"),
+            pattern=_LOOK_BACK),
+    Setting("share.isolation.level", "group", "text", "read_uncommitted",
+            choices=("read_uncommitted", "read_committed")),
     Setting("share.renew.acknowledge.enable", "group", "bool", True, since="4.3"),
-)
+)  # fmt: skip
 
 _QUEUE = "errors.deadletterqueue"
 _OFFLOAD = "share.assignor.offload.enable"
@@ -170,23 +132,16 @@ _DLQ_MANAGER = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"
 #: apart (KIP-1263).
 LATER: tuple[Setting, ...] = (
     Setting(f"group.{_OFFLOAD}", "broker", "bool", True, since="4.4", internal=True),
-    Setting(
-        "group.share.dlq.manager.class.name",
-        "broker",
-        "text",
-        _DLQ_MANAGER,
-        since="4.4",
-        internal=True,
-    ),
-    Setting(
-        _OFFLOAD, "group", "bool", True, broker=f"group.{_OFFLOAD}", since="4.4", internal=True
-    ),
+    Setting("group.share.dlq.manager.class.name", "broker", "text", _DLQ_MANAGER, since="4.4",
+            internal=True),
+    Setting(_OFFLOAD, "group", "bool", True, broker=f"group.{_OFFLOAD}", since="4.4",
+            internal=True),
     Setting(f"{_QUEUE}.auto.create.topics.enable", "broker", "bool", False, since="4.4"),
     Setting(f"{_QUEUE}.topic.name.prefix", "broker", "text", "dlq.", since="4.4"),
     Setting(f"{_QUEUE}.topic.name", "group", "text", "", since="4.4", is_own_topic=True),
     Setting(f"{_QUEUE}.copy.record.enable", "group", "bool", False, since="4.4"),
     Setting(f"{_QUEUE}.group.enable", "topic", "bool", False, since="4.4"),
-)
+)  # fmt: skip
 
 
 def _draft(
@@ -203,64 +158,34 @@ def _draft(
 DRAFT: tuple[Setting, ...] = (
     _draft("group.share.enable", False, kind="bool"),
     _draft("group.share.delivery.attempt.limit", 5, 2, 10),
-    _draft(
-        "group.share.record.lock.duration.ms",
-        30_000,
-        1000,
-        60_000,
-        greatest_by=f"group.share.{_DURATION[:-3]}.max.ms",
-    ),
+    _draft("group.share.record.lock.duration.ms", 30_000, 1000, 60_000,
+           greatest_by="group.share.record.lock.duration.max.ms"),
     _draft("group.share.record.lock.duration.max.ms", 60_000, 1000, 3_600_000),
     _draft("group.share.record.lock.partition.limit", 200, 100, 10_000),
     _draft("group.share.session.timeout.ms", 45_000, 1, **_between(_SESSION)),
-    _draft(
-        "group.share.min.session.timeout.ms", 45_000, 1, greatest_by=f"group.share.max.{_SESSION}"
-    ),
+    _draft("group.share.min.session.timeout.ms", 45_000, 1,
+           greatest_by=f"group.share.max.{_SESSION}"),
     _draft("group.share.max.session.timeout.ms", 60_000, 1),
-    _draft(
-        "group.share.heartbeat.interval.ms",
-        5000,
-        1,
-        below=f"group.share.{_SESSION}",
-        **_between(_HEARTBEAT),
-    ),
-    _draft(
-        "group.share.min.heartbeat.interval.ms",
-        5000,
-        1,
-        greatest_by=f"group.share.max.{_HEARTBEAT}",
-    ),
+    _draft("group.share.heartbeat.interval.ms", 5000, 1, below=f"group.share.{_SESSION}",
+           **_between(_HEARTBEAT)),
+    _draft("group.share.min.heartbeat.interval.ms", 5000, 1,
+           greatest_by=f"group.share.max.{_HEARTBEAT}"),
     _draft("group.share.max.heartbeat.interval.ms", 15_000, 1),
     _draft("group.share.max.groups", 10, 1, 100),
     _draft("group.share.max.size", 200, 10, 1000),
     _draft("group.share.assignors", ("org.apache.server.group.share.SimpleAssignor",), kind="list"),
     # The draft's text omits the name; this is the name in Kafka.
     _draft("group.share.max.share.sessions", 1000, 1, status="older draft"),
-    _draft(
-        "group.share.isolation.level",
-        "read_uncommitted",
-        scope="group",
-        kind="text",
-        choices=("read_uncommitted", "read_committed"),
-    ),
-    _draft(
-        "group.share.auto.offset.reset",
-        "latest",
-        scope="group",
-        kind="text",
-        choices=("latest", "earliest"),
-    ),
-    _draft(
-        "group.share.record.lock.duration.ms",
-        None,
-        1000,
-        scope="group",
-        broker="group.share.record.lock.duration.ms",
-        greatest_by="group.share.record.lock.duration.max.ms",
-    ),
+    _draft("group.share.isolation.level", "read_uncommitted", scope="group", kind="text",
+           choices=("read_uncommitted", "read_committed")),
+    _draft("group.share.auto.offset.reset", "latest", scope="group", kind="text",
+           choices=("latest", "earliest")),
+    _draft("group.share.record.lock.duration.ms", None, 1000, scope="group",
+           broker="group.share.record.lock.duration.ms",
+           greatest_by="group.share.record.lock.duration.max.ms"),
     _draft("group.type", None, scope="group", kind="text", choices=("consumer", "share")),
     _draft("share.coordinator.state.topic.num.partitions", 50, 1),
-)
+)  # fmt: skip
 
 #: What a setting was before a release: that release, and what was different.
 EARLIER: dict[str, tuple[str, dict[str, Any]]] = {
@@ -400,26 +325,23 @@ def refusal(known: Property, text: str) -> str:
     """
     text = text.strip(_TRIMMED)
     if known.choices:
-        is_choice = text in known.choices or (known.any_case and text.upper() in _upper(known))
+        others = {choice.upper() for choice in known.choices} if known.any_case else ()
+        is_choice = text in known.choices or text.upper() in others
         return "" if is_choice else f"{text!r} is not one of {', '.join(known.choices)}"
     if known.kind in _BITS:
         number = _integer(text, _BITS[known.kind])
         if number is None:
             return f"{text!r} is not a {_BITS[known.kind]}-bit integer"
-        return _out_of_range(number, known)
+        return out_of_range(number, known)
     if known.kind == "double":
         try:
             # Python reads 1_0 as a number, and Java does not.
-            return _out_of_range(float(text.replace("_", "x")), known)
+            return out_of_range(float(text.replace("_", "x")), known)
         except ValueError:
             return f"{text!r} is not a number"
     if known.kind == "boolean" and text.lower() not in ("true", "false"):
         return f"{text!r} is neither true nor false"
     return ""
-
-
-def _upper(known: Property) -> set[str]:
-    return {choice.upper() for choice in known.choices}
 
 
 def _integer(text: str, bits: int) -> int | None:
@@ -431,7 +353,8 @@ def _integer(text: str, bits: int) -> int | None:
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
 
 
-def _out_of_range(number: float, known: Property) -> str:
+def out_of_range(number: float, known: Setting | Property) -> str:
+    """Say which bound a number, or NaN, is beyond; empty where it is within them."""
     if known.least is not None and not number >= known.least:
         return f"less than the minimum {known.least}"
     if known.greatest is not None and not number <= known.greatest:

@@ -46,16 +46,17 @@ def effective(
     ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1 and 4.4: brokers check a
     value when it is set, and clamp it when their own bounds change afterwards.
     """
-    settings = catalogue(profile)
-    own = {
-        s.name: _of_group(s, group.get(s.name), broker, profile)
-        for s in settings
-        if s.scope == "group"
-    }
-    chosen = {
-        s.name: _first(_of_broker(s.name, broker, profile)) for s in settings if s.kind == "list"
-    }
-    return own | chosen
+    found = {}
+    for one in catalogue(profile):
+        if one.scope == "group":
+            found[one.name] = _of_group(one, group.get(one.name), broker, profile)
+    for one in catalogue(profile):
+        if one.kind == "list":
+            listed = _of_broker(one.name, broker, profile)
+            if isinstance(listed.value, tuple) and listed.value:
+                listed = listed._replace(value=listed.value[0])
+            found[one.name] = listed
+    return found
 
 
 def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
@@ -93,10 +94,9 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
     later = [one for one in LATER if is_later and one.scope != "topic"]
     others = {one.name: value_of(one, {}) for one in (*CATALOGUE, *later)}
     return {
-        group: {one.name: value_of(one, own[group]) for one in (*CATALOGUE, *later)}
-        if group in own
-        else dict(others)
+        group: others | {one.name: value_of(one, mine) for one in (*CATALOGUE, *later) if mine}
         for group in groups
+        for mine in [own.get(group, {})]
     }
 
 
@@ -104,11 +104,8 @@ def _of_group(
     setting: Setting, stored: object, broker: Mapping[str, object], profile: str
 ) -> Value:
     if stored is None:
-        return (
-            _of_broker(setting.broker, broker, profile)
-            if setting.broker
-            else Value(setting.default, "default")
-        )
+        of_brokers = setting.broker and _of_broker(setting.broker, broker, profile)
+        return of_brokers or Value(setting.default, "default")
     typed, _ = parse(setting, stored)
     for bound, is_beyond in ((setting.least_by, operator.lt), (setting.greatest_by, operator.gt)):
         limit = _of_broker(bound, broker, profile).value if bound else None
@@ -124,14 +121,6 @@ def _of_broker(name: str, broker: Mapping[str, object], profile: str) -> Value:
     if name not in broker:
         return Value(setting.default, "default")
     return Value(None if broker[name] is None else parse(setting, broker[name])[0], "broker")
-
-
-def _first(listed: Value) -> Value:
-    return (
-        listed._replace(value=listed.value[0])
-        if isinstance(listed.value, tuple) and listed.value
-        else listed
-    )
 
 
 #: The consumer's group in commands of hints, where only `lint_rows` may know its name.
@@ -198,13 +187,8 @@ def unknown_properties(names: Iterable[str]) -> list[str]:
 
     Kafka hands them to deserializers and other plug-ins, and ignores them otherwise.
     """
-    return [
-        name
-        for name in names
-        if not (
-            name in CONSUMER or name in _NOT_FOR_SHARE_CONSUMERS or name.endswith(_LOCK_DURATION)
-        )
-    ]
+    own = CONSUMER.keys() | _NOT_FOR_SHARE_CONSUMERS.keys()
+    return [name for name in names if name not in own and not name.endswith(_LOCK_DURATION)]
 
 
 def _problem(name: str, value: str, force: Mapping[str, Value]) -> Problem | None:

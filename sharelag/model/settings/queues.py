@@ -44,18 +44,12 @@ class Queues:
         """Read `sharelag.schemas.SETTINGS`."""
         rows = settings.select(["scope", "entity", "name", "value", "source"]).to_pylist()
         of_groups = {row["entity"]: row["value"] for row in rows if row["name"] == TOPIC}
+        enabled = (row for row in rows if row["name"] == ENABLED)
+        of_brokers = (row for row in rows if row["scope"] == "broker" and row["value"] is not None)
         return cls(
             {group: topic for group, topic in of_groups.items() if topic},
-            {
-                row["entity"]: (row["value"], row["source"])
-                for row in rows
-                if row["name"] == ENABLED
-            },
-            {
-                row["name"]: row["value"]
-                for row in rows
-                if row["scope"] == "broker" and row["value"] is not None
-            },
+            {row["entity"]: (row["value"], row["source"]) for row in enabled},
+            {row["name"]: row["value"] for row in of_brokers},
         )
 
     def problem(self, topic: str) -> Problem | None:

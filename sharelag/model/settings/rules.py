@@ -19,6 +19,7 @@ from sharelag.model.settings.catalogue import (
     Typed,
     catalogue,
     find,
+    out_of_range,
 )
 from sharelag.model.versions import NEWEST, RELEASES, has_reached
 
@@ -55,11 +56,8 @@ def check(
     if setting is None:
         return [_unknown(name, str(value), profile)]
     typed, why = parse(setting, value)
-    if why:
-        return [Problem(name, str(value), why)]
-    return [
-        Problem(name, str(value), why) for why in _conflicts(setting, typed, profile, others or {})
-    ]
+    whys = [why] if why else _conflicts(setting, typed, profile, others or {})
+    return [Problem(name, str(value), why) for why in whys]
 
 
 def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Problem]:
@@ -73,10 +71,8 @@ def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Probl
         if setting.name not in values and not (bounds | {setting.below}).isdisjoint(values):
             present = value_in(setting.name, values, profile)
             shown = f"{present} (not set here)"
-            problems += [
-                Problem(setting.name, shown, why)
-                for why in _conflicts(setting, present, profile, values)
-            ]
+            whys = _conflicts(setting, present, profile, values)
+            problems += [Problem(setting.name, shown, why) for why in whys]
     return problems
 
 
@@ -102,24 +98,17 @@ def parse(setting: Setting, value: object) -> tuple[Typed, str]:
     if setting.kind in _BITS:
         if not re.fullmatch(r"[+-]?[0-9]+", text) or int(text).bit_length() >= _BITS[setting.kind]:
             return None, f"{text!r} is not a {_BITS[setting.kind]}-bit integer"
-        return int(text), _out_of_range(int(text), setting.least, setting.greatest)
+        return int(text), out_of_range(int(text), setting)
     if setting.kind == "bool":
         choice = {"true": True, "false": False}.get(text.lower())
         return choice, "" if choice is not None else f"{text!r} is neither true nor false"
     if setting.kind == "list":
-        items = (
-            value
-            if isinstance(value, tuple | list)
-            else [item.strip() for item in text.split(",") if text]
-        )
-        return tuple(items), "" if items and all(
-            items
-        ) else "give at least one name, and no empty names"
-    if (
-        setting.choices
-        and text not in setting.choices
-        and not re.fullmatch(setting.pattern or r"(?!)", text)
-    ):
+        texts = value if isinstance(value, tuple | list) else text.split(",") if text else ()
+        items = [str(item).strip() for item in texts]
+        is_named = items and all(items)
+        return tuple(items), "" if is_named else "give at least one name, and no empty names"
+    is_choice = text in setting.choices or re.fullmatch(setting.pattern or r"(?!)", text)
+    if setting.choices and not is_choice:
         also = " or by_duration: with a duration such as PT1H" if setting.pattern else ""
         return None, f"{text!r} is not one of {', '.join(setting.choices)}{also}"
     return text, ""
@@ -135,14 +124,6 @@ def value_in(name: str, values: Mapping[str, object], profile: str) -> Typed:
     return value_in(setting.broker, values, profile) if setting.broker else setting.default
 
 
-def _out_of_range(number: int, least: int | None, greatest: int | None) -> str:
-    if least is not None and number < least:
-        return f"less than the minimum {least}"
-    if greatest is not None and number > greatest:
-        return f"greater than the maximum {greatest}"
-    return ""
-
-
 def _conflicts(
     setting: Setting, value: Typed, profile: str, others: Mapping[str, object]
 ) -> list[str]:
@@ -156,16 +137,12 @@ def _conflicts(
         (setting.greatest_by, operator.gt, "greater than"),
         (setting.below, operator.ge, "not less than"),
     )
-    limits = [
-        (bound, wrong, words, value_in(bound, others, profile))
-        for bound, wrong, words in rules
-        if bound
-    ]
-    return [
-        f"{words} {bound} = {limit}"
-        for bound, wrong, words, limit in limits
-        if isinstance(limit, int) and wrong(value, limit)
-    ]
+    found = []
+    for bound, wrong, words in rules:
+        limit = value_in(bound, others, profile) if bound else None
+        if isinstance(limit, int) and wrong(value, limit):
+            found.append(f"{words} {bound} = {limit}")
+    return found
 
 
 def _unknown(name: str, value: str, profile: str) -> Problem:

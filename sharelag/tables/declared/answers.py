@@ -76,10 +76,8 @@ OVERVIEW = Table(
     "members",
     Own("cause", "the first; null: none was found"),
     Own("why", "the main finding; null: no problem"),
-    view=view(
-        "level group_id lag age_ms arrival_rate completion_rate gone members why",
-        {"why": "main finding; - where there is no problem"},
-    ),
+    view=view("level group_id lag age_ms arrival_rate completion_rate gone members why",
+              {"why": "main finding; - where there is no problem"}),
 )  # fmt: skip
 
 EVENTS = Table(

@@ -11,12 +11,10 @@ from sharelag.tables.table import Format as F
 
 _OF_LETTERS = OF_RUN | {
     "reason": "rejected, or delivery limit, as the queue says; without a record in it, by the "
-    "delivery count: delivery limit, else rejected or gap; of unreadable records what is wrong",
+    "delivery count: delivery limit, else rejected or gap; of unreadable records what is wrong"
 }
 
-declare(
-    Column("copied", F.FLAG, "whether the queue has their key or value; null: nothing of it"),
-)  # fmt: skip
+declare(Column("copied", F.FLAG, "whether the queue has their key or value; null: nothing of it"))
 
 WITH_HEADERS = Table(
     "with_headers", "a record of a queue, as Spark's own Kafka source gives it with headers",

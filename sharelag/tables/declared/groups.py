@@ -8,9 +8,7 @@ from sharelag.tables.declared.records import PARTITION, TOPIC, TOPIC_PARTITIONS
 from sharelag.tables.table import Column, Own, Table, declare, view
 from sharelag.tables.table import Format as F
 
-declare(
-    Column("broker", F.TEXT, "address of the broker that answered"),
-)  # fmt: skip
+declare(Column("broker", F.TEXT, "address of the broker that answered"))
 
 MEMBERS = Table(
     "members", "a member of a share group",
@@ -77,9 +75,7 @@ NODES = Table(
 
 LEADERS = Table(
     "leaders", "a topic partition with its leader and replicas, the coordinators' as well",
-    TOPIC,
-    "topic_id",
-    PARTITION,
+    TOPIC, "topic_id", PARTITION,
     Column("leader_id", F.ORDINAL, "broker that leads the partition; null: none, or not known",
            "LEADER"),
     Column("replicas", F.LIST, "brokers that hold the partition, the preferred leader first",
@@ -174,10 +170,7 @@ IN_FORCE = Table(
 LINT = Table(
     "lint", "a property of a consumer that share consumers refuse or ignore",
     "name value problem hint",
-    view=view(
-        "name value problem hint",
-        {"name": "of the consumer's property"},
-    ),
+    view=view("name value problem hint", {"name": "of the consumer's property"}),
 )  # fmt: skip
 
 SETTINGS_DRIFT = Table(

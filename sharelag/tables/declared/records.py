@@ -24,10 +24,7 @@ TOPIC_PARTITIONS = pa.list_(
 _NAMED = [("topic_id", pa.string()), ("topic_name", pa.string())]
 NAMED_TOPIC_PARTITIONS = pa.list_(pa.struct([*_NAMED, ("partitions", pa.list_(pa.int32()))]))
 #: Where a record stands in its topic.
-_PLACE = (
-    Own("topic", "topic the record was read from"),
-    "record_partition offset timestamp",
-)
+_PLACE = (Own("topic", "topic the record was read from"), "record_partition offset timestamp")
 TOPIC, PARTITION = Own("topic", "name of the topic"), Own("partition", "partition of the topic")
 
 declare(
@@ -128,17 +125,14 @@ REJECTS = Table(
 
 GAPS = Table(
     "gaps", "a range of the state topic's offsets that is missing, of any time",
-    TOPIC,
-    PARTITION,
+    TOPIC, PARTITION,
     Own("first_offset", "first that is missing"),
     Own("end_offset", "offset after the last that is missing"),
 )  # fmt: skip
 
 OFFSETS = Table(
     "offsets", "a topic partition with its log start and end offset",
-    TOPIC,
-    "topic_id",
-    PARTITION,
+    TOPIC, "topic_id", PARTITION,
     "log_start_offset",
     "end_offset",  # high watermark: read_uncommitted, also for read_committed groups
     Own("leader_epoch", "of the partition's leader"),
@@ -147,9 +141,7 @@ OFFSETS = Table(
 
 PAST_OFFSETS = Table(
     "past_offsets", "a topic partition at one moment of the span",
-    TOPIC,
-    "topic_id",
-    PARTITION,
+    TOPIC, "topic_id", PARTITION,
     "log_start_offset end_offset",
     Own("leader_epoch", "of the partition's leader"),
     Own("as_of", "moment that the row describes"),
@@ -158,9 +150,7 @@ PAST_OFFSETS = Table(
 #: Kafka's -1 for "no limit" stays, since it is known.
 LOGS = Table(
     "logs", "a topic partition with its last stable offset and retention",
-    TOPIC,
-    "topic_id",
-    PARTITION,
+    TOPIC, "topic_id", PARTITION,
     Column("last_stable_offset", F.OFFSET, "end for groups that read committed records; below "
            "the end: open transactions"),
     Column("cleanup_policy", F.TEXT, "delete, compact, or both"),
@@ -171,9 +161,7 @@ LOGS = Table(
 
 TIMES = Table(
     "times", "an offset that was looked up, with the time of its record",
-    TOPIC,
-    "topic_id",
-    PARTITION,
+    TOPIC, "topic_id", PARTITION,
     Column("asked_offset", F.OFFSET, "offset that was looked up"),
     Own("offset", "of the first record there or after; null: there is none"),
     Own("timestamp", "when that record was produced"),
@@ -181,8 +169,7 @@ TIMES = Table(
 
 HEALTH = Table(
     "health", "a partition of the state topic, as of its last record",
-    TOPIC,
-    PARTITION,
+    TOPIC, PARTITION,
     "first_offset",
     Own("end_offset", "offset after the last record"),
     Column("first_timestamp", F.TIME, "when the first record was written"),
@@ -206,12 +193,9 @@ HEALTH = Table(
     Column("prunable", F.COUNT, "records below that which are still there"),
     Column("pinned_by", F.TEXT, "share partition of that snapshot, as group:topic id:partition"),
     Column("generations", F.LIST, "kinds of records seen, such as update v0 with count"),
-    view=view(
-        "partition records snapshots updates tombstones rejects missing bytes "
-        "share_partitions updates_per_snapshot bytes_per_finished misplaced needed_from "
-        "prunable pinned_by",
-        {"partition": "partition of the state topic"},
-    ),
+    view=view("partition records snapshots updates tombstones rejects missing bytes "
+              "share_partitions updates_per_snapshot bytes_per_finished misplaced needed_from "
+              "prunable pinned_by", {"partition": "partition of the state topic"}),
 )  # fmt: skip
 
 FINDINGS = Table(

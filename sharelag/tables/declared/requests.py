@@ -49,11 +49,8 @@ ACQUISITIONS = Table(
            "state is persisted", type=pa.int16()),
     Column("lock_ms", F.DURATION, "for how long the lock was given; null: not known", "LOCK",
            type=pa.int32()),
-    view=view(
-        "timestamp group_id topic_id partition first_offset last_offset member_id "
-        "delivery_count lock_ms",
-        OF_RUN,
-    ),
+    view=view("timestamp group_id topic_id partition first_offset last_offset member_id "
+              "delivery_count lock_ms", OF_RUN),
 )  # fmt: skip
 
 ACKNOWLEDGEMENTS = Table(
@@ -68,11 +65,8 @@ ACKNOWLEDGEMENTS = Table(
     Own("error_code", "Kafka's number of the error; 0: it counts; null: not answered"),
     Own("lock_ms", "from then on, of a renewal; null: the answer does not say"),
     "legacy",
-    view=view(
-        "timestamp group_id topic_id partition first_offset last_offset member_id "
-        "acknowledge_word api error_code",
-        OF_RUN,
-    ),
+    view=view("timestamp group_id topic_id partition first_offset last_offset member_id "
+              "acknowledge_word api error_code", OF_RUN),
 )  # fmt: skip
 
 HEARTBEATS = Table(
@@ -191,11 +185,8 @@ HOLDS = Table(
     Column("ended_by", F.TEXT, "accept, release, reject, gap, lock expired, session closed, "
            "acquired again, state written or leader changed; of a member left, removed, joined "
            "again or changed; of a session forgotten, session closed or session opened anew"),
-    view=view(
-        "group_id topic_id partition first_offset last_offset member_id delivery_count since "
-        "until ended_by",
-        OF_RUN,
-    ),
+    view=view("group_id topic_id partition first_offset last_offset member_id delivery_count since "
+              "until ended_by", OF_RUN),
 )  # fmt: skip
 
 HOLDERS = Table(
@@ -205,11 +196,8 @@ HOLDERS = Table(
     Own("member_id", "who holds them; null: nobody"),
     Own("since", type=INSTANT),
     "locked_until delivery_count",
-    view=view(
-        "group_id topic_id partition first_offset last_offset member_id delivery_count since "
-        "locked_until",
-        OF_RUN,
-    ),
+    view=view("group_id topic_id partition first_offset last_offset member_id delivery_count since "
+              "locked_until", OF_RUN),
 )  # fmt: skip
 
 REQUEST_FINDINGS = Table(
@@ -296,10 +284,7 @@ OUTCOMES = Table(
     "topic partition first_offset last_offset",
     Column("succeeded", F.FLAG, "false: the acknowledgement failed and does not count"),
     "error_message",
-    view=view(
-        "timestamp topic partition first_offset last_offset succeeded error_message",
-        OF_RUN,
-    ),
+    view=view("timestamp topic partition first_offset last_offset succeeded error_message", OF_RUN),
 )  # fmt: skip
 
 #: The text of such a line may hold a payload, and is not kept.

@@ -140,13 +140,10 @@ SNAPSHOTS = Table(
     Own("from_snapshot", "false: no snapshot was seen, or a record may be missing since"),
     Own("record_offset", "offset of its last record there", in_view=True),
     Own("record_timestamp", "when that record was written", in_view=True),
-    view=view(
-        "group_id topic partition record_partition snapshot_offset snapshot_timestamp "
-        "updates_since rejected_since record_offset record_timestamp",
-        record_partition="STATE-PARTITION",
-        record_offset="LAST-OFFSET",
-        record_timestamp="LAST-RECORD",
-    ),
+    view=view("group_id topic partition record_partition snapshot_offset snapshot_timestamp "
+              "updates_since rejected_since record_offset record_timestamp",
+              record_partition="STATE-PARTITION", record_offset="LAST-OFFSET",
+              record_timestamp="LAST-RECORD"),
 )  # fmt: skip
 
 TIMELINE = Table(
@@ -187,12 +184,10 @@ DIFF = Table(
            "moment or before", "EPOCH-BEFORE"),
     Column("leader_epoch_after", F.ORDINAL, "of the leader that had written last, at the second "
            "moment", "EPOCH-AFTER"),
-    view=view(
-        "group_id topic partition change finished start_offset_before start_offset_after "
-        "window_end_offset_before window_end_offset_after leader_epoch_before "
-        "leader_epoch_after runs_before runs_after",
-        {"finished": "offsets finished in between"},
-    ),
+    view=view("group_id topic partition change finished start_offset_before start_offset_after "
+              "window_end_offset_before window_end_offset_after leader_epoch_before "
+              "leader_epoch_after runs_before runs_after",
+              {"finished": "offsets finished in between"}),
 )  # fmt: skip
 
 declare(

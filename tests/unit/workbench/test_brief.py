@@ -18,10 +18,10 @@ from sharelag.inputs.files.printed import is_printed
 from sharelag.inputs.kafka import topics
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.recorded import folder_of
-from sharelag.metrics.lag import BRIEF
 from sharelag.monitoring.checks.judge import check
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import Choice
+from sharelag.schemas import BRIEF_LAG as BRIEF
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench import Workbench
 from tests.support import readings

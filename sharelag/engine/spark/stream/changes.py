@@ -39,7 +39,7 @@ from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_arrow, lag_col
 from sharelag.model.versions import Told, require_version
 from sharelag.replay.moment import filter_groups
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, beside, for_spark, keys, one_batch
+from sharelag.tables.arrow import as_table, ascending, beside, for_spark, keys, one_batch
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
@@ -174,10 +174,8 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     if callable(ends):
         # One task: the function is called once for each micro-batch.
         return map_in_arrow(rows.repartition(1), partial(_lag_with, ends=ends), LAG)
-    joined = rows.drop("batches").join(
-        latest_offsets(ends).select(OFFSET_COLUMNS), OFFSET_KEYS, "left"
-    )
-    return map_in_arrow(joined, _lag, LAG)
+    last = latest_offsets(ends).select(OFFSET_COLUMNS)
+    return map_in_arrow(rows.drop("batches").join(last, OFFSET_KEYS, "left"), _lag, LAG)
 
 
 def updated(table: pa.Table, changes: Arrow) -> pa.Table:
@@ -199,10 +197,8 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
     names += ["record_topic", "record_partition"] if "record_topic" in table.schema.names else []
     come = as_table(changes)
     stay = table.filter(pc.invert(pc.is_in(keys(table, names), keys(come, names))))
-    new = (
-        come.filter(pc.invert(come.column("deleted"))).select(table.schema.names).cast(table.schema)
-    )
-    return pa.concat_tables([stay, new]).sort_by([(name, "ascending") for name in names])
+    new = come.filter(pc.invert(come.column("deleted"))).select(table.schema.names)
+    return pa.concat_tables([stay, new.cast(table.schema)]).sort_by(ascending(*names))
 
 
 # ---- what Spark's tasks run ----------------------------------------------------------------------
@@ -242,10 +238,7 @@ def _keep(
 
 
 def _decode(
-    key: tuple[Any, ...],
-    batches: list[pa.RecordBatch],
-    generation: int | None,
-    kafka_version: Told,
+    key: tuple[Any, ...], batches: list[pa.RecordBatch], generation: int | None, kafka_version: Told
 ) -> tuple[pa.RecordBatch, pa.Array]:
     rows = _once(one_batch(pa.Table.from_batches(batches)), key)
     same = {
@@ -261,12 +254,9 @@ def _decode(
 
 def _take(key: tuple[Any, ...], batches: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, pa.Array]:
     rows = pa.Table.from_batches(batches)
-    same = {
-        "topic": pa.scalar(key[0], pa.string()),
-        "record_partition": pa.scalar(int(key[1]), pa.int32()),
-    }
-    for name, value in same.items():
-        rows = rows.append_column(name, pa.repeat(value, len(rows)))
+    topic, partition = pa.scalar(key[0], pa.string()), pa.scalar(int(key[1]), pa.int32())
+    rows = rows.append_column("topic", pa.repeat(topic, len(rows)))
+    rows = rows.append_column("record_partition", pa.repeat(partition, len(rows)))
     return one_batch(rows.select(REPLAYED.names)), one_batch(rows).column("offset")
 
 
@@ -313,10 +303,8 @@ def _lag(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = lag_columns(batch.filter(pc.invert(deleted)))
         flag = pa.repeat(pa.scalar(False), found.num_rows)
         yield for_spark(pa.RecordBatch.from_arrays([*found.columns, flag], names=LAG.names), LAG)
-        gone = batch.filter(deleted).select(
-            ["group_id", "topic", "topic_id", "partition", "deleted"]
-        )
-        yield for_spark(gone, LAG)
+        names = ["group_id", "topic", "topic_id", "partition", "deleted"]
+        yield for_spark(batch.filter(deleted).select(names), LAG)
 
 
 def _from_bytes(data: bytes) -> Iterator[pa.RecordBatch]:

@@ -132,9 +132,8 @@ class Kept:
     def _not_computed(self, error: BaseException) -> None:
         """Keep the lag, and say what is wrong now: another broker may be away than at first."""
         said = str(raised_in_worker(error) or first_line(error))
-        self._not_current(
-            f"{said}. It goes on as soon as brokers answer" if are_away(error) else said
-        )
+        goes_on = ". It goes on as soon as brokers answer" if are_away(error) else ""
+        self._not_current(said + goes_on)
 
     def _not_current(self, why: str) -> None:
         with self._changed:
@@ -158,15 +157,11 @@ class Kept:
             self._checkpoint = self._checkpoints / uuid4().hex
             writer = writer.option("checkpointLocation", str(self._checkpoint))
         partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
+        writer = writer.foreachBatch(brief(self._take))
         with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
-            return (
-                writer.foreachBatch(brief(self._take))
-                .trigger(processingTime=f"{self._every} seconds")
-                .start()
-            )
+            return writer.trigger(processingTime=f"{self._every} seconds").start()
 
     def _take(self, changes: DataFrame, _: int) -> None:
-        """Apply one micro-batch."""
         rows = changes.toArrow()
         with self._changed:
             self._found = updated(self._found, rows)

@@ -201,21 +201,21 @@ def watch(
         cluster = config_of(cluster, command_config, properties, timeout)
     if offsets is not None and isinstance(cluster, ClientConfig):
         raise InputError("offsets are for a stream: a cluster tells them itself")
-    source = (
-        cluster
-        if isinstance(cluster, ClientConfig)
-        else FrameInput(as_frame(cluster, schemas.RAW, "raw records"), offsets)
+    source: ClientConfig | FrameInput
+    if isinstance(cluster, ClientConfig):
+        source, spark = cluster, spark or session()
+    else:
+        source = FrameInput(as_frame(cluster, schemas.RAW, "raw records"), offsets)
+        spark = spark or source.raw.sparkSession
+    instead = (
+        "ask sharelag.open(...) repeatedly, or watch from a process with its own Spark session"
     )
-    spark = spark or (source.raw.sparkSession if isinstance(source, FrameInput) else session())
-    require_own_process(
-        spark,
-        "ask sharelag.open(...) repeatedly, or watch from a process with its own Spark session",
-    )
+    require_own_process(spark, instead)
     if isinstance(source, ClientConfig):
         require_admission_control()
     names = frozenset([groups] if isinstance(groups, str) else groups)
-    heeds = on_update or heed
-    live = Live(source, spark, names, every, heeds, checkpoints, generation=generation)
+    update = on_update or heed
+    live = Live(source, spark, names, every, update, checkpoints, generation=generation)
     try:
         live.wait()
     except BaseException:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.engine.spark import packing
@@ -24,7 +23,8 @@ from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.state import replay_arrow
-from sharelag.tables.arrow import as_table, keys, one_batch
+from sharelag.schemas import Bools, Ints
+from sharelag.tables.arrow import as_table, batch_of, keys, one_batch
 from sharelag.wire.fields import STATE_TOPIC
 
 #: `sharelag.schemas.WINDOWS`, and whether there is no state of the share partition any more.
@@ -61,7 +61,7 @@ class State:
     """
 
     records: pa.RecordBatch
-    seen: NDArray[np.int64]
+    seen: Ints
     forgotten: int = _NEVER
 
     @classmethod
@@ -89,7 +89,7 @@ class State:
         return packing.to_bytes(as_table(self.records).replace_schema_metadata(about))
 
     def apply(
-        self, records: pa.RecordBatch, offsets: NDArray[np.int64], kafka_version: Told = None
+        self, records: pa.RecordBatch, offsets: Ints, kafka_version: Told = None
     ) -> tuple[State, pa.RecordBatch]:
         """Return the state after records of a micro-batch, and the `WINDOWS` that they changed.
 
@@ -121,12 +121,7 @@ class _Step:
     """One micro-batch of a state partition: rows that were kept, and after them those that came."""
 
     def __init__(
-        self,
-        rows: pa.RecordBatch,
-        known: int,
-        seen: NDArray[np.int64],
-        forgotten: int,
-        kafka_version: Told,
+        self, rows: pa.RecordBatch, known: int, seen: Ints, forgotten: int, kafka_version: Told
     ) -> None:
         self.rows, self.seen, self.forgotten = rows, seen, forgotten
         self.kafka_version = kafka_version
@@ -167,7 +162,7 @@ class _Step:
         changed = self._find_changes(windows, of_key, touched)
         return self._next(windows, of_key, waits, kept), changed
 
-    def _windows(self, replayed: NDArray[np.bool_]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    def _windows(self, replayed: Bools) -> tuple[pa.RecordBatch, Ints]:
         """Return the windows of some rows, and which of them is that of each share partition."""
         rows = self.rows.filter(pa.array(replayed))
         windows = replay_arrow(rows.select(REPLAYED.names), self.kafka_version)
@@ -188,7 +183,7 @@ class _Step:
         return windows, of_key
 
     def _find_changes(
-        self, windows: pa.RecordBatch, of_key: NDArray[np.int64], touched: NDArray[np.bool_]
+        self, windows: pa.RecordBatch, of_key: Ints, touched: Bools
     ) -> pa.RecordBatch:
         alive = windows.take(pa.array(of_key[touched & (of_key >= 0)]))
         gone = self.last[self.key] == self.offsets
@@ -199,13 +194,7 @@ class _Step:
         flag = pa.array(np.arange(len(both)) >= alive.num_rows)
         return one_batch(both.append_column(WINDOWS.field("deleted"), flag))
 
-    def _next(
-        self,
-        windows: pa.RecordBatch,
-        of_key: NDArray[np.int64],
-        waits: NDArray[np.bool_],
-        kept: NDArray[np.bool_],
-    ) -> State:
+    def _next(self, windows: pa.RecordBatch, of_key: Ints, waits: Bools, kept: Bools) -> State:
         """Fold what nothing can come before, and of the rest what has waited longest."""
         begin = np.maximum(np.maximum(self.reset, self.folded_to), 0)
         whole = _range_of(self.seen, begin) == _range_of(self.seen, self.last)
@@ -230,19 +219,19 @@ class _Step:
         forgotten = int(max([self.forgotten, *gone]))
         return State(records, self.seen[-WAITING:], forgotten)
 
-    def _have(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _have(self, chosen: Bools) -> Bools:
         """Return which share partitions have some of these rows."""
         have = np.zeros(self.count, bool)
         have[self.key[chosen]] = True
         return have
 
-    def _last(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _last(self, chosen: Bools) -> Ints:
         """Return the last offset of each share partition among some rows."""
         last = np.full(self.count, _NEVER)
         np.maximum.at(last, self.key[chosen], self.offsets[chosen])
         return last
 
-    def _too_late(self, late: NDArray[np.bool_]) -> InputError:
+    def _too_late(self, late: Bools) -> InputError:
         row = self.rows.slice(int(np.argmax(late)), 1).to_pylist()[0]
         return InputError(
             f"{row['topic']} partition {row['record_partition']}: the record at offset "
@@ -259,20 +248,12 @@ def _rename(
     made: Mapping[str, pa.Array] | None = None,
 ) -> pa.RecordBatch:
     """Return rows with the columns of another schema; null where they have no such column."""
-    made = made or {}
-    arrays = []
-    for field in schema:
-        name = names.get(field.name, field.name)
-        if field.name in made:
-            arrays.append(made[field.name])
-        elif name in rows.schema.names:
-            arrays.append(rows.column(name))
-        else:
-            arrays.append(pa.nulls(rows.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    called = {name: names.get(name, name) for name in schema.names}
+    there = {name: rows.column(of) for name, of in called.items() if of in rows.schema.names}
+    return batch_of(there | dict(made or {}), schema, pad=True)
 
 
-def _range_of(seen: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _range_of(seen: Ints, offsets: Ints) -> Ints:
     """Return in which of some ranges each offset is; -1: in none."""
     place = np.searchsorted(seen[:, 0], offsets, side="right") - 1
     if not len(seen):
@@ -280,7 +261,7 @@ def _range_of(seen: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np
     return np.where((place >= 0) & (offsets < seen[place, 1]), place, -1)
 
 
-def _join(seen: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _join(seen: Ints, offsets: Ints) -> Ints:
     """Return ranges that have these offsets, too; neighbours are one."""
     new = np.unique(offsets)
     first = np.append(seen[:, 0], new)
