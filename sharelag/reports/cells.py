@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from sharelag import charts
 from sharelag.durations import duration, parse_duration
-from sharelag.metrics.columns import ascending
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.reports import capacity, incident
@@ -38,6 +37,7 @@ from sharelag.reports.inputs import Case
 from sharelag.reports.inputs import read as read
 from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import render, report_views
+from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, sentence, terminal
 from sharelag.workbench.one_group import delivery_limit, of_group

@@ -19,7 +19,6 @@ from sharelag.charts.windows import WINDOW_HEAT, window_heat_records
 from sharelag.durations import duration
 from sharelag.engine import add_topic_names
 from sharelag.errors import InputError
-from sharelag.metrics.columns import ascending
 from sharelag.metrics.events import SIGNS, first_trouble
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import milliseconds
@@ -27,6 +26,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.reports.blocks import group_findings
 from sharelag.reports.inputs import Case
 from sharelag.schemas import SHARE_PARTITION
+from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import spell_out
 from sharelag.whatif import Otherwise

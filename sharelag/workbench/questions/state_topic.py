@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import ORDER, add_topic_names
-from sharelag.metrics.columns import ascending
 from sharelag.metrics.health import findings as findings_of
 from sharelag.metrics.health import formats, in_words
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import beside, keys
+from sharelag.tables.arrow import ascending, beside, keys
 from sharelag.tables.words import counted
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.ask import question

@@ -16,7 +16,7 @@ from sharelag.durations import duration, parse_span
 from sharelag.engine import ORDER, OVER, Each, Reading, Rows, add_topic_names
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics
-from sharelag.metrics.columns import ascending, numbers
+from sharelag.metrics.columns import numbers
 from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
@@ -24,7 +24,7 @@ from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, as_moment, parse_moment, parse_since, parse_time
 from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import as_table, keys
+from sharelag.tables.arrow import as_table, ascending, keys
 from sharelag.tables.words import counted, moment
 from sharelag.workbench.ask import question
 from sharelag.workbench.one_group import only
