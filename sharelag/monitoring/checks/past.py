@@ -31,12 +31,8 @@ from sharelag.tables.gaps import NO_END_OFFSET_THEN
 from sharelag.workbench.questions.timeline import known_moments, lags_at
 
 _STATE = (
-    "start_offset",
-    "effective_start_offset",
-    "window_end_offset",
-    "delivery_complete_count",
-    "window_available",
-    "window_complete",
+    *("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count"),
+    *("window_available", "window_complete"),
 )
 
 

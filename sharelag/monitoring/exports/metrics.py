@@ -41,24 +41,12 @@ _GRACE = 10.0
 #: and so many seconds at least: when a cluster hangs, its numbers end.
 _SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 _LABELS = ("group", "topic", "partition")
-#: Metrics of each share partition: name, help, column of its numbers.
-_OF_LAG = (
-    (
-        "kafka_share_group_lag",
-        "End offset - start offset - delivery complete count (KIP-1226).",
-        "lag",
-    ),
-    (
-        "kafka_share_group_start_offset",
-        "The share-partition start offset, as persisted.",
-        "start_offset",
-    ),
-    (
-        "kafka_share_group_delivery_complete_count",
-        "Records completed at or after the start offset, as persisted.",
-        "delivery_complete_count",
-    ),
-)
+#: Metrics of each share partition: ``kafka_share_group_`` and the column of its numbers, and help.
+_OF_LAG = {
+    "lag": "End offset - start offset - delivery complete count (KIP-1226).",
+    "start_offset": "The share-partition start offset, as persisted.",
+    "delivery_complete_count": "Records completed at or after the start offset, as persisted.",
+}
 #: Values of the label `state`, and the columns of their numbers.
 _WINDOW = (
     ("available", "window_available"),
@@ -254,8 +242,9 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
     ]
-    for name, words, column in _OF_LAG:
-        yield _gauge(name, words, _LABELS, labels, facts.lag(column), chosen)
+    for column, words in _OF_LAG.items():
+        numbers = facts.lag(column)
+        yield _gauge(f"kafka_share_group_{column}", words, _LABELS, labels, numbers, chosen)
     words = "Age of the oldest unfinished record."
     age = facts.progress("age_ms") / 1000
     yield _gauge("kafka_share_group_oldest_unacked_seconds", words, _LABELS, labels, age, chosen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,14 +91,8 @@ def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
     table = t.bench.choice.of(add_topic_names(only(t.read.table("windows"), group), lag)).sort_by(
         ORDER
     )
-    base, told = t.bench.base(t.read), t.bench.held_beside(t.read, lag, table, held)
-    base = replace(
-        base,
-        notes=(*base.notes, *told.notes),
-        unknown=(*told.lacks, *base.unknown),
-        lacks=(*base.lacks, *told.lacks),
-    )
-    return _windows_answer(told.table, base, partial(_limit, t, group))
+    told = t.bench.held_beside(t.read, lag, table, held)
+    return _windows_answer(told, t.bench.base(t.read), partial(_limit, t, group))
 
 
 @question("windows", "offsets", "lag", "records")
@@ -115,14 +108,15 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
     most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
     table = add_topic_names(t.read.windows_at(lag, most), lag)
-    return _windows_answer(table, t.bench.base(t.read), partial(_limit, t, group))
+    return _windows_answer(Beside(table), t.bench.base(t.read), partial(_limit, t, group))
 
 
 def _limit(t: Tables, group: str | None) -> int | None:
     return None if group is None else delivery_limit(t.read.table("settings"), group)
 
 
-def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | None]) -> Result:
+def _windows_answer(told: Beside, base: Result, limit: Callable[[], int | None]) -> Result:
+    table = told.table
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
         "deliveries": chart("delivery_count", table, limit=limit),
@@ -139,5 +133,7 @@ def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | Non
         views.windows_with("notes" in table.column_names),
         "window_end_offset",
         charts=drawn,
-        unknown=unknown,
+        notes=told.notes,
+        unknown=(*unknown, *told.lacks),
+        lacks=told.lacks,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import ipywidgets as W  # noqa: N812
 import pyarrow.compute as pc
@@ -42,6 +43,10 @@ _INVITED = (
     "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
     "would become of the lag?"
 )
+
+
+#: What a thread does, the Python that finds the same, and how many runs it has.
+_Work: TypeAlias = tuple[Callable[..., Any], str, int]
 
 
 class WhatIfLab(GroupDashboard):
@@ -164,56 +169,48 @@ class WhatIfLab(GroupDashboard):
 
     def search(self) -> None:
         """Try assignors with more and more members until the lag clears, in a separate thread."""
-        with self._lock:
-            if self.state == "running":
-                return
-            try:
-                group = self._known_group()
-                scenario = self.bench.scenario(group)
-            except Exception as error:  # people get a sentence
-                self._ended(None, None, error)
-                return
-            if self.presets.read() is None:
-                self._refused()
-                return
-            given = self.presets.searched
-            self._simulating(group, self.presets.search_code(group), 1)
-            self._trial = Run(
-                lambda cancelled, progress: watch_search(scenario, given, cancelled, progress),
-                self._progressed,
-                self._ended,
-            )
-        self._trial.start()
+        self._start(self._searching)
 
     def run(self) -> None:
         """Begin, in a separate thread; what cannot be run is reported in the header."""
+        self._start(self._comparing)
+
+    def _searching(self, group: str) -> _Work | None:
+        scenario = self.bench.scenario(group)
+        if self.presets.read() is None:
+            return None
+        search = partial(watch_search, scenario, self.presets.searched)
+        return search, self.presets.search_code(group), 1
+
+    def _comparing(self, group: str) -> _Work | None:
+        change = self.presets.read()
+        chosen = None if change is None else self._variants(change, group)
+        if change is None or chosen is None:
+            return None
+        seeds = change.seeds_of(len(chosen))
+        comparison = partial(watch_comparison, chosen, seeds)
+        return comparison, change.code(group, seeds), len(chosen) * len(seeds)
+
+    def _start(self, prepare: Callable[[str], _Work | None]) -> None:
+        """Begin what is prepared of the group; where that is nothing, a field says why."""
         with self._lock:
             if self.state == "running":
                 return
             try:
                 group = self._known_group()
-                change = self.presets.read()
-                chosen = None if change is None else self._variants(change, group)
+                work = prepare(group)
             except Exception as error:  # people get a sentence
                 self._ended(None, None, error)
                 return
-            if change is None or chosen is None:
-                self._refused()
+            if work is None:  # what was shown before stays
+                self.state, self.bar.description = "failed", f"Not run{self._before()}"
                 return
-            seeds = change.seeds_of(len(chosen))
-            self._simulating(group, change.code(group, seeds), len(chosen) * len(seeds))
-            self._trial = Run(
-                lambda cancelled, progress: watch_comparison(chosen, seeds, cancelled, progress),
-                self._progressed,
-                self._ended,
-            )
+            act, self._code, runs = work
+            self._tried = State(group, self.bench.evidence(group).as_of)
+            self._busy(True)
+            self.bar.value, self.bar.max, self.bar.description = 0, runs, "Running"
+            self._trial = Run(act, self._progressed, self._ended)
         self._trial.start()
-
-    def _simulating(self, group: str, code: str, runs: int) -> None:
-        """Remember what is simulated, and say that it goes on."""
-        self._code, self._tried = code, State(group, self.bench.evidence(group).as_of)
-        self._busy(True)
-        self.bar.value, self.bar.max, self.bar.description = 0, runs, "Running"
 
     def _variants(self, change: Change, group: str) -> dict[str, Scenario] | None:
         """Return what is simulated; None where that is nothing else, which the chips say."""
@@ -222,10 +219,6 @@ class WhatIfLab(GroupDashboard):
         except InputError as error:
             self.assignors.error = str(error)
             return None
-
-    def _refused(self) -> None:
-        """A field says what is wrong; what was shown before stays."""
-        self.state, self.bar.description = "failed", f"Not run{self._before()}"
 
     def cancel(self) -> None:
         """Do not wait any more: what was shown before stays."""
