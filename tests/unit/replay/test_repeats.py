@@ -39,10 +39,7 @@ def _raw(places: Sequence[tuple[str | None, int | None, int | None]]) -> pa.Tabl
 
 
 _PLACES = [
-    (topic, partition, offset)
-    for topic in (GROUP_TOPIC, STATE_TOPIC)
-    for partition in (0, 3, 49)
-    for offset in range(3, 40, 2)
+    (t, p, o) for t in (GROUP_TOPIC, STATE_TOPIC) for p in (0, 3, 49) for o in range(3, 40, 2)
 ]
 
 
@@ -51,8 +48,7 @@ def test_records_in_order_are_given_back_as_they_are() -> None:
     raw = _raw(sorted(_PLACES, key=lambda place: place[2] or 0))
     kept, repeats = drop_repeats(raw)
     assert kept is raw
-    assert repeats == 0
-    assert drop_repeats(raw.slice(0, 0))[1] == 0
+    assert (repeats, drop_repeats(raw.slice(0, 0))[1]) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -83,8 +79,7 @@ def test_different_records_at_one_place_are_an_error_that_names_it(name: str) ->
 def test_records_without_a_place_repeat_none() -> None:
     raw = _raw([(STATE_TOPIC, 1, None), (STATE_TOPIC, 1, None), (None, 1, 4), (None, 1, 4)])
     kept, repeats = drop_repeats(raw)
-    assert kept.num_rows == 4
-    assert repeats == 0
+    assert (kept.num_rows, repeats) == (4, 0)
 
 
 def test_names_of_topics_as_a_dictionary() -> None:
