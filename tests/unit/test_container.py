@@ -151,13 +151,8 @@ def test_a_read_only_root_is_enough(command: str, tmp_path: Path) -> None:
     arguments = {
         "check": ["check", "--rules", str(ROOT / "data/examples/rules.yaml"), "--engine", "local"],
         "report": [
-            "report",
-            "daily",
-            "--no-figures",
-            "--engine",
-            "local",
-            "--out",
-            str(tmp_path / "reports"),
+            *("report", "daily", "--no-figures", "--engine", "local"),
+            *("--out", str(tmp_path / "reports")),
         ],
     }[command]
     answer = subprocess.run(
