@@ -137,10 +137,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
             running = session("sharelag-tests")
         else:
             # Compiling a query costs more than a test's few rows take without.
-            plain = {
-                "spark_sql_codegen_wholeStage": "false",
-                "spark_sql_codegen_factoryMode": "NO_CODEGEN",
-            }
+            plain = {"spark_sql_codegen_wholeStage": "false"}
+            plain["spark_sql_codegen_factoryMode"] = "NO_CODEGEN"
             if lake:
                 plain |= {"spark_jars": ",".join(map(str, lake))}
                 plain |= {"spark_sql_extensions": extensions}

@@ -106,10 +106,8 @@ def test_every_chart_is_drawn_offline_and_says_what_it_shows(drawn: Drawn) -> No
     page = drawn.page
     for number, figure in enumerate(drawn.figures):
         chart = page.locator(f"#chart-{number}")
-        title, subtitle = (
-            chart.locator(f".infolayer .{name}")
-            for name in ("g-gtitle .gtitle", "g-gtitle .gtitle-subtitle")
-        )
+        names = ("g-gtitle .gtitle", "g-gtitle .gtitle-subtitle")
+        title, subtitle = (chart.locator(f".infolayer .{name}") for name in names)
         result = [
             " ".join(part.locator(".line").all_text_contents() or part.all_text_contents())
             for part in (title, subtitle)
@@ -127,10 +125,8 @@ def test_nothing_overlaps_or_is_cut_off(drawn: Drawn) -> None:
         assert chart is not None
         whole = chart.bounding_box()
         assert whole is not None
-        boxes = [
-            chart.evaluate(BOX, part)
-            for part in (".gtitle", ".gtitle-subtitle", ".legend .bg", ".plot .gridlayer")
-        ]
+        places = (".gtitle", ".gtitle-subtitle", ".legend .bg", ".plot .gridlayer")
+        boxes = [chart.evaluate(BOX, part) for part in places]
         shown = [box for box in boxes if box]
         title = figure.layout.meta["title"]
         for above, below in pairwise(shown[:3]):
@@ -148,9 +144,7 @@ def test_text_stands_out_from_the_paper(drawn: Drawn) -> None:
     )
     paper = palette.luminance(palette.PAPER[drawn.theme]["paper"])
     for ink in inks:
-        red, green, blue = (
-            int(part) for part in ink.removeprefix("rgb(").removesuffix(")").split(",")
-        )
+        red, green, blue = (int(p) for p in ink.removeprefix("rgb(").removesuffix(")").split(","))
         other = palette.luminance(f"#{red:02x}{green:02x}{blue:02x}")
         assert (max(paper, other) + 0.05) / (min(paper, other) + 0.05) >= 4.5, ink
 
@@ -170,8 +164,7 @@ def is_text(seen: OfflinePage, name: str) -> None:
     """Assert that a page of all charts shows a name in its title and in each of them."""
     page = seen.page
     visible = name.replace("\u202e", "\\u202e")
-    assert page.title() == " ".join(name.split())
-    assert page.inner_text("h1") == name
+    assert (page.title(), page.inner_text("h1")) == (" ".join(name.split()), name)
     assert page.locator("img, .main-svg a").count() == 0
     short = f"{visible[:17]}…{visible[-16:]}" if len(visible) > 34 else visible
     for number, figure in enumerate(FIGURES):
@@ -182,9 +175,8 @@ def is_text(seen: OfflinePage, name: str) -> None:
         texts = " ".join(chart.evaluate(TEXT)).replace("\u2068", "").replace("\u2069", "")
         assert short.replace(" ", "") in texts.replace(" ", "").replace("\u00a0", ""), figure
     whole = "".join(page.locator("#chart-1").evaluate(HOVERED))
-    assert visible.replace(" ", "") in whole.replace(" ", "").replace("\u2068", "").replace(
-        "\u2069", ""
-    )
+    said = whole.replace(" ", "").replace("\u2068", "").replace("\u2069", "")
+    assert visible.replace(" ", "") in said
     assert seen.complaints == []
 
 

@@ -69,11 +69,8 @@ def seen(desk: Desk, deficiency: str) -> list[dict[str, Seen]]:
 
 def lab_of(stored: NDArray[np.uint8]) -> NDArray[np.float64]:
     """L* lies in a byte from 0 to 255 for 0 to 100, the others with a sign."""
-    return np.concatenate(
-        [stored[..., :1] * (100 / 255), stored[..., 1:].astype(np.uint8).view(np.int8)],
-        axis=-1,
-        dtype=np.float64,
-    )
+    ground, ink = stored[..., :1] * (100 / 255), stored[..., 1:].astype(np.uint8).view(np.int8)
+    return np.concatenate([ground, ink], axis=-1, dtype=np.float64)
 
 
 def difference(one: Seen, other: Seen) -> float:

@@ -9,28 +9,18 @@ from playwright.sync_api import expect
 
 from sharelag_widgets.dashboards.pieces import Header
 from tests.support.browser.desk import Desk, OpenDesk, axe_violations, faint_texts
+from tests.support.cases import few_of
 from tests.support.widgets.samples import HOSTILE
 
-PAPERS = [
-    "background: #fff",
-    pytest.param("background: #111; color: #eee", marks=pytest.mark.exhaustive),
-]
+PAPERS = few_of(["background: #fff", "background: #111; color: #eee"], ["background: #fff"])
 
 
 def header(**changes: object) -> tuple[Header, list[str]]:
     """A header as of now, and what it requested."""
     requests: list[str] = []
-    given: dict[str, object] = {
-        "title": "Fleet",
-        "level": 2,
-        "live": True,
-        "source": "broker:9092",
-        "about": "cluster at broker:9092",
-    }
-    given |= {
-        "help": [["lag", "end offset - start offset - delivery complete count"]],
-        "every": 30.0,
-    }
+    given: dict[str, object] = {"title": "Fleet", "level": 2, "live": True, "source": "broker:9092"}
+    given |= {"about": "cluster at broker:9092"}
+    given |= {"help": [["lag", "end offset - start offset - delivery complete count"]], "every": 30}
     given |= {"as_of": datetime.now(UTC).timestamp() * 1000} | changes
     return Header(lambda: requests.append("refresh"), **given), requests
 
@@ -98,8 +88,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> N
     desk.settle()
     assert desk.page.locator("img").count() == 0
     assert desk.page.inner_text("main").count("<img src=x") == 5
-    assert view.theme == ("light" if "fff" in paper else "dark")
-    assert axe_violations(desk.page) == []
+    assert (view.theme, axe_violations(desk.page)) == ("light" if "fff" in paper else "dark", [])
     assert faint_texts(desk.page) == []
     assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
 
@@ -111,8 +100,7 @@ def test_a_header_that_is_gone_asks_for_nothing(open_desk: OpenDesk) -> None:
     desk.page.evaluate("() => window.stops.forEach(stop => stop())")
     set_time(desk, after(view, minutes=5, seconds=5))
     desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
-    assert requests == []
-    assert desk.page.locator(".sl").count() == 0
+    assert (requests, desk.page.locator(".sl").count()) == ([], 0)
 
 
 # From here on every change of the header's elements, texts and attributes is noted.
@@ -142,10 +130,8 @@ def test_it_is_touched_only_where_something_is_new(open_desk: OpenDesk) -> None:
     expect(when).to_contain_text("11m ago")
     expect(page.locator(".sl-badge")).to_have_text("Stale: 11m old")
     badge = {f"{change} of sl-badge sl-stale" for change in ("attributes", "childList")}
-    assert (
-        set(page.evaluate("changes"))
-        == {"childList of BDI", "attributes of sl sl-head sl-level-2"} | badge
-    )
+    found = set(page.evaluate("changes"))
+    assert found == {"childList of BDI", "attributes of sl sl-head sl-level-2"} | badge
     assert page.locator(".sl-head [aria-live], .sl-head [role=alert]").all_inner_texts() == ["", ""]
     page.clock.resume()
     # A refresh with the same answers leaves what people opened, closed or marked.
@@ -161,10 +147,8 @@ def test_it_is_touched_only_where_something_is_new(open_desk: OpenDesk) -> None:
     view.tell(then, ["a", "b"], ["a note"], units="lag in offsets")
     desk.settle()
     expect(when).to_contain_text("just now")
-    assert (
-        page.evaluate("String(getSelection())")
-        == "end offset - start offset - delivery complete count"
-    )
+    means = "end offset - start offset - delivery complete count"
+    assert page.evaluate("String(getSelection())") == means
     expect(page.locator(".sl-gaps")).to_be_visible()
     expect(chip).to_have_attribute("aria-expanded", "true")
     view.tell(then, ["a", "b", "c"])
@@ -314,9 +298,7 @@ def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(open_desk: Ope
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
-    there: bool, open_desk: OpenDesk
-) -> None:
+def test_a_new_cell_is_offered_only_in_a_notebook(there: bool, open_desk: OpenDesk) -> None:
     """Voila has commands, too, but none that adds a cell."""
     view, _ = header()
     desk = open_desk(view)

@@ -36,10 +36,8 @@ FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
 #: The first is small enough for axe to look at every cell, in each run. The others consist of the
 #: same parts, and the two that people see first have tests of their own (`test_now.py`,
 #: `test_what_if.py`).
-KINDS = (
-    *("PoisonHunt", "FleetView", "WindowExplorer", "ImbalanceView", "GroupView"),
-    *("StateTopicHealth", "WhatIfLab", "Now"),
-)
+KINDS = ["PoisonHunt", "FleetView", "WindowExplorer", "ImbalanceView", "GroupView"]
+KINDS += ["StateTopicHealth", "WhatIfLab", "Now"]
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +101,7 @@ def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns
     first, second = groups.bounding_box(), cells.bounding_box()
     assert first
     assert second
-    assert (first["y"] == second["y"]) == (columns == 2)
-    assert (first["x"] == second["x"]) == (columns == 1)
+    assert (first["y"] == second["y"], first["x"] == second["x"]) == (columns == 2, columns == 1)
     if columns == 2:  # tables of half a page show all of their columns
         page.evaluate("window.jupyterapp.shell.collapseLeft()")
         for number in (FLEET, HUNT):
@@ -147,9 +144,7 @@ def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -
     opened.assert_quiet()
 
 
-def test_picking_a_group_in_one_dashboard_shows_it_in_the_other_and_in_python(
-    opened: Watched, lab: Lab
-) -> None:
+def test_a_group_picked_in_one_dashboard_is_shown_in_the_other(opened: Watched, lab: Lab) -> None:
     page = opened.page
     expect(head(page, GROUP).locator("h2")).to_have_text("Share group: notifications")
     cell(page, FLEET).locator(".sl-table").first.locator("tr", has_text="billing").click()
@@ -213,8 +208,7 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
         ink = result.evaluate(
             "one => getComputedStyle(one).color.match(/[0-9.]+/g).slice(0, 3).map(Number)"
         )
-        assert (sum(ink) > 384) == dark
-        assert faint_texts(page) == []
+        assert (sum(ink) > 384, faint_texts(page)) == (dark, [])
     opened.assert_quiet()
 
 

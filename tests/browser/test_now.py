@@ -54,7 +54,6 @@ def board_of(page: Page) -> Locator:
 
 
 def pick(page: Page, group: str) -> None:
-    """Pick a group in the bar."""
     field = board_of(page).locator(".sharelag-bar").get_by_label("Group", exact=True)
     field.fill(group)
     field.press("Enter")
@@ -192,9 +191,7 @@ def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) ->
 
 
 @pytest.mark.parametrize("width", [768, 1440, pytest.param(1920, marks=pytest.mark.exhaustive)])
-def test_every_column_can_be_read_and_what_belongs_together_stays_together(
-    opened: Watched, width: int
-) -> None:
+def test_every_column_is_read_and_what_belongs_together_stays(opened: Watched, width: int) -> None:
     """Nothing is cut where there is room, and what there is no room for is said."""
     page = opened.page
     board = board_of(page)
@@ -275,9 +272,7 @@ def run_python_of(page: Page, piece: Locator, more: str) -> tuple[str, list[dict
 
 
 @pytest.mark.exhaustive
-def test_what_is_clicked_gives_its_python_in_a_new_cell_that_shows_all_of_it(
-    opened: Watched,
-) -> None:
+def test_what_is_clicked_gives_its_python_in_a_cell_that_shows_it(opened: Watched) -> None:
     """In a notebook that has no `bench`: code begins with what it is called there."""
     page = opened.page
     board = board_of(page)
@@ -334,9 +329,7 @@ def test_the_first_notebook_shows_them_in_its_first_screen(lab: Lab, browser: Br
     running.close("00_start_here")
 
 
-def test_groups_and_chart_are_in_the_first_screen_and_below_each_other_on_a_narrow_page(
-    opened: Watched,
-) -> None:
+def test_groups_and_chart_are_in_the_first_screen_also_on_a_narrow_page(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
     table = board.locator(".sl-table").first
@@ -437,9 +430,7 @@ def test_moment_and_titles_are_whole_at_any_width(opened: Watched, width: int) -
     opened.assert_quiet()
 
 
-def test_enlarged_to_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(
-    opened: Watched,
-) -> None:
+def test_at_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(opened: Watched) -> None:
     """As a browser does it: twice as many pixels for half as many lines and columns."""
     page = opened.page
     board = board_of(page)

@@ -186,9 +186,8 @@ def test_names_from_outside_are_text_in_what_is_saved() -> None:
         assert "<img src=x" not in found
         assert "<script" not in found
         for drawn in drawings(found):
-            assert {one.tag.split("}")[-1] for one in drawn.iter()} <= {
-                *("svg", "rect", "line", "text", "path")
-            }
+            told = {one.tag.split("}")[-1] for one in drawn.iter()}
+            assert told <= {*("svg", "rect", "line", "text", "path")}
 
 
 def test_a_gap_is_a_gap_and_what_cannot_be_drawn_is_said() -> None:

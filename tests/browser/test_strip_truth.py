@@ -61,12 +61,8 @@ def every_state(moments: int, seed: int = 5) -> list[dict[str, Any]]:
             if state is not None:
                 runs.append(run(at, at + length - 1, int(state), random.randrange(1, 6)))
             at += length
-        changes = {
-            "start_offset": start,
-            "effective_start_offset": head,
-            "window_end_offset": at,
-            "runs": runs,
-        }
+        changes = {"start_offset": start, "effective_start_offset": head, "runs": runs}
+        changes["window_end_offset"] = at
         rows.append(window(**changes, end_offset=at + 20 + moment))
     return rows
 
@@ -77,11 +73,8 @@ def kind_at(row: dict[str, Any], offset: int) -> str:
         return "finished"
     if offset >= row["window_end_offset"]:
         return "unread"
-    states = [
-        one["delivery_state"]
-        for one in row["runs"]
-        if one["first_offset"] <= offset <= one["last_offset"]
-    ]
+    runs = (one for one in row["runs"] if one["first_offset"] <= offset <= one["last_offset"])
+    states = [one["delivery_state"] for one in runs]
     return DeliveryState(states[0]).name.lower() if states else "unknown"
 
 
@@ -89,9 +82,7 @@ def sampled(row: dict[str, Any], first: int, end: int, random: Random) -> list[i
     """Offsets on both sides of where the kind changes, and some anywhere."""
     edges = [n for n in range(first + 1, end) if kind_at(row, n - 1) != kind_at(row, n)]
     chosen = [
-        offset
-        for edge in random.sample(edges, min(len(edges), SAMPLES // 3))
-        for offset in (edge - 1, edge)
+        o for edge in random.sample(edges, min(len(edges), SAMPLES // 3)) for o in (edge - 1, edge)
     ]
     return chosen + random.choices(range(first, end), k=SAMPLES - len(chosen))
 
@@ -126,9 +117,7 @@ def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random
 
 
 @pytest.mark.parametrize("scale", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
-def test_the_picture_has_each_offset_in_the_colour_of_its_state(
-    scale: int, open_desk: OpenDesk
-) -> None:
+def test_each_offset_has_the_colour_of_its_state(scale: int, open_desk: OpenDesk) -> None:
     rows, random = every_state(60), Random(11)
     strip = WindowStrip.of(windows(*rows))
     desk = open_desk(strip, device_scale_factor=scale)
@@ -148,8 +137,7 @@ def test_the_picture_has_each_offset_in_the_colour_of_its_state(
             strip.span = [shown.first, shown.end] if fit == "fixed" else []
             strip.fit = fit
             desk.settle()
-            assert desk.data("moment") == moment
-            assert desk.data("span") == [shown.first, shown.end]
+            assert (desk.data("moment"), desk.data("span")) == (moment, [shown.first, shown.end])
             seen |= assert_painted(desk, row, shown, random)
         counts = Counter(kind_at(row, offset) for offset in range(start, end))
         assert {
@@ -171,9 +159,7 @@ def is_last(row: dict[str, Any], offset: int, limit: int) -> bool:
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
-def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
-    theme: Theme, open_desk: OpenDesk
-) -> None:
+def test_only_offsets_on_their_last_delivery_are_marked(theme: Theme, open_desk: OpenDesk) -> None:
     rows, limit = every_state(3), 5
     strip = WindowStrip.of(windows(*rows), limit=limit)
     paper = "background: #fff" if theme == "light" else "background: #111; color: #eee"
@@ -186,16 +172,13 @@ def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
     start, end = row["start_offset"], row["window_end_offset"]
     marked = [offset for offset in range(start, end) if is_last(row, offset, limit)]
     assert 0 < len(marked) < end - start
-    shown = Shown(start, end, wide - STUB)
+    seen = Shown(start, end, wide - STUB)
     boxes = [
-        (shown.x(n) + 2, STATES[1] - 8, shown.x(n + 1) - 2, STATES[1] - 2)
-        for n in range(start, end)
+        (seen.x(n) + 2, STATES[1] - 8, seen.x(n + 1) - 2, STATES[1] - 2) for n in range(start, end)
     ]
     found = [
-        offset
-        for offset, colours in zip(
-            range(start, end), desk.page.evaluate(COLOURS, boxes), strict=True
-        )
+        o
+        for o, colours in zip(range(start, end), desk.page.evaluate(COLOURS, boxes), strict=True)
         if any(tuple(pixel[:3]) == colour for pixel in colours)
     ]
     assert found == marked
@@ -216,26 +199,18 @@ def test_one_of_thousands_on_its_last_delivery_is_still_marked(open_desk: OpenDe
         ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
     )
     at = Shown(100, 40_000, wide).x(20_001)
-    near, far = desk.page.evaluate(
-        COLOURS,
-        [(at - 3, STATES[1] - 7, at + 3, STATES[1] - 2), (2, STATES[1] - 7, 90, STATES[1] - 2)],
-    )
+    at_it = (at - 3, STATES[1] - 7, at + 3, STATES[1] - 2)
+    near, far = desk.page.evaluate(COLOURS, [at_it, (2, STATES[1] - 7, 90, STATES[1] - 2)])
     assert colour in {tuple(pixel[:3]) for pixel in near}
     assert colour not in {tuple(pixel[:3]) for pixel in far}
 
 
 @pytest.mark.parametrize("done", [pytest.param(600, marks=pytest.mark.exhaustive), 6_000])
-def test_a_lone_offset_that_holds_lag_is_seen_among_thousands(
-    done: int, open_desk: OpenDesk
-) -> None:
+def test_a_lone_offset_with_lag_is_seen_among_thousands(done: int, open_desk: OpenDesk) -> None:
     """One record given back, all after it finished: less than a pixel would be its true width."""
     runs = [run(100, 100, 0, 3), run(101, 100 + done, 2, 1)]
-    row = {
-        "start_offset": 100,
-        "effective_start_offset": 100,
-        "window_end_offset": 101 + done,
-        "runs": runs,
-    }
+    row = {"start_offset": 100, "effective_start_offset": 100, "runs": runs}
+    row["window_end_offset"] = 101 + done
     strip = WindowStrip.of(windows(window(**row, end_offset=101 + done)))
     desk = open_desk(strip)
     desk.page.set_viewport_size({"width": 700, "height": 700})

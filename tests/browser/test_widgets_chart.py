@@ -54,9 +54,7 @@ def test_what_our_charts_say_wraps_on_a_narrow_page(open_desk: OpenDesk) -> None
     assert first["y"] + first["height"] <= chart["y"]
 
 
-def test_lines_over_the_same_time_are_told_by_one_label_and_keep_their_height(
-    open_desk: OpenDesk,
-) -> None:
+def test_lines_over_the_same_time_have_one_label_and_keep_their_height(open_desk: OpenDesk) -> None:
     """However many lines there are, and however many lines of a legend on a narrow page."""
     legend = {"orientation": "h", "yanchor": "bottom", "y": 1}  # as that of our own charts
     figure = go.Figure(layout={"margin": {"t": 60, "b": 60}, "height": 320, "legend": legend})
@@ -83,9 +81,7 @@ def test_lines_over_the_same_time_are_told_by_one_label_and_keep_their_height(
 
 
 @pytest.mark.parametrize(("times", "words"), [(4, "40,000"), (40, "400k"), (400, "4M")])
-def test_numbers_of_a_groups_story_stand_beside_its_title(
-    times: int, words: str, open_desk: OpenDesk
-) -> None:
+def test_a_storys_numbers_are_by_its_title(times: int, words: str, open_desk: OpenDesk) -> None:
     bench = sharelag.open("demo", engine="local")
     records = charts.group_story_records(bench.timeline("fulfilment").table)
     lag = pc.multiply(records.column("lag"), times)
@@ -172,8 +168,7 @@ def test_a_point_picks_the_share_partition_it_is_of(open_desk: OpenDesk) -> None
     drawn(desk)
     desk.page.focus(".sl-stage")
     desk.press("ArrowRight", "ArrowRight", "Enter")
-    assert selection.keys == (KEYS[1],)
-    assert desk.data("rows", 1) == 1
+    assert (selection.keys, desk.data("rows", 1)) == ((KEYS[1],), 1)
     click_bar(desk, 2, drawn_with=1)
     desk.page.wait_for_function(
         "JSON.parse(document.querySelector('.sl-chart').dataset.keys)[0]?.endsWith('2]')"

@@ -80,8 +80,7 @@ def test_a_drag_can_be_given_up(open_desk: OpenDesk) -> None:
     desk.press("Escape")
     desk.page.mouse.up()
     desk.settle()
-    assert view.edits == []
-    assert desk.page.locator(".sl-target").count() == 0
+    assert (view.edits, desk.page.locator(".sl-target").count()) == ([], 0)
     drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-0"))
     assert view.edits == []
 
@@ -128,10 +127,8 @@ def test_what_is_lifted_stays_so_while_numbers_are_renewed(open_desk: OpenDesk) 
     desk.settle()
     desk.page.wait_for_function("document.querySelector('.sl-editor').dataset.loaded === '2'")
     desk.settle()
-    assert (
-        desk.page.inner_text(".sl-spot")
-        == "Lifted: orders-1; over member-1 (on host-7): 3 partitions, lag 13"
-    )
+    found = desk.page.inner_text(".sl-spot")
+    assert found == "Lifted: orders-1; over member-1 (on host-7): 3 partitions, lag 13"
     desk.press("Enter")
     assert view.assignment == without(BASE, "member-0", "orders", 1) | {
         "member-1": {"orders": [1, 3], "refunds": [1, 2]}
@@ -171,16 +168,13 @@ def test_a_member_is_chosen_by_its_name(open_desk: OpenDesk) -> None:
     desk.page.keyboard.type("member-3")
     desk.press("Tab", "Enter")
     assert view.assignment["member-3"] == {"refunds": [2]}
-    assert (view.assignment["member-1"], view.assignment["member-2"]) == (
-        {"orders": [3], "refunds": [1]},
-        {},
-    )
+    found = (view.assignment["member-1"], view.assignment["member-2"])
+    assert found == ({"orders": [3], "refunds": [1]}, {})
     desk.page.get_by_label("Member", exact=True).select_option("member-0")
     desk.page.get_by_role("button", name="Add there too").click()
     assert view.assignment["member-0"]["refunds"] == [0, 2]
     desk.page.get_by_role("button", name="Take away").click()
-    assert view.assignment["member-0"] == BASE["member-0"]
-    assert view.assignment["member-3"] == {}
+    assert (view.assignment["member-0"], view.assignment["member-3"]) == (BASE["member-0"], {})
 
 
 def test_no_key_is_stolen_and_none_is_trapped(open_desk: OpenDesk) -> None:
@@ -190,8 +184,7 @@ def test_no_key_is_stolen_and_none_is_trapped(open_desk: OpenDesk) -> None:
     )
     desk.page.focus(LIST)
     desk.press("ArrowRight", "PageDown", "q", " ", "F2", "Control+a")
-    assert desk.page.evaluate("seen") == ["q", "F2", "Control"]
-    assert desk.find_unprotected() == []
+    assert (desk.page.evaluate("seen"), desk.find_unprotected()) == (["q", "F2", "Control"], [])
     reached = []
     for _ in range(16):
         desk.press("Tab")
@@ -221,10 +214,8 @@ def test_members_come_and_go(open_desk: OpenDesk) -> None:
     assert "member-1" not in view.assignment
     assert chip(desk, ALONE, "orders-3").count() == 1
     assert chip(desk, "member-2", "refunds-2").count() == 1
-    undo, redo = (
-        desk.page.get_by_role("button", name="Undo"),
-        desk.page.get_by_role("button", name="Redo"),
-    )
+    buttons = (desk.page.get_by_role("button", name=name) for name in ("Undo", "Redo"))
+    undo, redo = buttons
     for _ in range(3):
         undo.click()
         desk.settle()
@@ -242,10 +233,8 @@ def test_members_come_and_go(open_desk: OpenDesk) -> None:
 def test_an_assignors_answer_is_loaded_or_refused_with_words(open_desk: OpenDesk) -> None:
     view = editor()
     desk = open_desk(view)
-    choice, load = (
-        desk.page.get_by_label("Assignment to load"),
-        desk.page.get_by_role("button", name="Load"),
-    )
+    choice = desk.page.get_by_label("Assignment to load")
+    load = desk.page.get_by_role("button", name="Load")
     choice.select_option("to-the-first")
     load.click()
     desk.settle()
@@ -255,16 +244,13 @@ def test_an_assignors_answer_is_loaded_or_refused_with_words(open_desk: OpenDesk
     choice.select_option("broken")
     load.click()
     desk.settle()
-    assert (
-        desk.page.get_by_role("alert").inner_text()
-        == "broken cannot be loaded: ValueError: no answer of broken"
-    )
+    found = desk.page.get_by_role("alert").inner_text()
+    assert found == "broken cannot be loaded: ValueError: no answer of broken"
     assert load.is_enabled()
     choice.select_option("As it was at first")
     load.click()
     desk.settle()
-    assert view.assignment == BASE
-    assert (desk.page.get_by_role("alert").count(), view.failure) == (0, "")
+    assert (view.assignment, desk.page.get_by_role("alert").count(), view.failure) == (BASE, 0, "")
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])

@@ -28,8 +28,7 @@ def test_two_hundred_members_and_a_thousand_partitions(open_desk: OpenDesk) -> N
     desk.press("Delete")
     assert view.at == 1
     desk.page.get_by_label("Filter").fill("member-77 topic-3")
-    assert desk.data("groups") == 2
-    assert line(desk, "member-77").locator(".sl-chip").count() == 1
+    assert (desk.data("groups"), line(desk, "member-77").locator(".sl-chip").count()) == (2, 1)
     assert line(desk, "member-77").locator(".sl-count").inner_text() == "1 of 10"
 
 
@@ -62,8 +61,7 @@ def test_what_is_picked_here_is_picked_in_linked_views(open_desk: OpenDesk) -> N
     desk = open_desk(view, table)
     chip(desk, "member-1", "refunds-1").click()
     desk.settle()
-    assert desk.data("rows", 1) == 1
-    assert selection.keys == (("payments", f"{1:022d}", 1),)
+    assert (desk.data("rows", 1), selection.keys) == (1, (("payments", f"{1:022d}", 1),))
     desk.page.get_by_label("Only what is picked elsewhere").uncheck()
     desk.page.get_by_label("Filter").last.fill("orders")
     desk.settle()
@@ -88,10 +86,8 @@ def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(open_desk: OpenD
 
 
 def test_nothing_to_assign_and_no_measure_are_words(open_desk: OpenDesk) -> None:
-    none, nobody = (
-        editor(partitions=partitions().slice(0, 0), assignment={"a": {}}),
-        editor(assignment={}),
-    )
+    none = editor(partitions=partitions().slice(0, 0), assignment={"a": {}})
+    nobody = editor(assignment={})
     desk = open_desk(none, nobody)
     assert "There is no partition to assign" in desk.root(0).inner_text()
     assert "0 members, 10 partitions; 10 without a member." in desk.root(1).inner_text()
@@ -101,10 +97,8 @@ def test_nothing_to_assign_and_no_measure_are_words(open_desk: OpenDesk) -> None
     broken = editor()
     broken.data = b"not ours, whatever it is"
     failed = open_desk(broken)
-    assert (
-        "of another version of sharelag: restart the kernel"
-        in failed.page.get_by_role("alert").inner_text()
-    )
+    said = failed.page.get_by_role("alert").inner_text()
+    assert "of another version of sharelag: restart the kernel" in said
     table: pa.Table = partitions().drop_columns(["lag"])
     unmeasured = open_desk(editor(partitions=table, on_run=None))
     assert unmeasured.page.locator(".sl-run").is_hidden()

@@ -84,9 +84,8 @@ def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) ->
     ):  # the lab's own keys, which change notebooks
         page.keyboard.press(key)
     assert page.evaluate(active) == before == 1
-    assert page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length") == len(
-        CELLS
-    )
+    found = page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length")
+    assert found == len(CELLS)
     page.wait_for_function(IDLE)
     opened.assert_quiet()
 
@@ -139,9 +138,8 @@ def test_cells_that_run_many_times_leave_nothing_in_the_page(again: Watched, cas
     after = held(again)
     more = {name: (after[name] - before[name]) / times for name in after}
     print({name: round(value, 1) for name, value in more.items()})
-    assert {name: more[name] for name in (*OBSERVERS, "gone")} == dict.fromkeys(
-        (*OBSERVERS, "gone"), 0
-    )
+    found = {name: more[name] for name in (*OBSERVERS, "gone")}
+    assert found == dict.fromkeys((*OBSERVERS, "gone"), 0)
     # For each run: what Jupyter itself has for four models, and their state, which is half of it
     # text.
     assert more["JSEventListeners"] <= 40

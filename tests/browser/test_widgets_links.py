@@ -72,11 +72,8 @@ def test_python_picks_and_every_view_shows_it(open_desk: OpenDesk) -> None:
     selection.keys, selection.offsets = (OTHER,), (2_000_050, 2_000_060)
     selection.moment = BEGIN
     desk.settle()
-    assert (desk.data("picked", GRID), desk.data("rows", TABLE), desk.data("moment", STRIP)) == (
-        [1],
-        1,
-        0,
-    )
+    seen = desk.data("picked", GRID), desk.data("rows", TABLE), desk.data("moment", STRIP)
+    assert seen == ([1], 1, 0)
     assert "picked 2000050 to 2000060" in desk.page.inner_text(".sl-strip .sl-spot")
     selection.clear()
     desk.settle()

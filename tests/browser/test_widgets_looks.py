@@ -18,12 +18,8 @@ DARK = "background: #111; color: #eee"
 def everything(name: str = "payments") -> list[Any]:
     figure = go.Figure(go.Scatter(x=[1, 2, 3], y=[3, 1, 2], name=name))
     strip = WindowStrip.of(windows(window(group_id=name)), title=name)
-    return [
-        strip,
-        PartitionGrid.of(lag(), title="Share partitions"),
-        LagTable.of(lag()),
-        PlotView(figure, alt="Lag over time"),
-    ]
+    grid = PartitionGrid.of(lag(), title="Share partitions")
+    return [strip, grid, LagTable.of(lag()), PlotView(figure, alt="Lag over time")]
 
 
 def ready(open_desk: OpenDesk, name: str = "payments", **settings: Any) -> Desk:
@@ -72,8 +68,7 @@ def test_axe_finds_nothing_and_text_has_contrast(light: Desk) -> None:
     for keys in light.page.locator("summary").all():
         keys.click()
     light.settle()
-    assert themes(light.page) == ["light"] * 4
-    assert axe_violations(light.page) == []
+    assert (themes(light.page), axe_violations(light.page)) == (["light"] * 4, [])
     assert len(light.page.evaluate(CONTRAST)) > 100
     assert faint_texts(light.page) == []
     light.assert_quiet()
@@ -94,8 +89,7 @@ def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
     for drawn in (before, after):  # no two states look the same
         assert [len(set(part)) for part in zip(*drawn, strict=True)] == [len(before)] * 3
     assert after != before
-    assert axe_violations(page) == []
-    assert faint_texts(page) == []
+    assert (axe_violations(page), faint_texts(page)) == ([], [])
     page.evaluate("document.body.dataset.jpThemeName = 'JupyterLab Dark High Contrast'")
     page.wait_for_function("document.querySelector('.sl').dataset.contrast === 'more'")
     assert faint_texts(page, 7) == []
@@ -183,9 +177,8 @@ def test_names_are_text_everywhere_and_magnified_twice_nothing_is_lost(open_desk
     assert desk.page.locator(".sl-table td").first.inner_text() == HOSTILE
     desk.page.focus(".sl-grid canvas[role=slider]")
     desk.press("ArrowRight")
-    assert f"in \u2068{HOSTILE}\u2069: Lag" in (
-        desk.page.get_attribute(".sl-grid canvas", "aria-valuetext") or ""
-    )
+    said = desk.page.get_attribute(".sl-grid canvas", "aria-valuetext") or ""
+    assert f"in \u2068{HOSTILE}\u2069: Lag" in said
     for button in desk.page.get_by_role("button", name="Show as table").all():
         button.click()
     desk.settle()

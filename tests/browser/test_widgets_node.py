@@ -15,9 +15,7 @@ def test_the_scripts_pass_their_own_tests() -> None:
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
     counts = dict(
-        line[2:].split()
-        for line in done.stdout.splitlines()
-        if line.startswith(("# tests", "# pass"))
+        r[2:].split() for r in done.stdout.splitlines() if r.startswith(("# tests", "# pass"))
     )
     assert counts["tests"] == counts["pass"]
     assert int(counts["tests"]) >= len(tests)

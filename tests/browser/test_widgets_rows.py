@@ -41,8 +41,7 @@ def test_every_share_partition_is_a_cell_of_the_right_step(open_desk: OpenDesk) 
         "items => items.map(item => [item.dataset.step, item.innerText.split('\\n').at(-1)])",
     )
     counts = {step: int(text.replace(",", "").split(" ")[-1]) for step, text in items}
-    assert counts["-1"] == rows.column("lag").null_count
-    assert counts["0"] == int((known == 0).sum())
+    assert (counts["-1"], counts["0"]) == (rows.column("lag").null_count, int((known == 0).sum()))
     assert sum(counts.values()) == 2000
     assert desk.data("steps") == {step: count for step, count in counts.items() if count}
 
@@ -86,8 +85,7 @@ def test_cells_are_picked_by_keys(open_desk: OpenDesk) -> None:
     assert set(picked(grid)) > set(first)
     assert len(picked(grid)) == 2
     desk.press("ArrowDown", "Space")
-    assert len(picked(grid)) == 1
-    assert desk.data("picked") == picked(grid)
+    assert (len(picked(grid)), desk.data("picked")) == (1, picked(grid))
     desk.press("Control+a")
     assert picked(grid) == list(range(400))
     assert "400 share partitions, 400 picked." in desk.root().inner_text()
@@ -108,13 +106,9 @@ def test_the_grid_as_a_table(open_desk: OpenDesk) -> None:
     shown = desk.page.eval_on_selector_all(
         ".sl-grid tbody td:last-child", "cells => cells.map(one => one.innerText)"
     )
-    wanted = sorted(
-        (value for value in rows.column("lag").to_pylist() if value is not None), reverse=True
-    )
-    assert [text.replace(",", "") for text in shown] == [
-        *map(str, wanted),
-        *["-"] * rows.column("lag").null_count,
-    ]
+    wanted = sorted((v for v in rows.column("lag").to_pylist() if v is not None), reverse=True)
+    found = [text.replace(",", "") for text in shown]
+    assert found == [*map(str, wanted), *["-"] * rows.column("lag").null_count]
 
 
 def test_rows_are_picked_and_copied_as_csv(browser: Browser, open_desk: OpenDesk) -> None:
@@ -148,8 +142,7 @@ def test_rows_are_picked_and_copied_as_csv(browser: Browser, open_desk: OpenDesk
     assert len(field.input_value().splitlines()) == 3
     desk.page.locator(".sl-table tr[data-place='4']").click()
     desk.settle()
-    assert len(picked(table)) == 1
-    assert table.selection.keys[0][1] == TOPIC_ID
+    assert (len(picked(table)), table.selection.keys[0][1]) == (1, TOPIC_ID)
 
 
 @pytest.mark.exhaustive  # `rows.test.js`
@@ -231,8 +224,7 @@ def test_folded_rows_come_when_they_are_asked_for_searched_or_picked(open_desk: 
     more.uncheck()
     desk.page.get_by_role("grid").focus()
     desk.press("/", "d", "Enter", "Enter")
-    assert names() == ["d"]
-    assert table.picked_rows.column("name").to_pylist() == ["d"]
+    assert (names(), table.picked_rows.column("name").to_pylist()) == (["d"], ["d"])
     desk.page.get_by_label("Filter").fill("")
     assert names() == ["a", "c", "d"]
     table.rows = rows.filter(pc.equal(rows.column("level"), "ok"))
@@ -265,8 +257,4 @@ def test_amounts_stand_at_the_right(open_desk: OpenDesk) -> None:
     ]
     desk = open_desk(LagTable.of(pa.Table.from_pylist(rows, schema), keys=["measure"]))
     sides = {name: sides for name, sides in desk.page.evaluate(ENDS).items() if name != "Variant"}
-    assert sides == {
-        "Measure": ["left", "left"],
-        "Tried": ["right", "right"],
-        "N": ["right", "right"],
-    }
+    assert sides == {"Measure": ["left"] * 2, "Tried": ["right"] * 2, "N": ["right"] * 2}

@@ -79,8 +79,7 @@ def test_keys_that_are_not_ours_go_on(open_desk: OpenDesk) -> None:
     # The browser's own stay the browser's.
     desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
     seen = [key for key in desk.page.evaluate("seen") if key != "Control"]
-    assert seen == ["q", "F2", "p", "g", "+", "0"]
-    assert strip.fit == "window"
+    assert (seen, strip.fit) == (["q", "F2", "p", "g", "+", "0"], "window")
     assert desk.find_unprotected() == []
 
 
@@ -89,8 +88,7 @@ def test_picks_by_key_and_mouse_come_back_to_python(open_desk: OpenDesk) -> None
     desk = open_desk(strip)
     desk.page.focus(PICTURE)
     desk.press("ArrowRight", *["ArrowRight"] * 8, "Enter")
-    assert strip.cursor == 108
-    assert strip.selection.offsets == (107, 112)
+    assert (strip.cursor, strip.selection.offsets) == (108, (107, 112))
     assert strip.selection.keys == (("payments", TOPIC_ID, 0),)
     assert "picked 107 to 112" in desk.page.inner_text(".sl-spot")
     desk.press("Escape")
@@ -127,8 +125,7 @@ def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(open_desk: OpenDes
     desk.press(*["ArrowLeft"] * 10)
     assert desk.data("moment") == 28
     assert desk.data("counts") != before
-    assert counted(desk) == strip.counts(28)
-    assert strip.moment == 38
+    assert (counted(desk), strip.moment) == (strip.counts(28), 38)
     desk.page.locator(".sl-kernel").wait_for()
     assert "Python does not answer" in desk.page.inner_text(".sl-kernel")
     desk.page.evaluate("window.kernelGone = false")
@@ -168,11 +165,9 @@ def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(open_desk: OpenDe
     desk.page.locator(".sl-strip").nth(1).locator("input[type=range]").focus()
     desk.page.wait_for_function("document.querySelectorAll('.sl-strip[data-moment]').length === 2")
     desk.press("Home")
-    assert (desk.data("moment", 0), desk.data("moment", 1)) == (0, 0)
-    assert desk.listeners() == 2 * alone
+    assert (desk.data("moment", 0), desk.data("moment", 1), desk.listeners()) == (0, 0, 2 * alone)
     desk.stop_last()
-    assert desk.listeners() == alone
-    assert desk.page.locator(".sl-strip").count() == 1
+    assert (desk.listeners(), desk.page.locator(".sl-strip").count()) == (alone, 1)
     for _ in range(20):
         desk.show_again()
         desk.stop_last()
@@ -180,12 +175,8 @@ def test_two_views_of_one_strip_stay_in_step_and_leave_nothing(open_desk: OpenDe
 
 
 def test_empty_and_unknown_are_words(open_desk: OpenDesk) -> None:
-    unset: dict[str, Any] = {
-        "start_offset": None,
-        "effective_start_offset": None,
-        "window_end_offset": 0,
-        "runs": [],
-    }
+    unset: dict[str, Any] = {"start_offset": None, "effective_start_offset": None}
+    unset |= {"window_end_offset": 0, "runs": []}
     empty = open_desk(WindowStrip.of(windows()))
     assert "the table has no rows" in empty.root().inner_text()
     assert empty.root().locator("canvas:visible").count() == 0
@@ -265,12 +256,8 @@ def test_after_a_message_that_cannot_be_painted_the_next_is(open_desk: OpenDesk)
 
 
 def test_a_history_is_numbers(open_desk: OpenDesk) -> None:
-    rows = (
-        moving(2, 1)
-        .drop_columns(["runs"])
-        .to_pandas()
-        .assign(window_available=5, window_complete=9)
-    )
+    rows = moving(2, 1).drop_columns(["runs"]).to_pandas()
+    rows = rows.assign(window_available=5, window_complete=9)
     desk = open_desk(WindowStrip.of(rows))
     assert "In the window: available 5, complete 9" in desk.page.inner_text(".sl-told")
     assert "window" in counted(desk)
@@ -327,8 +314,7 @@ def test_zoomed_in_the_mouse_moves_the_picture_along(button: Button, open_desk: 
     if button == "left":
         drag(100)  # without shift it picks, as ever
         picked = (100 + int(400 * each), 100 + int(500 * each))
-        assert strip.selection.offsets == picked
-        assert strip.span == pytest.approx([100, 2_600])
+        assert (strip.selection.offsets, strip.span) == (picked, pytest.approx([100, 2_600]))
 
 
 def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(open_desk: OpenDesk) -> None:
@@ -365,12 +351,8 @@ def test_playing_has_a_speed(open_desk: OpenDesk) -> None:
         found[page.evaluate(f"{model}.get('speed')")] = page.evaluate(f"{model}.get('moment')")
     assert found == {1: 10, 2: 20, 5: 50, 10: 100}
     page.clock.run_for(1_000)
-    assert [one.get_attribute("aria-pressed") for one in speeds.all()] == [
-        "false",
-        "false",
-        "false",
-        "true",
-    ]
+    told = [one.get_attribute("aria-pressed") for one in speeds.all()]
+    assert told == ["false", "false", "false", "true"]
     page.keyboard.press("<")
     page.clock.run_for(1_000)
     expect(page.locator(".sl-strip [aria-live=polite]")).to_have_text("Speed of playing: 5 times")

@@ -22,8 +22,7 @@ def test_an_offset_that_is_typed_is_gone_to(open_desk: OpenDesk) -> None:
     low, high = desk.data("span")
     why = go_to(desk, f"{end - 1:,}")  # far beyond what is in sight
     expect(why).to_have_text("")
-    assert strip.cursor == end - 1
-    assert desk.data("span") == [end - (high - low), end]
+    assert (strip.cursor, desk.data("span")) == (end - 1, [end - (high - low), end])
     spot = desk.page.inner_text(".sl-spot").replace(" ", "")
     assert f"Offset{end - 1}:Unread" in spot
     expect(desk.page.locator(".sl-strip [aria-live]")).to_contain_text(
@@ -35,8 +34,7 @@ def test_an_offset_that_is_typed_is_gone_to(open_desk: OpenDesk) -> None:
         ("soon", f"Type an offset as a whole number, from {first} to {end - 1}."),
     ):
         why = go_to(desk, typed)
-        assert why.inner_text() == words
-        assert strip.cursor == end - 1
+        assert (why.inner_text(), strip.cursor) == (words, end - 1)
         field = desk.page.get_by_role("textbox", name="Go to offset")
         expect(field).to_have_attribute("aria-invalid", "true")
         expect(field).to_have_accessible_description(why.inner_text())
@@ -83,8 +81,7 @@ def test_of_another_share_partition_nothing_is_kept(open_desk: OpenDesk) -> None
     assert why.startswith("Offset 7 is out of range: at this moment there are 1")
     strip.selection.keys = (keys[1],)
     desk.settle()
-    assert (strip.shown, strip.cursor) == (1, None)
-    assert looked_at(desk) == (NOWHERE, "", "", True)
+    assert (strip.shown, strip.cursor, looked_at(desk)) == (1, None, (NOWHERE, "", "", True))
     # A place that the mouse only points at is not known to Python.
     desk.page.locator(PICTURE).hover()
     desk.settle()
@@ -96,9 +93,7 @@ def test_of_another_share_partition_nothing_is_kept(open_desk: OpenDesk) -> None
 
 
 @pytest.mark.exhaustive  # with a kernel: the test before
-def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
-    open_desk: OpenDesk,
-) -> None:
+def test_nor_where_a_linked_view_changes_it_and_no_kernel_answers(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(moving(5, 2))
     desk = open_desk(strip, WindowStrip.of(moving(5, 2), selection=strip.selection))
     desk.silence()
@@ -109,10 +104,8 @@ def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
     assert looked_at(desk)[1] == "7"
     desk.root(1).get_by_role("combobox", name="Share partition").select_option(index=1)
     desk.settle()
-    assert desk.page.evaluate("Object.values(window.models).map(model => model.get('shown'))") == [
-        1,
-        1,
-    ]
+    shown = "Object.values(window.models).map(model => model.get('shown'))"
+    assert desk.page.evaluate(shown) == [1, 1]
     assert looked_at(desk) == looked_at(desk, 1) == (NOWHERE, "", "", True)
 
 
@@ -158,11 +151,8 @@ def test_what_is_typed_stays_while_another_order_is_on_its_way(open_desk: OpenDe
     desk.page.evaluate("window.go()")
     desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.loaded === '3'")
     said, typed, _, _ = looked_at(desk)
-    assert (said.startswith(f"Offset {cursor:.0f}: "), typed, strip.cursor) == (
-        True,
-        "2000",
-        cursor,
-    )
+    assert said.startswith(f"Offset {cursor:.0f}: ")
+    assert (typed, strip.cursor) == ("2000", cursor)
 
 
 @pytest.mark.exhaustive

@@ -21,7 +21,6 @@ from tests.support.kafka.workload import read_in_part
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """Folder of Kafka's jars."""
     return fetch_kafka_jars()
 
 

@@ -45,13 +45,9 @@ def named() -> Iterator[dict[str, tuple[str, str]]]:
         ports = [one.getsockname()[1] for one in (closed, silent, other)]
         others = dict.fromkeys([name for name in SHAPES if name != SECURE], "PLAINTEXT")
         broker = KafkaBroker(extra_listeners=others, secure=True)
-        away = {
-            "CLOSED": f"127.0.0.1:{ports[0]}",
-            "UNRESOLVED": "kafka.invalid:29092",
-            "SILENT": f"127.0.0.1:{ports[1]}",
-            "BY_NAME": f"localhost:{ports[0]}",
-            SECURE: f"127.0.0.1:{ports[2]}",
-        }
+        away = {"CLOSED": f"127.0.0.1:{ports[0]}", "UNRESOLVED": "kafka.invalid:29092"}
+        away |= {"SILENT": f"127.0.0.1:{ports[1]}", "BY_NAME": f"localhost:{ports[0]}"}
+        away |= {SECURE: f"127.0.0.1:{ports[2]}"}
         file = broker.log_dir.parent / "server.properties"
         before, line, after = re.split(r"(?m)^(advertised.listeners=.*)$", file.read_text())
         for name, address in away.items():
@@ -68,9 +64,7 @@ def said(text: str, asked: str, named: str) -> bool:
 
 
 @pytest.mark.parametrize("name", each(COMMANDS))
-def test_every_command_names_the_cause(
-    name: str, named: dict[str, tuple[str, str]], tmp_path: Path
-) -> None:
+def test_each_names_the_cause(name: str, named: dict[str, tuple[str, str]], tmp_path: Path) -> None:
     words = name.replace("FOLDER", str(tmp_path / "capture")).split()
     done = sharelag(*words, "--bootstrap-server", named["CLOSED"][0], "--timeout", "1500ms")
     assert done.returncode in (1, 3)

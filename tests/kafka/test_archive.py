@@ -206,18 +206,14 @@ def test_killed_at_random_moments(
     in_their_order = pa.Table.from_batches(ArchiveInput(folder).batches(topic)).to_pylist()
     assert all(offsets == sorted(offsets) for offsets in _places(in_their_order).values())
     print(f"\nkilled at views {at_kill}, {len(archived)} records")
-    have_, topics = (
-        {(row["partition"], row["offset"]): row for row in rows} for rows in (kept, expected)
-    )
+    have_, topics = ({(r["partition"], r["offset"]): r for r in rows} for rows in (kept, expected))
     injected(
         "processes",
         "a growing archive is killed (kill -9)",
         len(at_kill),
         {"records in the archive": len(archived)},
         lost=len(topics.keys() - have_.keys()),
-        wrong=sum(topics.get(place) != row for place, row in have_.items())
-        + len(kept)
-        - len(have_),
+        wrong=sum(topics.get(place) != r for place, r in have_.items()) + len(kept) - len(have_),
     )
     assert kept == expected
 
@@ -295,9 +291,7 @@ def _lag(folder: Path, *more: str) -> list[dict[str, Any]]:
     return ask(f"lag --group {GROUP} --capture", str(folder), *more)
 
 
-def test_lag_of_the_archive_is_that_of_the_cluster(
-    archived: tuple[Path, list[Any], list[Any]],
-) -> None:
+def test_its_lag_is_that_of_the_cluster(archived: tuple[Path, list[Any], list[Any]]) -> None:
     folder, _, now = archived
     names = ("topic", "partition", "start_offset", "end_offset", "lag")
     found, live = ([[row[name] for name in names] for row in rows] for rows in (_lag(folder), now))
@@ -330,10 +324,8 @@ def test_it_is_neither_overwritten_nor_mixed(
         assert (done.returncode, said in done.stderr) == (code, True)
 
 
-@pytest.mark.exhaustive  # in part: `test_lag_of_the_archive_is_that_of_the_cluster`
-def test_state_and_members_as_they_are_and_lag_of_the_past(
-    broker: KafkaBroker, topic: str, tmp_path: Path
-) -> None:
+@pytest.mark.exhaustive  # in part: `test_its_lag_is_that_of_the_cluster`
+def test_state_members_and_lag_of_the_past(broker: KafkaBroker, topic: str, tmp_path: Path) -> None:
     servers, folder, group = broker.bootstrap_servers, tmp_path / "archive", f"of-{topic}"
     config = client_config(servers)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
@@ -347,10 +339,8 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
     source, cluster = ArchiveInput(folder), KafkaInput(config)
     choice = Choice(frozenset([group]))
     for where in ("local", "spark"):
-        got, wanted = (
-            readings.lag(one, where, None, choice).table.drop_columns("as_of")
-            for one in (source, cluster)
-        )
+        tables = (readings.lag(one, where, None, choice).table for one in (source, cluster))
+        got, wanted = (table.drop_columns("as_of") for table in tables)
         assert got.to_pylist() == wanted.to_pylist()
         assert got.column("end_offset").to_pylist() == [30] * PARTITIONS
     first = source.as_of()
@@ -419,9 +409,7 @@ def test_a_topic_that_was_created_again_is_noticed_however_long_it_is(
     assert _archived(folder, topic) == before
 
 
-def test_what_cannot_be_followed_and_no_secret_in_the_folder(
-    broker: KafkaBroker, topic: str, tmp_path: Path
-) -> None:
+def test_what_is_not_followed_no_secret(broker: KafkaBroker, topic: str, tmp_path: Path) -> None:
     secret = {"ssl.key.password": "hunter2"}
     config, folder = client_config(broker.bootstrap_servers, None, secret), tmp_path / "archive"
     with pytest.raises(TopicMissingError):

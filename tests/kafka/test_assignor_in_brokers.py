@@ -62,8 +62,6 @@ def _held(servers: str) -> dict[str, list[int]]:
         return {}
     rows = rows_of(done)
     return {
-        row["member_id"]: sorted(
-            partition for topic in row["assigned_partitions"] for partition in topic["partitions"]
-        )
-        for row in rows
+        r["member_id"]: sorted(p for topic in r["assigned_partitions"] for p in topic["partitions"])
+        for r in rows
     }

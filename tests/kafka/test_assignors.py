@@ -23,10 +23,8 @@ Topics = dict[str, dict[str, Any]]
 #: Texts of equal ``String.hashCode``: "Aa" and "BB" have the same.
 COLLIDING = ["".join(parts) for parts in product(["Aa", "BB"], repeat=5)]
 STICKY_SPREAD = "sharelag.assignor.StickySpreadAssignor"
-FAILURES = {
-    "simple": "java.util.NoSuchElementException",
-    "simple-4.1": "Inconsistent number of member IDs",
-}
+FAILURES = {"simple": "java.util.NoSuchElementException"}
+FAILURES["simple-4.1"] = "Inconsistent number of member IDs"
 
 
 @pytest.fixture(scope="module", params=COMPARED)
@@ -131,19 +129,14 @@ def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> 
     life = Life()
     topics = random_topics(random, crowd)
     alike = random.random() < 0.5
-    members: dict[str, dict[str, Any]] = {}
-    join(
-        random,
-        members,
-        topics,
-        alike,
-        random.choice([3, 30, 80, 120] if crowd else [1, 2, 3, 5, 8, 13, 17, 40]),
-    )
+    people: dict[str, dict[str, Any]] = {}
+    count = random.choice([3, 30, 80, 120] if crowd else [1, 2, 3, 5, 8, 13, 17, 40])
+    join(random, people, topics, alike, count)
     for _ in range(random.randint(1, 4)):
         change_topics(random, topics)
         if random.random() < 0.4:
-            forget(random, members, topics)
-        group = list(members.values())
+            forget(random, people, topics)
+        group = list(people.values())
         life.steps += 1
         try:
             answer = assign(name, group, topics)
@@ -157,11 +150,9 @@ def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> 
             return life
         assert in_order(answer) == ask(kafka, group, topics), (group, topics)
         life.moved |= figures(group, topics, answer).revoked_needlessly > 0
-        go_on(random, members, topics, alike, answer)
+        go_on(random, people, topics, alike, answer)
         if not alike and random.random() < 0.3:
-            random.choice(list(members.values()))["subscribed"] = subscription(
-                random, topics, alike
-            )
+            random.choice(list(people.values()))["subscribed"] = subscription(random, topics, alike)
     return life
 
 
@@ -250,8 +241,7 @@ def ask(assignor: JarAssignor, group: Members, topics: Topics) -> list[Any]:
 
 def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
     return [
-        [member, [[topic, partitions] for topic, partitions in topics.items()]]
-        for member, topics in answer.items()
+        [m, [[t, partitions] for t, partitions in topics.items()]] for m, topics in answer.items()
     ]
 
 
@@ -294,10 +284,7 @@ def test_sticky_spread_is_the_same_in_java(sticky_spread: JarAssignor, cases: An
 
 
 def placed(assignment: list[Any]) -> dict[str, dict[str, list[int]]]:
-    return {
-        member: {topic: sorted(partitions) for topic, partitions in topics}
-        for member, topics in assignment
-    }
+    return {m: {t: sorted(partitions) for t, partitions in topics} for m, topics in assignment}
 
 
 # ---- what is odd about it (the numbers are those of `simple`'s docstring) ------------------------
@@ -362,11 +349,8 @@ def test_oddity_5_nobody_shares_before_there_are_spare_members(
 
 
 def test_oddity_6_a_partition_stays_short_while_a_member_has_room(kafka: JarAssignor) -> None:
-    group = [
-        member("m51", ["t"], t=[1, 0]),
-        member("m45", ["t"], t=[1]),
-        member("m47", ["t"], t=[1, 0]),
-    ]
+    group = [member("m51", ["t"], t=[1, 0]), member("m45", ["t"], t=[1])]
+    group.append(member("m47", ["t"], t=[1, 0]))
     topics = {"t": {"partitions": 2}}
     numbers = figures(group, topics, both(kafka, group, topics))
     assert numbers.counts == {

@@ -35,10 +35,8 @@ TIMEOUT = 6
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    settings = {
-        "share.coordinator.state.topic.num.partitions": str(STATE_PARTITIONS),
-        "broker.session.timeout.ms": str(SESSION * 1000),
-    }
+    settings = {"broker.session.timeout.ms": str(SESSION * 1000)}
+    settings["share.coordinator.state.topic.num.partitions"] = str(STATE_PARTITIONS)
     with KafkaCluster(properties=settings) as cluster:
         servers = cluster.bootstrap_servers
         all_of_it = 10 * PARTITIONS
@@ -113,18 +111,13 @@ def test_an_answer_in_part_says_so_while_leaders_move(
     server = ("--bootstrap-server", cluster.bootstrap_servers, "--timeout", "500")
     for_people = sharelag("lag", *server, code=3)
     assert for_people.stdout, for_people.stderr
-    said = re.fullmatch(
-        r"INCOMPLETE: .* state partitions? ([\d, ]+) are missing",
-        for_people.stdout.splitlines()[-1],
-    )
+    last = for_people.stdout.splitlines()[-1]
+    said = re.fullmatch(r"INCOMPLETE: .* state partitions? ([\d, ]+) are missing", last)
     assert said
     assert silent <= set(map(int, said[1].split(",")))
     # A sum, a cause, a rule and a capture of a part would be wrong without saying so.
-    given = [
-        sharelag("lag", *server, "--by", "group"),
-        sharelag("explain", *server),
-        sharelag("capture", *server, str(tmp_path / "capture")),
-    ]
+    given = [sharelag("lag", *server, "--by", "group"), sharelag("explain", *server)]
+    given.append(sharelag("capture", *server, str(tmp_path / "capture")))
     refused = [answer for answer in given if answer.returncode]
     # A busy machine may take so long that others lead meanwhile.
     assert len(refused) == len(given) or led_by(cluster, 3) == set()
@@ -137,10 +130,8 @@ def test_an_answer_in_part_says_so_while_leaders_move(
         assert "though other brokers did" in answer.stderr
     assert (tmp_path / "capture").exists() == (given[-1].returncode == 0)
     with ThreadPoolExecutor(4) as askers:
-        answers = [
-            askers.submit(sharelag_process, *asked, str((3 * SESSION + 20) * 1000))
-            for _ in range(4)
-        ]
+        patience = str((3 * SESSION + 20) * 1000)
+        answers = [askers.submit(sharelag_process, *asked, patience) for _ in range(4)]
     assert led_by(cluster, 3) == set()
     wrong = wrong_in(first, undisturbed_answer)
     wrong += sum(lags(answer.result()) != whole for answer in answers)
@@ -297,6 +288,5 @@ def test_the_numbers_of_a_broker_that_hangs_end_and_come_back(
             "seconds for a scrape": exporter.slowest,
         },
     )
-    assert exporter.wrong == []
-    assert exporter.ends == []
+    assert (exporter.wrong, exporter.ends) == ([], [])
     assert exporter.slowest < SCRAPE

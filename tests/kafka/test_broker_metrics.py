@@ -35,10 +35,8 @@ def increases(*places: str) -> dict[int, dict[str, int]]:
     """How many acknowledgements each broker counted between two readings, as the command says."""
     said = sharelag("metrics", *places).stderr
     return {
-        int(broker): {
-            kind: int(more) for kind, more in re.findall(r"[\d,]+ (\w+) \(\+(\d+),", line)
-        }
-        for broker, line in re.findall(
+        int(broker): {kind: int(more) for kind, more in re.findall(r"[\d,]+ (\w+) \(\+(\d+),", r)}
+        for broker, r in re.findall(
             r"since the start of broker (\d), of all share groups: (.*)", said
         )
     }
@@ -87,9 +85,7 @@ def acknowledge(consumer: ShareConsumer, messages: list[Message], rejected: int)
 
 
 @pytest.mark.row("MET-06")
-def test_each_broker_counts_what_the_consumer_did_where_it_leads(
-    cluster: KafkaCluster, readings: Readings
-) -> None:
+def test_each_broker_counts_where_it_leads(cluster: KafkaCluster, readings: Readings) -> None:
     """Broker 1 leads a partition with a record that fails once, 2 one with two locks that end."""
     servers, each = cluster.bootstrap_servers, 20
     create_placed(servers, TOPIC, PLACED)
@@ -127,9 +123,7 @@ def test_each_broker_counts_what_the_consumer_did_where_it_leads(
 
 
 @pytest.mark.exhaustive  # what each broker counts: the test before
-def test_what_is_held_is_told_from_what_was_never_delivered(
-    cluster: KafkaCluster, readings: Readings
-) -> None:
+def test_held_is_told_from_never_delivered(cluster: KafkaCluster, readings: Readings) -> None:
     servers, lag = cluster.bootstrap_servers, ("--group", HOLDING)
     server = ("--bootstrap-server", servers)
 
@@ -238,14 +232,6 @@ def test_the_letters_of_each_group_are_counted(cluster: KafkaCluster, readings: 
 _MBEAN = "kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs"
 
 
-def shown(place: Path) -> dict[str, float]:
-    """The figures that `sharelag metrics` shows of it."""
-    rows = ask("metrics", str(place))
-    mine = [row for row in rows if row["metric"] == "PartitionLoadTimeMs"]
-    assert {row["mbean"] for row in mine} == {_MBEAN.partition(",")[0]}
-    return {row["attribute"]: row["figure"] for row in mine}
-
-
 @pytest.mark.row("MET-07")
 def test_two_loads_are_shown_with_their_mean_and_the_longest(tmp_path: Path) -> None:
     """KIP-932 calls them partition-load-time-avg and -max; Kafka 4.3.1 has a histogram."""
@@ -255,5 +241,7 @@ def test_two_loads_are_shown_with_their_mean_and_the_longest(tmp_path: Path) -> 
     dump = tmp_path / "broker.properties"
     lines = [f"{_MBEAN}:{name}={value}" for name, value in told.items()]
     dump.write_text("\n".join(["time=1", *lines, ""]))
-    found = shown(dump)
+    rows = [row for row in ask("metrics", str(dump)) if row["metric"] == "PartitionLoadTimeMs"]
+    assert {row["mbean"] for row in rows} == {_MBEAN.partition(",")[0]}
+    found = {row["attribute"]: row["figure"] for row in rows}
     assert (found["Count"], found["Mean"], found["Max"]) == (2, 20, 30)

@@ -59,10 +59,8 @@ def describe(cluster: KafkaCluster) -> dict[tuple[str, int], DescribedPartition]
 def epochs(cluster: KafkaCluster) -> dict[tuple[str, int], int]:
     """Return each partition's leader epoch by the controller's own log."""
     log = cluster.brokers[0].log_dir / "__cluster_metadata-0" / f"{0:020}.log"
-    done = cluster.brokers[0].run_tool(
-        "org.apache.kafka.tools.DumpLogSegments",
-        *("--cluster-metadata-decoder", "--files", str(log)),
-    )
+    words = ("--cluster-metadata-decoder", "--files", str(log))
+    done = cluster.brokers[0].run_tool("org.apache.kafka.tools.DumpLogSegments", *words)
     assert done.returncode == 0, done.stderr
     names: dict[str, str] = {}
     found: dict[tuple[str, int], int] = {}
@@ -109,9 +107,7 @@ def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
     windows = bench.windows().table.to_pylist()
     keys = ("group_id", "topic_id", "partition")
     written = {
-        tuple(row[k] for k in keys): row["record_partition"]
-        for row in windows
-        if row["group_id"] in GROUPS
+        tuple(r[k] for k in keys): r["record_partition"] for r in windows if r["group_id"] in GROUPS
     }
     assert written == {tuple(row[k] for k in keys): row["state_partition"] for row in found}
     assert len({row["share_coordinator"] for row in found}) == 3
@@ -143,9 +139,7 @@ def without_the_third(cluster: KafkaCluster) -> Iterator[None]:
 
 @pytest.mark.row("FND-07")
 @pytest.mark.exhaustive
-def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
-    cluster: KafkaCluster,
-) -> None:
+def test_a_leader_that_goes_is_an_event_of_partitions_that_it_led(cluster: KafkaCluster) -> None:
     before, lost = epochs(cluster), led_by_the_third(cluster)
     assert lost
     with without_the_third(cluster):
@@ -169,11 +163,8 @@ def see_new_leaders(
     written = sum(end_offsets(servers, ["orders"]).values())
     for group in GROUPS:
         share_consume(servers, group, ["orders"], accept, until=written - 10 * PARTITIONS)
-    events = Counter(
-        (row["group_id"], row["partition"], row["leader_epoch"])
-        for row in rows_of(cluster, "history")
-        if row["leader_changed"]
-    )
+    changed = [row for row in rows_of(cluster, "history") if row["leader_changed"]]
+    events = Counter((row["group_id"], row["partition"], row["leader_epoch"]) for row in changed)
     assert events == {(g, p, after["orders", p]): 1 for g in GROUPS for p in lost}
     for row in rows_of(cluster, "brokers"):
         assert row["current_leader_epoch"] == row["leader_epoch"]
@@ -195,9 +186,7 @@ def see_new_leaders(
 
 
 @pytest.mark.row("RPC-18")
-def test_the_leader_that_a_member_was_sent_to_is_known_by_the_log_of_requests(
-    cluster: KafkaCluster,
-) -> None:
+def test_the_leader_a_member_was_sent_to_is_in_the_log_of_requests(cluster: KafkaCluster) -> None:
     """Broker 3, which was away, leads again, while a member still asks the brokers before it."""
     servers = cluster.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": cluster.brokers[0].bootstrap_servers})
@@ -235,9 +224,7 @@ def test_the_leader_that_a_member_was_sent_to_is_known_by_the_log_of_requests(
 
 
 @pytest.mark.row("CFG-22")
-def test_the_number_of_state_partitions_is_that_of_the_topic_else_kafkas_default(
-    cluster: KafkaCluster,
-) -> None:
+def test_state_partitions_are_those_of_the_topic_else_by_default(cluster: KafkaCluster) -> None:
     """50 without metadata; the cluster here was made with 12."""
     name = "share.coordinator.state.topic.num.partitions"
     (row,) = ask("settings --set", f"{name}=50")
@@ -260,9 +247,7 @@ def test_the_number_of_state_partitions_is_that_of_the_topic_else_kafkas_default
 
 
 @pytest.mark.row("ADM-09")
-def test_the_coordinators_list_what_kafkas_tool_prints(
-    cluster: KafkaCluster, tmp_path: Path
-) -> None:
+def test_coordinators_list_what_kafkas_tool_prints(cluster: KafkaCluster, tmp_path: Path) -> None:
     """By the logs of requests of three brokers, each of which lists the groups that it has."""
     listed = cluster.brokers[0].ask_tool("GroupsCommand", "--list")
     printed = [line.split() for line in listed.splitlines()[1:]]
@@ -285,9 +270,7 @@ def is_in_sync(admin: AdminClient, broker: int) -> bool:
 
 
 @pytest.mark.exhaustive
-def test_what_has_no_leader_is_told_with_the_broker_that_has_its_replica(
-    cluster: KafkaCluster,
-) -> None:
+def test_what_has_no_leader_is_told_with_the_broker_of_its_replica(cluster: KafkaCluster) -> None:
     servers, name, third = cluster.bootstrap_servers, "alone-on-3", cluster.brokers[2]
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     create_placed(servers, name, [[3]])
@@ -315,6 +298,5 @@ def test_what_has_no_leader_is_told_with_the_broker_that_has_its_replica(
         "ask again\n"
     )
     said = "not known: where alone-on-3:0 ends: it has no leader; start a broker with a replica (3)"
-    assert explain.stderr.count(said) == 1
-    assert brokers.stderr.count(said) == 1
+    assert (explain.stderr.count(said), brokers.stderr.count(said)) == (1, 1)
     assert "DESCRIBE on the topic" not in brokers.stderr

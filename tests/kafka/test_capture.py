@@ -44,8 +44,7 @@ def capture(config: ClientConfig, tmp_path_factory: pytest.TempPathFactory) -> P
     info = capture_kafka(config, folder)
     assert before.replace(microsecond=0) <= info.as_of <= datetime.now(UTC)
     assert info.cluster_id == kafka.cluster_id(config)
-    assert info.topics == {STATE_TOPIC: 4, GROUP_TOPIC: 4}
-    assert info == read_capture(folder).info
+    assert (info.topics, info) == ({STATE_TOPIC: 4, GROUP_TOPIC: 4}, read_capture(folder).info)
     return folder
 
 
@@ -76,9 +75,7 @@ def test_share_groups_records_only(config: ClientConfig, capture: Path) -> None:
     assert {int.from_bytes(row["key"][:2], "big") for row in kept} <= set(range(10, 16))
     assert not [row for row in kept if OTHERS.encode() in row["key"]]
     mine = [row for row in all_of_them if GROUP.encode() in row["key"]]
-    assert [row["offset"] for row in kept if GROUP.encode() in row["key"]] == [
-        row["offset"] for row in mine
-    ]
+    assert [r["offset"] for r in kept if GROUP.encode() in r["key"]] == [r["offset"] for r in mine]
 
 
 def test_a_capture_is_not_overwritten_unasked(config: ClientConfig, capture: Path) -> None:

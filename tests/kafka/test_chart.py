@@ -16,12 +16,8 @@ from tests.support.kafka.helm import lint, template
 CHART = Path(__file__).parents[2] / "data" / "examples" / "chart"
 #: The oldest that the chart says it takes, and the newest that the schemas know.
 KUBERNETES = ("1.27.0", kubernetes_validate.latest_version())
-ALL = {
-    "bootstrapServer": "kafka-0:9092",
-    "check.enabled": "true",
-    "report.enabled": "true",
-    "groups[0]": "a b: [*]",
-}
+ALL = {"bootstrapServer": "kafka-0:9092", "check.enabled": "true", "report.enabled": "true"}
+ALL |= {"groups[0]": "a b: [*]"}
 
 
 def rendered(values: dict[str, str], kubernetes: str = "1.31.0") -> list[dict[str, Any]]:
@@ -124,11 +120,8 @@ def test_every_argument_is_one_of_sharelag(everything: list[dict[str, Any]]) -> 
     contexts = {
         name: parsed(pod["containers"][0]["args"]) for name, pod in pods(everything).items()
     }
-    assert {name: one.command.name for name, one in contexts.items()} == {
-        "release-serve": "serve",
-        "release-check": "check",
-        "release-report": "make",
-    }
+    found = {name: one.command.name for name, one in contexts.items()}
+    assert found == {"release-serve": "serve", "release-check": "check", "release-report": "make"}
     for one in contexts.values():
         assert one.params["bootstrap_server"] == "kafka-0:9092"
         assert one.params["group"] == ("a b: [*]",)
@@ -145,9 +138,7 @@ def test_files_are_mounted_where_the_arguments_look(everything: list[dict[str, A
                 for path in named} <= folders  # fmt: skip
 
 
-def test_probes_ask_what_the_server_answers_without_a_token(
-    everything: list[dict[str, Any]],
-) -> None:
+def test_probes_ask_what_is_answered_without_a_token(everything: list[dict[str, Any]]) -> None:
     (container,) = pods(everything)["release-serve"]["containers"]
     probes = [container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")]
     assert probes == [{"path": "/livez", "port": "metrics"}] * 3

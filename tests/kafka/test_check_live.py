@@ -60,15 +60,11 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
 
 @pytest.mark.row("ADM-11")
 @pytest.mark.exhaustive
-def test_a_cluster_fails_piece_by_piece(
-    two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path
-) -> None:
+def test_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path) -> None:
     first, second = two_brokers
     to_it = ("--bootstrap-server", first.bootstrap_servers, "--timeout", "5000")
-    of_state = rule_file(
-        tmp_path,
-        "version: 1\nrules: [{name: s, measure: state_topic, findings: [undecodable], warn: 1}]",
-    )
+    rule = "{name: s, measure: state_topic, findings: [undecodable], warn: 1}"
+    of_state = rule_file(tmp_path, f"version: 1\nrules: [{rule}]")
     whole = sharelag("check", "--rules", of_state, *to_it)
     assert (whole.returncode, whole.stdout) == (0, "OK: 1 ok\n")
     line = "version: 1\nrules: [{name: lag, measure: lag, per: partition, warn: 1000}]"
@@ -86,9 +82,7 @@ def test_a_cluster_fails_piece_by_piece(
     of_half = sharelag("lag", *to_it, "--group", "billing", "--topic", "orders", "-o", "json")
     assert time.monotonic() - begun < 30  # who does not answer is waited for once
     known = rows_of(of_half)
-    assert {
-        row["partition"]: (row["lag"], row["end_offset"], row["lag_reason"]) for row in known
-    } == {
+    assert {r["partition"]: (r["lag"], r["end_offset"], r["lag_reason"]) for r in known} == {
         0: (0, 10, None),
         1: (None, None, "no_end_offset"),
         2: (0, 10, None),
@@ -101,11 +95,9 @@ def test_a_cluster_fails_piece_by_piece(
     assert (half.returncode, row["level"], row["at_this_level"]) == (3, "unknown", 2)
     assert row["summary"] == "the end offset could not be read from the partition's leader"
     shipped = Path(example).read_text().replace("findings: [undecodable, ", "findings: [")
-    answer = sharelag(
-        "check", "--rules", rule_file(tmp_path, shipped), *to_it, "--group", "billing"
-    )
-    assert "the end offset could not be read from the partition's leader" in answer.stdout
-    assert answer.returncode == 3, answer.stdout
+    done = sharelag("check", "--rules", rule_file(tmp_path, shipped), *to_it, "--group", "billing")
+    assert "the end offset could not be read from the partition's leader" in done.stdout
+    assert done.returncode == 3, done.stdout
 
     first.kill()
     to_nobody = ("--bootstrap-server", first.bootstrap_servers, "--timeout", "1000")
@@ -124,15 +116,11 @@ def test_a_cluster_fails_piece_by_piece(
 IN_FILE, AS_PARAMETER, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"
 
 
-def secrets_given(broker: KafkaBroker, folder: Path) -> list[str]:
-    config = settings_file(folder, java_settings(broker, "admin", mechanism="SCRAM-SHA-256"))
-    more = ["--command-property", f"ssl.key.password={AS_PARAMETER}"]
-    return ["--command-config", config, *more]
-
-
 @pytest.mark.exhaustive  # what commands print: `test_secured.py`
 def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> None:
-    given = secrets_given(secured, tmp_path)
+    config = settings_file(tmp_path, java_settings(secured, "admin", mechanism="SCRAM-SHA-256"))
+    more = ["--command-property", f"ssl.key.password={AS_PARAMETER}"]
+    given = ["--command-config", config, *more]
     rules = rule_file(tmp_path, "version: 1\nrules: [{name: r, measure: lag, warn: 100}]")
     out = tmp_path / "out"
     out.mkdir()

@@ -92,9 +92,8 @@ def test_the_doctor_asks_the_brokers_for_their_release(of_version: KafkaBroker) 
     }
     assert expected
     found = {what: one.found for what, one in said.items() if what.startswith("defect ")}
-    assert {what: found[what].startswith(begin) for what, begin in expected.items()} == (
-        dict.fromkeys(found, True)
-    )
+    told = {what: found[what].startswith(begin) for what, begin in expected.items()}
+    assert told == dict.fromkeys(found, True)
 
 
 def test_what_comes_late_is_refused_only_where_a_reset_raised_the_epoch(asked: Oracle) -> None:

@@ -85,10 +85,9 @@ class Kafka:
     def states(self) -> dict[str, dict[str, Any]]:
         text = self.groups("--describe", "--all-groups", "--state", "--verbose")
         coordinators = dict(re.findall(r"^(\S+)\s+(\S+:\d+\s+\(\d+\))", text, re.MULTILINE))
-        return {
-            row["group"]: {**row, "coordinator": " ".join(coordinators[row["group"]].split())}
-            for row in parse_states(_of_ours(text))
-        }
+        rows = parse_states(_of_ours(text))
+        told = {group: " ".join(words.split()) for group, words in coordinators.items()}
+        return {row["group"]: {**row, "coordinator": told[row["group"]]} for row in rows}
 
     @cached_property
     def members(self) -> dict[str, dict[str, Any]]:
@@ -263,7 +262,6 @@ def check(words: str) -> Callable[[Callable[[Live], None]], Callable[[Live], Non
 
 
 def lags(live: Live, group: str) -> list[int | None]:
-    """The lags of a group by Kafka's command."""
     return [row["lag"] for key, row in live.kafka.offsets.items() if key[0] == group]
 
 
@@ -326,9 +324,8 @@ def groups(live: Live) -> None:
         theirs = live.kafka.states[group]
         names = ("state", "group_epoch", "assignment_epoch", "members", "coordinator")
         # A group that was only reset has no record of its own; its coordinator begins with 1.
-        assert [row[name] or (1 if "epoch" in name else row[name]) for name in names] == [
-            theirs[name] for name in names
-        ]
+        found = [row[name] or (1 if "epoch" in name else row[name]) for name in names]
+        assert found == [theirs[name] for name in names]
         known = [one for one in lags(live, group) if one is not None]
         assert row["unknown_lags"] == len(lags(live, group)) - len(known)
         assert row["lag"] == (sum(known) or (None if row["unknown_lags"] else 0))
@@ -353,8 +350,7 @@ def members(live: Live) -> None:
         }
         for row in live.rows("members")
     }
-    assert ours == live.kafka.members
-    assert len(ours) == 3
+    assert (ours, len(ours)) == (live.kafka.members, 3)
 
 
 @check("progress")
@@ -438,9 +434,8 @@ def windows(live: Live) -> None:
     ends = {topic: live.kafka.ends(topic) for topic in (ORDERS, RETURNS)}
     for key, row in rows.items():
         theirs = live.kafka.offsets[key]
-        assert row["start_offset"] == (
-            -1 if theirs["start_offset"] is None else theirs["start_offset"]
-        )
+        found = row["start_offset"]
+        assert found == (-1 if theirs["start_offset"] is None else theirs["start_offset"])
         if theirs["lag"] is not None:
             # KIP-1226's lag: all after the start offset but what is complete.
             end = ends[key[1]][key[2]]
@@ -496,11 +491,8 @@ def explain(live: Live) -> None:
     held: Counter[str] = Counter()
     for row in rows:
         held[row["group_id"]] += row["held"] or 0
-    lagging = {
-        group: sum(one or 0 for one in lags(live, group))
-        for group in GROUPS
-        if live.kafka.states[group]["members"] == 0
-    }
+    empty = (group for group in GROUPS if live.kafka.states[group]["members"] == 0)
+    lagging = {group: sum(one or 0 for one in lags(live, group)) for group in empty}
     assert held == {group: count for group, count in lagging.items() if count}
 
 
@@ -546,9 +538,7 @@ def exported(text: str) -> dict[tuple[str, str, int], float]:
         re.MULTILINE,
     )
     return {
-        (group, topic, int(partition)): float(value)
-        for group, partition, topic, value in found
-        if group in GROUPS and value != "NaN"
+        (group, t, int(p)): float(v) for group, p, t, v in found if group in GROUPS and v != "NaN"
     }
 
 
@@ -635,9 +625,8 @@ def plan_reset(live: Live) -> None:
     theirs = re.findall(
         rf"^{RESET}\s+(\S+)\s+(\d+)\s+(\d+)", live.kafka.groups(*words), re.MULTILINE
     )
-    assert {(row["topic"], row["partition"], row["new_start_offset"]) for row in rows} == {
-        (topic, int(partition), int(offset)) for topic, partition, offset in theirs
-    }
+    found = {(row["topic"], row["partition"], row["new_start_offset"]) for row in rows}
+    assert found == {(topic, int(partition), int(offset)) for topic, partition, offset in theirs}
     assert len(theirs) == 3
     assert starts_and_lags(keyed(rows)) == starts_and_lags(live.kafka.offsets, RESET)
 
@@ -658,8 +647,7 @@ def simulate(live: Live) -> None:
     (row,) = ask("simulate --group", STEADY, *words, at=live.kafka.servers)
     # It begins with the lag of the cluster, and three members finish that and what arrives.
     assert (row["lag_max"], row["lag_end"]) == (6 * LATE, 0)
-    assert row["completed"] == row["arrived"] + 6 * LATE
-    assert row["scenario"] == STEADY
+    assert (row["completed"], row["scenario"]) == (row["arrived"] + 6 * LATE, STEADY)
 
 
 @check("report make")
@@ -670,9 +658,8 @@ def report(live: Live) -> None:
     (verdict,) = folder.rglob("verdict.json")
     found = json.loads(verdict.read_text("utf-8"))
     assert found["cluster_id"] == live.kafka.cluster_id
-    assert {row["group_id"]: row["lag"] for row in found["groups"]} == {
-        STEADY: sum(one or 0 for one in lags(live, STEADY))
-    }
+    told = {row["group_id"]: row["lag"] for row in found["groups"]}
+    assert told == {STEADY: sum(one or 0 for one in lags(live, STEADY))}
 
 
 @check("report schedule")

@@ -38,9 +38,7 @@ def test_members_do_what_the_simulator_says(own_broker: KafkaBroker, name: str) 
         ("killed", Poison(TOPIC, 0, 120, "crash", 1)),
     ],
 )
-def test_who_gets_a_record_holds_it_past_its_lock_or_ends(
-    own_broker: KafkaBroker, name: str, poison: Poison
-) -> None:
+def test_who_gets_one_holds_it_long(own_broker: KafkaBroker, name: str, poison: Poison) -> None:
     """The same groups without a fault at a certain time."""
     compare(own_broker, replace(experiments()[name].scenario, faults=(), poison=(poison,)))
 

@@ -122,13 +122,11 @@ def test_until_now_and_what_is_refused(
     sharelag(*follow, "--lag-to", str(place), code=0)
     assert _lags(place, group) == [10] * PARTITIONS
     assert list((tmp_path / "archive" / ".staging" / "lag").iterdir()) == []
-    assert "--lag-to needs --follow" in refused(
-        "capture", str(tmp_path / "plain"), "--lag-to", str(place), *server, code=2
-    )
+    said = refused("capture", str(tmp_path / "plain"), "--lag-to", str(place), *server, code=2)
+    assert "--lag-to needs --follow" in said
     sharelag("export", "--to", "delta", "--out", str(tmp_path / "lake"), *server, code=0)
-    assert "is a different table and would be replaced: choose another folder" in refused(
-        *follow, "--lag-to", str(tmp_path / "lake")
-    )
+    told = refused(*follow, "--lag-to", str(tmp_path / "lake"))
+    assert "is a different table and would be replaced: choose another folder" in told
 
 
 # ---- its processes -------------------------------------------------------------------------------

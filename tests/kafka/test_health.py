@@ -37,9 +37,7 @@ from tests.support.records import row
 GROUPS = ["health-a", "health-b", "health <c>"]
 
 
-def test_needed_from_is_what_kafkas_coordinator_counts(
-    oracle_replayer: Oracle, cases: Cases
-) -> None:
+def test_needed_from_is_what_the_coordinator_counts(oracle_replayer: Oracle, cases: Cases) -> None:
     random = Random("pruning")
     logs = [log(random) for _ in range(cases(20, 5000))]
     answers = oracle_replayer.ask_many(
@@ -47,9 +45,10 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
     )
     result = 0
     for records, answer in zip(logs, answers, strict=True):
-        counts = gather(
-            pa.RecordBatch.from_pylist(piece, schemas.RAW) for piece in pieces(random, records)
-        )
+        mixed = random.sample(records, len(records))  # in any order, cut anywhere
+        cut = random.randint(0, len(mixed))
+        pieces = (mixed[:cut], mixed[cut:])
+        counts = gather(pa.RecordBatch.from_pylist(piece, schemas.RAW) for piece in pieces)
         (health,) = health_arrow(counts).to_pylist()
         kafkas = answer["lastRedundantOffset"]
         # Kafka says nothing where there is nothing below to delete.
@@ -72,17 +71,8 @@ def log(random: Random) -> list[dict[str, Any]]:
     return records
 
 
-def pieces(random: Random, records: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The records in any order, cut anywhere."""
-    mixed = random.sample(records, len(records))
-    cut = random.randint(0, len(mixed))
-    return [mixed[:cut], mixed[cut:]]
-
-
 @pytest.mark.parametrize("partitions", [4, 50, 64])
-def test_kafkas_keys_tell_how_many_partitions_there_are(
-    oracle_record_json: Oracle, partitions: int
-) -> None:
+def test_keys_tell_how_many_there_are(oracle_record_json: Oracle, partitions: int) -> None:
     """Where Kafka puts the keys, the first half of the partitions is half, and all are all."""
     random = Random(partitions)
     keys = [
@@ -113,15 +103,8 @@ def test_the_hash_is_kafkas(oracle_record_json: Oracle) -> None:
     random = Random("hash")
     topic_id = "Ap-hxn36QfS8yCM8wHVUiA"
     groups = [
-        "G1",
-        "",
-        "a:b",
-        "ünï",
-        "日本",
-        "😀 beyond 16 bits",
-        "x" * 300,
-        "polygenelubricants",
-        "\x00",
+        *("G1", "", "a:b", "ünï", "日本", "😀 beyond 16 bits"),
+        *("x" * 300, "polygenelubricants", "\x00"),
     ]
     groups += [
         "".join(
@@ -176,7 +159,7 @@ def health_of(broker: KafkaBroker) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.exhaustive  # `test_needed_from_is_what_kafkas_coordinator_counts`
+@pytest.mark.exhaustive  # `test_needed_from_is_what_the_coordinator_counts`
 def test_the_log_start_after_pruning_is_where_we_say_it_is_needed_from(pruned: KafkaBroker) -> None:
     def start() -> dict[int, int]:
         found = log_start_offsets(pruned.bootstrap_servers, [STATE_TOPIC])

@@ -62,10 +62,8 @@ def test_200_members_are_those_of_kafkas_command(broker: KafkaBroker, injected: 
     servers, group = broker.bootstrap_servers, "group-of-200"
     create_topics(servers, {group: 50})
     with ExitStack() as ends:
-        consumers = [
-            ends.enter_context(closing(share_consumer(servers, group, [group])))
-            for _ in range(MEMBERS)
-        ]
+        each = (share_consumer(servers, group, [group]) for _ in range(MEMBERS))
+        consumers = [ends.enter_context(closing(one)) for one in each]
 
         def have_partitions() -> bool:
             for one in consumers:

@@ -67,9 +67,7 @@ def _wait_until_stable(config: ClientConfig, topic: str, offsets: list[int]) -> 
     """The markers of a transaction are written after its producer heard that it has ended."""
 
     def stable() -> bool:
-        return bool(
-            kafka.logs(config, _ids(topic)).column("last_stable_offset").to_pylist() == offsets
-        )
+        return bool(kafka.logs(config, _ids(topic))["last_stable_offset"].to_pylist() == offsets)
 
     wait_until(stable, f"the last stable offsets are {offsets}")
 
@@ -100,12 +98,9 @@ def test_an_open_transaction_holds_the_last_stable_offset(broker: KafkaBroker, t
     config, ids = _config(broker), _ids(topic)
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     table = kafka.logs(config, ids | {f"{topic}-gone": "J" * 22})
-    assert table.schema == schemas.LOGS
-    assert table.column("last_stable_offset").to_pylist() == [4, 3]
+    assert (table.schema, table.column("last_stable_offset").to_pylist()) == (schemas.LOGS, [4, 3])
     assert kafka.list_offsets(config, ids).column("end_offset").to_pylist() == [4, 5]
-    assert all(
-        before <= moment <= datetime.now(UTC) for moment in table.column("as_of").to_pylist()
-    )
+    assert all(before <= at <= datetime.now(UTC) for at in table.column("as_of").to_pylist())
     transaction.abort_transaction(30)
     _wait_until_stable(config, topic, [4, 6])  # behind the marker
 
@@ -138,11 +133,8 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
     ends: dict[datetime, dict[int, int]] = {}
     for line in table.to_pylist():
         ends.setdefault(line["as_of"], {})[line["partition"]] = line["end_offset"]
-    assert ends == {
-        _at(3.5): {0: 4, 1: 0, 2: 0},
-        _at(7): {0: 8, 1: 3, 2: 0},
-        _at(99): {0: 10, 1: 10, 2: 0},
-    }
+    lately = {_at(3.5): {0: 4, 1: 0, 2: 0}, _at(7): {0: 8, 1: 3, 2: 0}}
+    assert ends == lately | {_at(99): {0: 10, 1: 10, 2: 0}}
     # Kafka's tool says where the first later record is; where there is none, the log ends.
     for moment in (_at(3.5), _at(7)):
         later = _kafkas_offsets(broker, topic, milliseconds(moment) + 1)
@@ -171,8 +163,7 @@ def test_what_is_known_is_not_read_again_and_outlives_the_records(
 
     assert ends(2.5, 5.5, 9.5) == [3, 6, 10]
     assert requests == [1, 1, 1, 1, 1]  # the present ends, one a moment, the log starts
-    assert ends(5.5, 2.5) == [3, 6]
-    assert sum(requests) == 0
+    assert (ends(5.5, 2.5), sum(requests)) == ([3, 6], 0)
     _produce_by_the_second(broker, topic, range(20, 21))
     assert ends(9.5, 15) == [10, 10]  # there was no later record: asked again
     assert sum(requests) == 4
@@ -186,9 +177,7 @@ def test_what_is_known_is_not_read_again_and_outlives_the_records(
     assert ends(tomorrow) == [11]
 
 
-def test_a_log_that_is_deleted_to_its_end_does_not_say_where_it_ended(
-    broker: KafkaBroker, topic: str
-) -> None:
+def test_a_log_deleted_to_its_end_does_not_say_its_end(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     _produce_by_the_second(broker, topic, range(4))
     delete_below(broker.bootstrap_servers, topic, {0: 4})
@@ -292,10 +281,8 @@ def test_what_we_may_not_see_is_unknown(
     user = {name: str(value) for name, value in secure_broker.client_config("alice").items()}
     config = ClientConfig(user)
     rows = kafka.logs(config, {open_: "O" * 22, hidden: "H" * 22}).to_pylist()
-    found = [
-        (r["topic_id"][0], r["last_stable_offset"], r["cleanup_policy"], r["retention_bytes"])
-        for r in rows
-    ]
+    names = ("last_stable_offset", "cleanup_policy", "retention_bytes")
+    found = [(r["topic_id"][0], *(r[name] for name in names)) for r in rows]
     assert found == [("O", 4, "delete", -1), ("H", 4, None, None), ("H", 0, None, None)]
     times = record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
@@ -309,9 +296,8 @@ def test_what_we_may_not_see_is_unknown(
     assert once.endswith(f" (and {hidden}-2 likewise); continuing without their timestamps")
     caplog.clear()
     assert settings(config, ["g1", "g2"], []).column("value").null_count
-    assert [one.getMessage() for one in caplog.records if "of groups" in one.getMessage()] == [
-        "the settings of groups g1, g2 are unknown: grant DESCRIBE_CONFIGS on them"
-    ]
+    told = [one.getMessage() for one in caplog.records if "of groups" in one.getMessage()]
+    assert told == ["the settings of groups g1, g2 are unknown: grant DESCRIBE_CONFIGS on them"]
     # The scan of the records says what is missing, and counts what may be read.
     caplog.clear()
     windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)

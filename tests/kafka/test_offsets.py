@@ -52,10 +52,8 @@ def test_they_are_what_kafka_reports(spark: SparkSession, broker: KafkaBroker, t
     rows = _rows(sharelag.offsets(spark, servers, topics=names))
     first, end = log_start_offsets(servers, names), end_offsets(servers, names)
     ids = topic_ids(servers, names)
-    assert [row[:5] for row in rows] == sorted(
-        (name, ids[name], partition, first[name, partition], end[name, partition])
-        for name, partition in end
-    )
+    told = [row[:5] for row in rows]
+    assert told == sorted((name, ids[name], p, first[name, p], end[name, p]) for name, p in end)
     assert [row[3:5] for row in rows] == [(0, COUNT), (DELETED, COUNT), (0, 0)]
     config = client_config(servers)
     found = kafka.list_offsets(config, {name: kafka.topic_ids(config)[name] for name in names})

@@ -121,9 +121,8 @@ def test_the_command_prints_the_same(bench: Workbench, broker_with_records: Kafk
     assert json.loads(command(*asked, "-o", "json").stdout) == found.fields()
     masked = command(*asked, "--mask", "card.number", code=0)
     assert SECRET not in masked.stdout
-    assert "'orders-0-1' is not TOPIC:PARTITION:OFFSET" in refused(
-        *asked[:-1], "orders-0-1", code=2
-    )
+    said = refused(*asked[:-1], "orders-0-1", code=2)
+    assert "'orders-0-1' is not TOPIC:PARTITION:OFFSET" in said
 
 
 @pytest.mark.parametrize(
@@ -134,9 +133,7 @@ def test_the_command_prints_the_same(bench: Workbench, broker_with_records: Kafk
         (5, 0, "no state of share group 'peek-billing' in partition 5 of 'peek-orders'"),
     ],
 )
-def test_without_a_record_it_says_why(
-    bench: Workbench, partition: int, offset: int, why: str
-) -> None:
+def test_without_one_it_says_why(bench: Workbench, partition: int, offset: int, why: str) -> None:
     with pytest.raises(InputError, match=why):
         bench.peek(GROUP, TOPIC, partition, offset)
 
@@ -180,11 +177,8 @@ def test_beside_the_window_it_is_shown_to_who_asks_and_saved_nowhere(
     assert board.header.failure == ""
     sent: list[dict[str, dict[str, str]]] = []
     monkeypatch.setattr(board.record, "send", sent.append)
-    seen = (
-        board.strip.view.shown_key,
-        board.strip.view.offsets,
-        bench.lag(GROUP).table.to_pylist(),
-    )
+    strip = board.strip.view
+    seen = strip.shown_key, strip.offsets, bench.lag(GROUP).table.to_pylist()
     assert board.record.about == f"{TOPIC}:0:{STUCK}", seen
     board.record._handle_custom_msg({"peek": True}, [])
     assert sent == [{"peeked": {"text": bench.peek(GROUP, TOPIC, 0, STUCK).text()}}]

@@ -25,10 +25,6 @@ from tests.support.kafka.workload import (
 TOPICS = ("delete-plan-a", "delete-plan-b")
 
 
-def slug(begins: str) -> str:
-    return begins.partition(":")[0]
-
-
 def topics_of(group: str) -> list[str]:
     return [f"{topic}-{group.rpartition('-')[2]}" for topic in TOPICS]
 
@@ -37,7 +33,7 @@ def topics_of(group: str) -> list[str]:
 def group_at_work(first: KafkaBroker, request: pytest.FixtureRequest) -> str:
     """A group of two topics that has finished some records of both, and has no members."""
     begins = str(request.param)
-    group, servers = f"delete-plans-{slug(begins)}", first.bootstrap_servers
+    group, servers = f"delete-plans-{begins.partition(':')[0]}", first.bootstrap_servers
     topics = topics_of(group)
     create_topics(servers, dict.fromkeys(topics, 2), copies=3)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
@@ -90,9 +86,7 @@ def test_a_deleted_group_begins_at_the_end(first: KafkaBroker, group: str) -> No
     topics = topics_of(group)
     plan = sharelag.open(servers, engine="local", groups=group).plan_delete(group)
     rows = plan.table.to_pylist()
-    assert {(row["topic"], row["partition"]) for row in rows} == {
-        (topic, partition) for topic in topics for partition in (0, 1)
-    }
+    assert {(r["topic"], r["partition"]) for r in rows} == {(t, p) for t in topics for p in (0, 1)}
     assert {row["new_lag"] for row in rows} == {0}
     assert sum(row["skipped"] for row in rows) == sum(
         row["lag"] for row in sharelag.open(servers, engine="local").lag(group).table.to_pylist()

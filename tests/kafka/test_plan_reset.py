@@ -62,11 +62,6 @@ def find_line(notes: Iterable[str], ends: str = "--execute") -> str:
     return line
 
 
-def describe(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
-    rows = parse_offsets(broker.share_groups_describe(GROUP)).to_pylist()
-    return {row["partition"]: (row["start_offset"], row["lag"]) for row in rows}
-
-
 @KNOWS_LAG
 def test_many_resets_do_what_their_plans_say(worked: KafkaBroker, cases: Cases) -> None:
     servers, random = worked.bootstrap_servers, Random("resets")
@@ -85,7 +80,8 @@ def test_many_resets_do_what_their_plans_say(worked: KafkaBroker, cases: Cases) 
         plan = bench.plan_reset(GROUP, to, topic=TOPIC)
         rows = plan.table.to_pylist()
         worked.run_line(find_line(plan.notes))
-        found = describe(worked)
+        described = parse_offsets(worked.share_groups_describe(GROUP)).to_pylist()
+        found = {row["partition"]: (row["start_offset"], row["lag"]) for row in described}
         planned = {row["partition"]: (row["new_start_offset"], row["new_lag"]) for row in rows}
         assert found == planned, (number, to)
         moved += sum(row["new_start_offset"] != row["start_offset"] for row in rows)
@@ -132,9 +128,7 @@ def test_what_is_planned_to_come_again_comes_again(worked: KafkaBroker) -> None:
     }
 
 
-def test_what_kafkas_command_prints_of_local_offsets_is_read(
-    worked: KafkaBroker, tmp_path: Path
-) -> None:
+def test_what_kafka_prints_of_local_offsets_is_read(worked: KafkaBroker, tmp_path: Path) -> None:
     printed = worked.ask_tool("GetOffsetShell", "--topic", TOPIC, "--time", "earliest-local")
     (tmp_path / "local.txt").write_text(printed)
     found = read_printed_offsets(tmp_path / "local.txt").to_pylist()
@@ -210,9 +204,7 @@ def test_a_shift_begins_at_the_first_unfinished_offset(first: KafkaBroker) -> No
     assert {one.offset for one in again} == set(range(30, 40))
 
 
-def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets_them(
-    worked: KafkaBroker,
-) -> None:
+def test_without_state_and_by_partition_it_is_planned_as_kafka_resets(worked: KafkaBroker) -> None:
     servers, topic = worked.bootstrap_servers, "reset-plan-never-read"
     create_topics(servers, {topic: 2}, copies=3)
     produce(servers, topic, numbered(20, 2))
@@ -235,9 +227,7 @@ def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets
 
 
 @pytest.mark.parametrize("group", few_of(["line\nbreak", "\x1b[31mred\x1b[0m"], ["line\nbreak"]))
-def test_the_command_of_a_group_with_any_name_means_that_group(
-    first: KafkaBroker, group: str
-) -> None:
+def test_the_command_of_any_name_means_that_group(first: KafkaBroker, group: str) -> None:
     servers, topic = first.bootstrap_servers, f"reset-plan-names-{len(group)}"
     read_in_part(servers, group, topic, read=5, copies=3)
     done = command(

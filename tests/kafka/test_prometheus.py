@@ -34,12 +34,8 @@ def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
 
 def test_its_own_linter_minds_kafkas_name_for_a_count_and_nothing_else() -> None:
     text = ask(application(lambda: gathered(CaptureInput(CAPTURE))), "/metrics")[2]
-    checked = subprocess.run(
-        [str(prometheus_bin() / "promtool"), "check", "metrics"],
-        input=text,
-        capture_output=True,
-        check=False,
-    )
+    tool = [str(prometheus_bin() / "promtool"), "check", "metrics"]
+    checked = subprocess.run(tool, input=text, capture_output=True, check=False)
     (said,) = checked.stderr.decode().splitlines()
     assert said.startswith("kafka_share_group_delivery_complete_count non-histogram")
     assert said.endswith('should not have "_count" suffix')

@@ -22,9 +22,7 @@ PROVIDERS = {
 VALUES = ["s3cret", "two words", "ünï€", "${file:x:y}", "a=b;c", 'q"uote\\', ""]
 
 
-def test_references_are_resolved_as_kafka_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: Any
-) -> None:
+def test_kafkas_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: Any) -> None:
     """What Kafka leaves as it is written is an error here, and nothing else is."""
     for number, value in enumerate(VALUES):
         monkeypatch.setenv(f"SHARELAG_TEST_{number}", value)

@@ -108,9 +108,7 @@ class Story:
     def ledger(self, *options: str) -> dict[Place, tuple[str, str]]:
         """Status and reason of each offset."""
         return {
-            place: (row["status"], row["reason"])
-            for row in self.rows(*options)
-            for place in places(row)
+            place: (r["status"], r["reason"]) for r in self.rows(*options) for place in places(r)
         }
 
     def wait(self, wanted: dict[Place, tuple[str, str]], timeout: float = 60) -> None:
@@ -196,12 +194,7 @@ def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster, tmp_pa
 
     story.consume(decide, until=40 + 8)
     reasons = {0: REJECTED, 3: LIMIT}
-    given_up = {
-        (partition, offset): reasons[offset % 10]
-        for partition in range(2)
-        for offset in range(20)
-        if offset % 10 in reasons
-    }
+    given_up = {(p, o): reasons[o % 10] for p in range(2) for o in range(20) if o % 10 in reasons}
     assert_alike(story, given_up)
     # Those at the limit have no copies: they could be of markers, as far as anybody knows.
     done = story.dlq()
@@ -319,10 +312,7 @@ def test_groups_that_share_a_queue(cluster: KafkaCluster) -> None:
         assert_alike(story, mine)
     rows = ask("dlq --queue dlq.shared", at=servers)
     counted = Counter(row["group_id"] for row in rows for _ in places(row))
-    assert {group: counted[group] for group in (one.group, two.group)} == {
-        one.group: 8,
-        two.group: 4,
-    }
+    assert (counted[one.group], counted[two.group]) == (8, 4)
 
 
 @pytest.mark.exhaustive
@@ -413,9 +403,7 @@ def see_letters_after_two_deaths(cluster: KafkaCluster) -> None:
     story.consume(decide, until=8)
     archiving = (int(DeliveryState.ARCHIVING), 1)
     wait_until(
-        lambda: (
-            [at for at, state in story.persisted().items() if state == archiving] == list(rejected)
-        ),
+        lambda: [at for at, s in story.persisted().items() if s == archiving] == list(rejected),
         "records are archiving",
         30,
     )

@@ -21,10 +21,8 @@ from tools.releases import RELEASES, Printed, Release
 
 FIRST = RELEASES[0]
 #: Kafka's records of share groups that only 4.0 has, and those of its that we reject.
-OLD, REJECTED = (
-    {"ShareGroupPartitionMetadata"},
-    {"ShareGroupMetadata", "ShareGroupStatePartitionMetadata"},
-)
+OLD = {"ShareGroupPartitionMetadata"}
+REJECTED = {"ShareGroupMetadata", "ShareGroupStatePartitionMetadata"}
 KINDS = {"int": "int", "short": "short", "boolean": "bool", "string": "text", "list": "list"}
 #: Jars of a release do not change: in each run the newest one is read.
 BY_NEWEST = [

@@ -60,9 +60,7 @@ def test_combine_gives_each_versions_batches(asked: Oracle, cases: Any) -> None:
     assert (joined > 0) is joins_neighbours(asked.version)
 
 
-def test_neighbours_that_become_equal_are_joined_by_the_version_that_joins_them(
-    asked: Oracle,
-) -> None:
+def test_neighbours_that_become_equal_are_joined_by_versions_that_do(asked: Oracle) -> None:
     """Archived 1, released 2, archived 3; then 2 is archived, too."""
     existing = [StateBatch(1, 1, 4, 1), StateBatch(2, 2, 0, 1), StateBatch(3, 3, 4, 1)]
     new = [StateBatch(2, 2, 4, 1)]
@@ -75,12 +73,8 @@ def test_neighbours_that_become_equal_are_joined_by_the_version_that_joins_them(
 def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
     rows = np.zeros((2 * len(batches) + 2, 4), np.int64)
     for index, batch in enumerate(batches):
-        rows[index] = (
-            batch.first_offset,
-            batch.last_offset,
-            batch.delivery_count,
-            batch.delivery_state,
-        )
+        offsets = batch.first_offset, batch.last_offset
+        rows[index] = (*offsets, batch.delivery_count, batch.delivery_state)
     count = combine_rows(rows, len(batches), start)
     return [[first, last, state, number] for first, last, number, state in rows[:count].tolist()]
 
@@ -94,9 +88,7 @@ def test_replay_gives_the_coordinators_state(replaying: Oracle, cases: Any) -> N
         assert theirs["loadFailedAt"] is None
 
 
-def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
-    replaying: Oracle, cases: Any
-) -> None:
+def test_long_ordered_sequences_give_the_coordinators_state(replaying: Oracle, cases: Any) -> None:
     random = Random("ordered")
     sequences = [state_records(generators.ordered_sequence(random)) for _ in range(cases(20, 3000))]
     answers = replaying.ask_many(map(hexed, sequences))
@@ -105,9 +97,7 @@ def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
         assert as_kafka(ours) == theirs["states"]
 
 
-def test_history_gives_the_coordinators_state_after_every_record(
-    replaying: Oracle, cases: Any
-) -> None:
+def test_history_gives_the_coordinators_state_every_time(replaying: Oracle, cases: Any) -> None:
     random = Random("history")
     sequences = [generators.sequence(random) for _ in range(cases(12, 600))]
     prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
@@ -127,13 +117,9 @@ def test_history_gives_the_coordinators_state_after_every_record(
                 assert ours == {camel: theirs[camel] for camel in _NAMES}
 
 
-_NAMES = {
-    "snapshotEpoch": "snapshot_epoch",
-    "stateEpoch": "state_epoch",
-    "leaderEpoch": "leader_epoch",
-    "startOffset": "start_offset",
-    "deliveryCompleteCount": "delivery_complete_count",
-}
+_NAMES = {"snapshotEpoch": "snapshot_epoch", "stateEpoch": "state_epoch"}
+_NAMES |= {"leaderEpoch": "leader_epoch", "startOffset": "start_offset"}
+_NAMES |= {"deliveryCompleteCount": "delivery_complete_count"}
 
 
 def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> None:
@@ -141,20 +127,18 @@ def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> 
     failed = crashed = 0
     sequences = []
     for _ in range(cases(50, 500)):
-        records = generators.sequence(random)
+        made = generators.sequence(random)
         if random.random() < 0.5:
-            at = random.randrange(len(records))
-            key, value = records[at]
+            at = random.randrange(len(made))
+            key, value = made[at]
             update_tombstone = (b"\0\1" + key[2:], None)
-            records[at] = random.choice(
-                [generators.damaged(random, (key, value)), update_tombstone]
-            )
-        sequences.append(records)
-    for records, theirs in zip(sequences, replaying.ask_many(map(hexed, sequences)), strict=True):
-        numbered, at = _with_offsets(records), theirs["loadFailedAt"]
+            made[at] = random.choice([generators.damaged(random, (key, value)), update_tombstone])
+        sequences.append(made)
+    for made, theirs in zip(sequences, replaying.ask_many(map(hexed, sequences)), strict=True):
+        numbered, at = _with_offsets(made), theirs["loadFailedAt"]
         if at is None:
             assert as_kafka(replay(numbered, True, replaying.version)) == theirs["states"]
-        elif records[at][1] and theirs["status"][at] == "error: NullPointerException":
+        elif made[at][1] and theirs["status"][at] == "error: NullPointerException":
             crashed += 1  # the merge of Kafka 4.4 on some damaged batches: a crash, and no rule
         else:
             failed += 1

@@ -96,19 +96,13 @@ def run_members(
 ) -> Ledger:
     """Let the members of `MEMBERS` work for some rounds at least, and write down who has what.
 
-    Parameters
-    ----------
-    produce
-        Called when all members have joined, so that none takes everything.
+    ``produce``: called when all members have joined, so that none takes everything.
     """
     ledger, chance = Ledger(), random.Random(seed)
     with share_holders() as clients:
         members = [_Member(name, does) for name, does in MEMBERS.items()]
-        config = {
-            "max.poll.records": "10",
-            "share.acquire.mode": "record_limit",
-            "fetch.max.wait.ms": "100",
-        }
+        config = {"max.poll.records": "10", "share.acquire.mode": "record_limit"}
+        config["fetch.max.wait.ms"] = "100"
         where = {"bootstrap": bootstrap, "group": group, "topic": topic, "config": config}
         for one in members:
             _ask(clients, one, "open", **where)
@@ -191,17 +185,15 @@ def _settle(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
         return
     lock_before = one.lock
     if one.does == "RENEW" and not one.renewed:
-        answer = _ask(clients, one, "acknowledge", type="RENEW")
-        one.renewed, one.lock = True, (answer["called"] + lock, answer["returned"] + lock)
+        done = _ask(clients, one, "acknowledge", type="RENEW")
+        one.renewed, one.lock = True, (done["called"] + lock, done["returned"] + lock)
     else:
         one.renewed = False
-        answer = _ask(
-            clients, one, "acknowledge", type="ACCEPT" if one.does == "RENEW" else one.does
-        )
+        done = _ask(clients, one, "acknowledge", type="ACCEPT" if one.does == "RENEW" else one.does)
         one.has = set()
-    if answer["refused"]:
+    if done["refused"]:
         one.lock = lock_before
-        if answer["called"] < one.lock[0] - _BEFORE:
+        if done["called"] < one.lock[0] - _BEFORE:
             raise RigError(f"{one.name}: {one.does} was refused")
         # On a machine so busy that a round takes longer than a lock.
         _forget(one, ledger)
@@ -341,9 +333,7 @@ def test_a_broker_keeps_kafkas_rules(run: Run) -> None:
 def test_a_write_whose_record_is_gone_is_found(run: Run) -> None:
     requests = Requests(RequestLog(run.log))
     updates = [
-        at
-        for at, kind in enumerate(run.history.column("record_kind").to_pylist())
-        if kind == "update"
+        at for at, kind in enumerate(run.history["record_kind"].to_pylist()) if kind == "update"
     ]
     # Locks that end together are written together, and a record of each may stand for the others.
     without = run.history.take([at for at in range(run.history.num_rows) if at not in updates[5:]])

@@ -79,9 +79,7 @@ def _granted(table: pa.Table) -> dict[str, str]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else EXHAUSTIVE) for name in COMBINATIONS]
 )
-def test_the_preflight_is_what_happens(
-    secured: KafkaBroker, oracle: Oracle, tmp_path: Path, name: str
-) -> None:
+def test_it_is_as_it_said(secured: KafkaBroker, oracle: Oracle, tmp_path: Path, name: str) -> None:
     group = f"spare-{list(COMBINATIONS).index(name)}"
     set_group_config(secured.bootstrap_servers, group, share_auto_offset_reset="earliest")
     set_rules(secured, [rule(one, group) for one in COMBINATIONS[name]])
@@ -99,23 +97,17 @@ def test_the_preflight_is_what_happens(
             right: without if said == NO else said for right, said in happened_so.items()
         }
     assert consumed == ("share consumers" not in failing(table))
-    cluster = [
-        *("--bootstrap-server", secured.secure_bootstrap_servers),
-        *("--command-config", settings_file(tmp_path, settings)),
-    ]
+    cluster = ["--bootstrap-server", secured.secure_bootstrap_servers]
+    cluster += ["--command-config", settings_file(tmp_path, settings)]
     ended = {
-        command
-        for command in COMMANDS
-        if sharelag(*command.split(), *cluster, "-o", "json").returncode
+        words for words in COMMANDS if sharelag(*words.split(), *cluster, "-o", "json").returncode
     }
     assert ended == failing(table).keys() & set(COMMANDS)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["all of ours", "nothing", "no records of groups"])
-def test_every_command_fails_where_the_preflight_says_so(
-    secured: KafkaBroker, tmp_path: Path, name: str
-) -> None:
+def test_commands_fail_where_it_says_so(secured: KafkaBroker, tmp_path: Path, name: str) -> None:
     """All commands that read a cluster, but for those that run the others' code when asked later.
 
     Who may do all that sharelag needs asks for no more and no less than what is said to be needed.
@@ -177,11 +169,8 @@ def _asked(log: Path, begin: int) -> tuple[set[tuple[str, ...]], set[tuple[str, 
             r"on resource = (\w+):LITERAL:(\S+) for request = (\w+)",
             file.read(),
         )
-    asked = [
-        ((what, kind.upper(), _whose(name)), by)
-        for what, kind, name, by in found
-        if (kind, name) != ("Group", "sharelag")
-    ]
+    ours = [one for one in found if (one[1], one[2]) != ("Group", "sharelag")]
+    asked = [((what, kind.upper(), _whose(name)), by) for what, kind, name, by in ours]
     return {right for right, by in asked if by != "Metadata"}, {right for right, _ in asked}
 
 
@@ -200,9 +189,7 @@ def _told(secured: KafkaBroker, tmp_path: Path, *options: str) -> dict[str, dict
     done = sharelag(*words.split(), *options)
     rows = rows_of(done)
     command = "share consumers" if "--principal" in options else "lag"
-    assert done.returncode == any(
-        row["granted"] == NO and command in row["needed_by"] for row in rows
-    )
+    assert done.returncode == any(r["granted"] == NO and command in r["needed_by"] for r in rows)
     return {f"{row['operation']} {row['resource_type']} {row['resource']}": row for row in rows}
 
 
@@ -213,16 +200,12 @@ def _needed(told: dict[str, dict[str, Any]], command: str) -> dict[str, str]:
 @pytest.mark.row("SEC-01")
 @pytest.mark.row("SEC-02")
 @pytest.mark.row("SEC-03")
-def test_a_group_that_may_only_be_described(
-    secured: KafkaBroker, oracle: Oracle, tmp_path: Path
-) -> None:
+def test_a_group_only_described(secured: KafkaBroker, oracle: Oracle, tmp_path: Path) -> None:
     """Describing it goes well; consuming would fail, and so it does; brokers' requests are theirs."""
     set_rules(secured, [rule("GROUP {} DESCRIBE", "billing"), rule("TOPIC orders DESCRIBE", "")])
     admin = java_settings(secured, "admin")
-    told = _told(
-        *(secured, tmp_path, "--command-config", settings_file(tmp_path, admin)),
-        *("--principal", "User:alice", "--super-users", SUPER_USERS),
-    )
+    given = ("--command-config", settings_file(tmp_path, admin), "--principal", "User:alice")
+    told = _told(secured, tmp_path, *given, "--super-users", SUPER_USERS)
     describe, consume = (_needed(told, one) for one in (DESCRIBE, "share consumers"))
     assert describe == {"DESCRIBE TOPIC orders": YES, "DESCRIBE GROUP billing": YES}
     assert consume == describe | {"READ TOPIC orders": NO, "READ GROUP billing": NO}
@@ -258,9 +241,7 @@ def _wait_for(source: KafkaInput, group: str, wanted: set[tuple[str, str]]) -> N
     def granted() -> set[tuple[str, str]]:
         after, _ = rights_of(source, [group], ["orders"])
         return {
-            (row["operation"], row["resource_type"])
-            for row in after.to_pylist()
-            if row["granted"] == YES
+            (r["operation"], r["resource_type"]) for r in after.to_pylist() if r["granted"] == YES
         }
 
     wait_until(lambda: wanted <= granted(), "the grants are in force")
@@ -300,9 +281,7 @@ def test_a_denial_is_removed_where_the_rules_may_be_listed(secured: KafkaBroker)
 
 @pytest.mark.parametrize("asks", ["admin", "alice"])
 @pytest.mark.parametrize("named", [False, True])
-def test_a_super_user_is_not_said_to_lack_rights(
-    secured: KafkaBroker, tmp_path: Path, asks: str, named: bool
-) -> None:
+def test_super_user_rights(secured: KafkaBroker, tmp_path: Path, asks: str, named: bool) -> None:
     """By their own account they have them; by the rules alone, nobody knows.
 
     That is so whether the rules name them or not. Once somebody says who the super users are it is
@@ -331,9 +310,7 @@ def test_a_super_user_is_not_said_to_lack_rights(
         assert (code, NO in said, UNKNOWN in said) == (1, True, False)
 
 
-def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(
-    secured: KafkaBroker, tmp_path: Path
-) -> None:
+def test_who_may_describe_the_cluster_may_list_rules(secured: KafkaBroker, tmp_path: Path) -> None:
     set_rules(secured, [])
     words = "doctor --rights --principal User:bob --group g --topic t --command-config"
     said = refused(*words.split(), settings_file(tmp_path, java_settings(secured, "alice")))
@@ -343,9 +320,7 @@ def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(
 
 @pytest.mark.row("SEC-06")
 @pytest.mark.parametrize("how", [[], pytest.param(["--brief"], marks=EXHAUSTIVE)])
-def test_a_topic_that_may_not_be_described_is_hidden(
-    secured: KafkaBroker, tmp_path: Path, how: list[str]
-) -> None:
+def test_hidden_topics(secured: KafkaBroker, tmp_path: Path, how: list[str]) -> None:
     """Two of three topics of a group have their lag, as Kafka's command says; one is hidden."""
     servers, group, topics = secured.bootstrap_servers, f"three{len(how)}", ["h1", "h2", "h3"]
     names = {name: f"{name}{len(how)}" for name in topics}
@@ -355,10 +330,8 @@ def test_a_topic_that_may_not_be_described_is_hidden(
     rules = [f"TOPIC {name} DESCRIBE" for name in seen]
     set_rules(secured, [rule(one, group) for one in [*_READS, *rules, "GROUP {} DESCRIBE"]])
     settings = java_settings(secured, "alice")
-    cluster = [
-        *("--bootstrap-server", secured.secure_bootstrap_servers),
-        *("--command-config", settings_file(tmp_path, settings)),
-    ]
+    cluster = ["--bootstrap-server", secured.secure_bootstrap_servers]
+    cluster += ["--command-config", settings_file(tmp_path, settings)]
     done = sharelag("lag", *cluster, "--group", group, "-o", "json", *how)
     rows = rows_of(done)
     lags = {row["topic"]: row["lag"] for row in rows if row["topic"]}
@@ -404,8 +377,7 @@ def test_without_an_authorizer_everything_is_allowed(broker: KafkaBroker) -> Non
     assert of_groups <= {YES, UNKNOWN}  # unknown where no group was ever used
     assert failing(asked) == {}
     judged, unknown = rights_of(source, ["g"], ["missing"], "User:alice")
-    assert set(judged.column("granted").to_pylist()) == {YES}
-    assert unknown == ()
+    assert (set(judged.column("granted").to_pylist()), unknown) == ({YES}, ())
 
 
 def test_the_errors_are_kafkas() -> None:

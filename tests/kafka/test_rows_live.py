@@ -146,11 +146,8 @@ def test_records_that_are_not_acknowledged_yet_stay_with_the_member(orders: Kafk
 
 
 def test_consumers_subscribe_before_they_poll_and_assign_nothing(orders: KafkaBroker) -> None:
-    settings = {
-        "bootstrap.servers": orders.bootstrap_servers,
-        "group.id": "rows-nobody",
-        "log_level": 3,
-    }
+    settings: dict[str, Any] = {"bootstrap.servers": orders.bootstrap_servers, "log_level": 3}
+    settings["group.id"] = "rows-nobody"
     with closing(ShareConsumer(settings)) as one:
         with pytest.raises(Exception, match="not subscribed") as raised:
             one.poll(0.1)
@@ -172,10 +169,8 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
     """Neither Kafka's command nor the groups show it, and its records have no delivery count."""
     servers = orders.bootstrap_servers
     for group, protocol in (("rows-consumer", "consumer"), ("rows-classic", "classic")):
-        settings = {"bootstrap.servers": servers, "group.id": group, "group.protocol": protocol}
-        with closing(
-            Consumer({**settings, "auto.offset.reset": "earliest", "log_level": 2})
-        ) as usual:
+        given = {"bootstrap.servers": servers, "group.id": group, "group.protocol": protocol}
+        with closing(Consumer({**given, "auto.offset.reset": "earliest", "log_level": 2})) as usual:
             usual.subscribe([TOPIC])
             got: list[Message] = []
             wait_until(partial(_consumed, usual, got), "a record comes")
@@ -200,10 +195,8 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
 
 
 def _groups(broker: KafkaBroker) -> list[str]:
-    decoded = [
-        decode_arrow(b, GROUP_TOPIC)
-        for b in kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
-    ]
+    read = kafka.read_topic(client_config(broker.bootstrap_servers), GROUP_TOPIC)
+    decoded = [decode_arrow(b, GROUP_TOPIC) for b in read]
     assert sum(one.skipped for one in decoded) > 0  # the records of the others, which are counted
     table = pa.Table.from_batches([one.records for one in decoded], schemas.GROUP_RECORDS)
     return [str(group) for group in groups_arrow(table).column("group_id").to_pylist()]
@@ -247,11 +240,8 @@ def test_in_kafkas_protocol_a_fetch_names_partitions_and_no_offset(kafka_jars: P
     topics, forgotten = (_field(schema, name) for name in ("Topics", "ForgottenTopicsData"))
     partition = _field(topics, "Partitions")
     assert [field["name"] for field in topics["fields"]] == ["TopicId", "Partitions"]
-    assert [field["name"] for field in partition["fields"]] == [
-        "PartitionIndex",
-        "PartitionMaxBytes",
-        "AcknowledgementBatches",
-    ]
+    found = [field["name"] for field in partition["fields"]]
+    assert found == ["PartitionIndex", "PartitionMaxBytes", "AcknowledgementBatches"]
     assert [field["name"] for field in forgotten["fields"]] == ["TopicId", "Partitions"]
     names = {field["name"] for field in beat["fields"]}
     assert not {"InstanceId", "RebalanceTimeoutMs", "ServerAssignor"} & names
@@ -265,11 +255,8 @@ CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 SHARE_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 VERIFIABLE = "org.apache.kafka.tools.VerifiableShareConsumer"
 PRINTED, RECORDS = "printed-deliveries", 12
-PRINTS = [
-    word
-    for name in ("timestamp", "partition", "offset", "delivery", "key", "headers")
-    for word in ("--formatter-property", f"print.{name}=true")
-]
+_PARTS = ("timestamp", "partition", "offset", "delivery", "key", "headers")
+PRINTS = [word for name in _PARTS for word in ("--formatter-property", f"print.{name}=true")]
 
 
 def printed(folder: Path, done: CompletedProcess[str]) -> ConsumedLog:
@@ -280,9 +267,7 @@ def printed(folder: Path, done: CompletedProcess[str]) -> ConsumedLog:
 
 
 @pytest.mark.exhaustive
-def test_deliveries_and_outcomes_are_those_of_kafkas_consumers(
-    broker: KafkaBroker, tmp_path: Path
-) -> None:
+def test_deliveries_and_outcomes_are_the_consumers(broker: KafkaBroker, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
     create_topics(servers, {PRINTED: 1})
     produce(servers, PRINTED, numbered(RECORDS, 1))
@@ -295,9 +280,8 @@ def test_deliveries_and_outcomes_are_those_of_kafkas_consumers(
         done = broker.run_tool(SHARE_CONSOLE, *console, "--timeout-ms", "40000", *options)
         log = printed(tmp_path, done)
         table = log.tables["deliveries"]
-        assert picked(table, "partition", "offset", "delivery_count") == [
-            (0, offset, count) for offset in range(RECORDS)
-        ]
+        told = picked(table, "partition", "offset", "delivery_count")
+        assert told == [(0, offset, count) for offset in range(RECORDS)]
         assert table.column("timestamp").null_count == log.tables["rejects"].num_rows == 0
     done = broker.run_tool(CONSOLE, *given, *PRINTS, "--from-beginning", "--max-messages", "3")
     table = printed(tmp_path, done).tables["deliveries"]
@@ -308,11 +292,7 @@ def test_deliveries_and_outcomes_are_those_of_kafkas_consumers(
     )
     tables = printed(tmp_path, done).tables
     assert tables["deliveries"].column("offset").to_pylist() == list(range(RECORDS))
-    assert (
-        picked(tables["outcomes"], "topic", "partition", "succeeded", "error_message")
-        == [(PRINTED, 0, True, None)] * tables["outcomes"].num_rows
-    )
+    found = picked(tables["outcomes"], "topic", "partition", "succeeded", "error_message")
+    assert found == [(PRINTED, 0, True, None)] * tables["outcomes"].num_rows
     heard = picked(tables["outcomes"], "first_offset", "last_offset")
-    assert [offset for first, last in heard for offset in range(first, last + 1)] == list(
-        range(RECORDS)
-    )
+    assert [o for first, last in heard for o in range(first, last + 1)] == list(range(RECORDS))

@@ -32,11 +32,6 @@ def kafkas(broker: KafkaBroker) -> int:
     return sum(row["lag"] or 0 for row in parse_describe(broker.share_groups_describe(GROUP)))
 
 
-def credentials(broker: KafkaBroker, folder: Path) -> list[str]:
-    config = settings_file(folder, java_settings(broker, "admin", mechanism="SCRAM-SHA-256"))
-    return ["--command-config", config, "--command-property", f"ssl.key.password={AS_OPTION}"]
-
-
 def contents(folder: Path) -> list[str]:
     """All files as text, also what is packed in them."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
@@ -49,16 +44,10 @@ def contents(folder: Path) -> list[str]:
     ]
 
 
-def assert_no_secret(texts: list[str]) -> None:
-    assert len(texts) > 12
-    for secret in (IN_FILE, AS_OPTION, IN_ENVIRONMENT):
-        assert not [text for text in texts if secret in text]
-
-
-def test_the_report_says_what_kafka_says_and_no_secret(
-    secured: KafkaBroker, tmp_path: Path
-) -> None:
-    given = [*credentials(secured, tmp_path), "--out", str(tmp_path / "out")]
+def test_a_report_says_what_kafka_says_and_no_secret(secured: KafkaBroker, tmp_path: Path) -> None:
+    config = settings_file(tmp_path, java_settings(secured, "admin", mechanism="SCRAM-SHA-256"))
+    given = ["--command-config", config, "--command-property", f"ssl.key.password={AS_OPTION}"]
+    given += ["--out", str(tmp_path / "out")]
     with ProcessList() as seen:
         done = sharelag(
             "report", "daily", *given, "-p", "over", "10m", env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
@@ -67,26 +56,20 @@ def test_the_report_says_what_kafka_says_and_no_secret(
     assert seen.has("ipykernel_launcher")
     place = tmp_path / "out" / "daily" / "latest"
     result = json.loads((place / "verdict.json").read_text())
-    assert (
-        {group["group_id"]: group["lag"] for group in result["groups"]}
-        == {GROUP: kafkas(secured)}
-        == {GROUP: 25}
-    )
+    told = {group["group_id"]: group["lag"] for group in result["groups"]}
+    assert told == {GROUP: kafkas(secured)} == {GROUP: 25}
     refused = sharelag(
         "report", "daily", *given, "--command-property", "sasl.mechanism=SCRAM-SHA-512", code=1
     )
     assert refused.stdout.startswith("FAILED: ")
-    assert_no_secret(
-        [
-            *(done.stdout, done.stderr, refused.stdout, refused.stderr),
-            *(*seen.lines, *contents(tmp_path / "out")),
-        ]
-    )
+    printed = [done.stdout, done.stderr, refused.stdout, refused.stderr]
+    texts = [*printed, *seen.lines, *contents(tmp_path / "out")]
+    assert len(texts) > 12
+    for secret in (IN_FILE, AS_OPTION, IN_ENVIRONMENT):
+        assert not [text for text in texts if secret in text]
 
 
-def test_plain_papermill_runs_the_notebook_too(
-    secured: KafkaBroker, tmp_path: Path, remote: str
-) -> None:
+def test_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path, remote: str) -> None:
     done = run_python(
         *("-m", "papermill", str(notebook("daily")), str(tmp_path / "out.ipynb")),
         *("--no-progress-bar", "-k", "python3"),
@@ -94,11 +77,8 @@ def test_plain_papermill_runs_the_notebook_too(
         SPARK_REMOTE=remote,
     )
     assert done.returncode == 0, done.stderr
-    outputs = [
-        output.get("data", {})
-        for cell in nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
-        for output in cell.get("outputs", [])
-    ]
+    saved = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    outputs = [output.get("data", {}) for cell in saved for output in cell.get("outputs", [])]
     (result,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
     assert result["groups"][0]["lag"] == kafkas(secured)
 
@@ -157,9 +137,7 @@ spark.stop()
 """
 
 
-def test_neither_the_ui_nor_the_event_log_has_a_secret(
-    secured: KafkaBroker, tmp_path: Path
-) -> None:
+def test_neither_ui_nor_the_event_log_has_a_secret(secured: KafkaBroker, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.mkdir()
     (tmp_path / "spark-defaults.conf").write_text(

@@ -23,11 +23,8 @@ PLAIN, SCRAM = MECHANISMS = ("PLAIN", "SCRAM-SHA-256")
 #: A password with everything that a properties file and JAAS quote.
 WRONG = 'wr"ng\\pa;ss=word'
 #: What each may describe and read.
-TOPICS = {
-    "alice": (STATE_TOPIC, GROUP_TOPIC, "orders"),
-    "carol": (STATE_TOPIC, "orders"),
-    "bob": ("orders",),
-}
+TOPICS = {"alice": (STATE_TOPIC, GROUP_TOPIC, "orders"), "carol": (STATE_TOPIC, "orders")}
+TOPICS["bob"] = ("orders",)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,9 +88,7 @@ def test_the_right_password(secured: KafkaBroker, tmp_path: Path, mechanism: str
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "SCRAM-SHA-512"])
-def test_a_wrong_password_or_mechanism(
-    secured: KafkaBroker, tmp_path: Path, mechanism: str
-) -> None:
+def test_wrong_password_or_mechanism(secured: KafkaBroker, tmp_path: Path, mechanism: str) -> None:
     begun = time.monotonic()
     password = None if mechanism == "SCRAM-SHA-512" else WRONG
     file = _file(secured, tmp_path, "alice", password, mechanism)
@@ -107,9 +102,7 @@ def test_a_wrong_password_or_mechanism(
 
 
 @pytest.mark.parametrize("verbose", ["-v", "-vv"])
-def test_v_shows_the_traceback_and_still_no_password(
-    secured: KafkaBroker, tmp_path: Path, verbose: str
-) -> None:
+def test_v_shows_a_traceback_no_secret(secured: KafkaBroker, tmp_path: Path, verbose: str) -> None:
     done = _run(_file(secured, tmp_path, "alice", WRONG), "lag", verbose)
     assert done.returncode == 1
     assert "Traceback (most recent call last)" in done.stderr
@@ -241,9 +234,7 @@ def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> No
     assert _lags(offline) == _lags(ask("lag --group billing --command-config", str(file)))
 
 
-def test_an_anonymised_capture_of_a_cluster_leaves_nothing_else_behind(
-    secured: KafkaBroker, tmp_path: Path
-) -> None:
+def test_an_anonymised_capture_leaves_nothing_behind(secured: KafkaBroker, tmp_path: Path) -> None:
     settings, target = tmp_path / "settings", tmp_path / "captures" / "new" / "shared"
     settings.mkdir()
     file = _file(secured, settings, "alice")
@@ -266,9 +257,7 @@ def _config(broker: KafkaBroker, user: str, password: str | None = None) -> Clie
     return client_config(None, None, java_settings(broker, user, password, SCRAM), timeout=10)
 
 
-def test_leaders_of_topics_that_may_not_be_described_are_not_known(
-    secured: KafkaBroker, tmp_path: Path
-) -> None:
+def test_leaders_of_hidden_topics_are_unknown(secured: KafkaBroker, tmp_path: Path) -> None:
     asked = ["orders", STATE_TOPIC, GROUP_TOPIC, "missing"]
     for user in ("alice", "bob"):
         found = leaders(_config(secured, user), asked)
@@ -301,9 +290,7 @@ def test_doctor(
     done = _run(_file(secured, tmp_path, user, password), "doctor")
     lines = done.stdout.splitlines()
     failed = {
-        line.split()[1].rstrip(":"): lines[n + 1]
-        for n, line in enumerate(lines)
-        if line.startswith("fail ")
+        r.split()[1].rstrip(":"): lines[n + 1] for n, r in enumerate(lines) if r.startswith("fail ")
     }
     assert failed.keys() == failing.keys()
     assert not [what for what, words in failing.items() if words not in failed[what]]

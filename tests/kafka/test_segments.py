@@ -115,13 +115,10 @@ def test_the_lag_is_the_brokers(files: Files) -> None:
 
 
 def test_other_folders_than_log_directories_are_an_error(tmp_path: Path) -> None:
-    for folder, message in (
-        (tmp_path / "gone", "no folder"),
-        (tmp_path, "has no topic partitions"),
-    ):
+    for folder, said in ((tmp_path / "gone", "no folder"), (tmp_path, "has no topic partitions")):
         answer = sharelag("lag", "--segments", str(folder))
         assert (answer.returncode, len(answer.stderr.splitlines())) == (1, 1)
-        assert message in answer.stderr
+        assert said in answer.stderr
 
 
 @pytest.mark.exhaustive
@@ -129,9 +126,7 @@ def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> N
     """Each copy has the first records of the log, and at most one reject per partition: a tail."""
     with at_work() as broker:
         copies, raw = copied_at_work(broker, tmp_path), records_of(broker)
-    by_place = {
-        (row["partition"], row["offset"]): (row["key"], row["value"]) for row in raw.to_pylist()
-    }
+    by_place = {(r["partition"], r["offset"]): (r["key"], r["value"]) for r in raw.to_pylist()}
     seen = 0
     for copy in copies:
         if not any(copy.glob(f"{STATE_TOPIC}-*/*.log")):

@@ -95,12 +95,8 @@ def test_what_we_accept_is_what_kafka_accepts(each: Oracle, profile: str, cases:
         problems = [
             one for one in check_all(group | broker, profile) if not one.why.startswith("does not ")
         ]
-        assert bool(problems) == (refused is not None), (
-            group,
-            broker,
-            refused,
-            list(map(str, problems)),
-        )
+        told = list(map(str, problems))
+        assert bool(problems) == (refused is not None), (group, broker, refused, told)
         outcomes.append(refused is None)
     assert 0.1 < sum(outcomes) / len(outcomes) < 0.9
 
@@ -145,10 +141,8 @@ def value(random: Random, setting: Setting) -> str:
     if setting.kind == "list":
         return random.choice(["simple", "simple,simple", " simple ", ""])
     if setting.kind == "text":
-        durations = [
-            *("PT1H", "P1D", "p1dt2h3m4.5s", "PT", "P", "-PT1H", "PT-1H", "P1Y"),
-            *("PT1.1234567891S", "pt0s", ""),
-        ]
+        durations = ["PT1H", "P1D", "p1dt2h3m4.5s", "PT", "P", "-PT1H", "PT-1H", "P1Y"]
+        durations += ["PT1.1234567891S", "pt0s", ""]
         resets = [f"by_duration:{text}" for text in durations]
         more = resets if setting.pattern else ["read_committed", "READ_COMMITTED", "serializable"]
         return random.choice(
@@ -185,10 +179,8 @@ def test_what_share_consumers_refuse_is_found(oracle: Oracle) -> None:
 
 
 def is_refused(name: str, text: str) -> bool:
-    return any(
-        problem.why.startswith("share consumers refuse it")
-        for problem in lint_consumer({name: text})
-    )
+    problems = lint_consumer({name: text})
+    return any(problem.why.startswith("share consumers refuse it") for problem in problems)
 
 
 NUMBERS = {"int", "long", "short", "double"}
@@ -254,10 +246,8 @@ def configured() -> Iterator[KafkaBroker]:
 
 HOSTILE = "settings <b>&'quoted'"
 #: What a group has of dead-letter queues.
-QUEUES = {
-    "errors.deadletterqueue.copy.record.enable": ("false", "default"),
-    "errors.deadletterqueue.topic.name": ("", "default"),
-}
+QUEUES = {"errors.deadletterqueue.copy.record.enable": ("false", "default")}
+QUEUES["errors.deadletterqueue.topic.name"] = ("", "default")
 
 
 def in_table(
@@ -328,11 +318,8 @@ def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> Non
 @pytest.mark.exhaustive  # `test_logs.py`, retention of each topic
 def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) -> None:
     table = settings(client_config(configured.bootstrap_servers), [], ["kept", "plain", "gone"])
-    rows = {
-        (r["entity"], r["name"]): (r["value"], r["source"])
-        for r in table.to_pylist()
-        if r["scope"] == "topic"
-    }
+    of_topics = [r for r in table.to_pylist() if r["scope"] == "topic"]
+    rows = {(r["entity"], r["name"]): (r["value"], r["source"]) for r in of_topics}
     assert {entity for entity, _ in rows} == {"kept", "plain"}
     # What a broker before 4.4 does not have has no row.
     assert len(rows) == 2 * (len(TOPIC_SETTINGS) - (not has_reached(KAFKA_VERSION, "4.4")))
@@ -342,9 +329,7 @@ def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) ->
 
 
 @pytest.mark.exhaustive
-def test_what_we_may_not_see_is_null_with_a_warning(
-    configured: KafkaBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_hidden_is_null(configured: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
     config = ClientConfig(configured.client_config("bob"))
     with caplog.at_level("WARNING", logger="sharelag"):
         table = settings(config, ["g"], ["kept"])
@@ -357,19 +342,17 @@ def test_what_we_may_not_see_is_null_with_a_warning(
 
 
 def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> None:
-    result: dict[str, tuple[str | None, str]] = {
-        "share.record.lock.duration.ms": ("45000", "group")
-    }
+    found: dict[str, tuple[str | None, str]] = {"share.record.lock.duration.ms": ("45000", "group")}
     brokers: dict[str, tuple[str | None, str]] = {
         "group.share.delivery.count.limit": ("4", "broker"),
         "group.share.max.record.lock.duration.ms": ("40000", "broker"),
     }
-    assert _in_force(result, brokers) == {
+    assert _in_force(found, brokers) == {
         "share.record.lock.duration.ms": ("40000", "broker"),
         "share.delivery.count.limit": ("4", "broker"),
     }
     # Where the brokers' bounds are hidden from us, what is stored is all we know.
-    assert _in_force(result, None) == result
+    assert _in_force(found, None) == found
 
 
 def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -> None:

@@ -46,11 +46,8 @@ def oracle() -> Iterator[Oracle]:
 )
 def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
     count = cases(8, 1600)
-    played = [
-        (seed, life)
-        for seed in range(count)
-        for _, life in lives(Random(f"schedule {steady} {seed}"), steady=steady)
-    ]
+    each = ((seed, Random(f"schedule {steady} {seed}")) for seed in range(count))
+    played = [(seed, life) for seed, random in each for _, life in lives(random, steady=steady)]
     answers = oracle.ask_many([life.question for _, life in played])
     seen: dict[str, int] = {}
     for (seed, life), theirs in zip(played, answers, strict=True):
@@ -77,12 +74,8 @@ def _as_ours(step: dict[str, Any], answer: dict[str, Any], seen: dict[str, int])
 
 def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
     """All in flight is finished, yet the start offset does not move and no fetch may go on."""
-    settings = {
-        "maxRecordLocks": 15,
-        "deliveryCountLimit": 5,
-        "lockDurationMs": 30_000,
-        "renewEnabled": True,
-    }
+    settings = {"maxRecordLocks": 15, "deliveryCountLimit": 5, "lockDurationMs": 30_000}
+    settings["renewEnabled"] = True
     window = {"startOffset": 0, "stateEpoch": 0, "leaderEpoch": 1, "batches": [[10, 19, 2, 1]]}
     fetch = {
         "op": "acquire",
@@ -96,19 +89,12 @@ def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
     said = [[[0, 4, [1]], [5, 5, [2]], [6, 9, [1]]], [[5, 5, [1]]]]
     ops: list[dict[str, Any]] = []
     for batches in said:
-        ops += [
-            fetch | {"fetched": fetched},
-            {"op": "acknowledge", "now": 0, "member": "c", "batches": batches},
-        ]
+        done = {"op": "acknowledge", "now": 0, "member": "c", "batches": batches}
+        ops += [fetch | {"fetched": fetched}, done]
     ops.append(fetch | {"fetched": fetched[2:]})
     answer = oracle.ask(settings | window | {"ops": ops})
-    assert [step.get("acquired") for step in answer["steps"]] == [
-        [[0, 9, 1]],
-        None,
-        [[5, 5, 2]],
-        None,
-        [],
-    ]
+    acquired = [step.get("acquired") for step in answer["steps"]]
+    assert acquired == [[[0, 9, 1]], None, [[5, 5, 2]], None, []]
     last = answer["steps"][-1]
     assert not last["canFetch"]
     assert (last["state"]["startOffset"], last["state"]["dcc"]) == (5, 15)
@@ -138,17 +124,14 @@ def test_the_coordinator_writes_what_kafkas_writes(oracle_coordinator: Oracle, c
                 assert not result["records"]
                 continue
             assert _answer(topic, op) == result.get("answer"), op
-            records = topic.records().to_pylist()
-            ours = [
-                (row["key"].hex(), row["value"].hex() if row["value"] else None)
-                for row in records[done:]
-            ]
+            made = topic.records().to_pylist()
+            ours = [(r["key"].hex(), r["value"].hex() if r["value"] else None) for r in made[done:]]
             written = [(record["k"], record["v"]) for record in result["records"]]
             if op["op"] == "cold":  # in no order
                 ours, written = sorted(ours), sorted(written)
             assert ours == written, op
-            assert [row["offset"] for row in records] == list(range(len(records)))
-            done = len(records)
+            assert [row["offset"] for row in made] == list(range(len(made)))
+            done = len(made)
 
 
 def _requests(random: Random) -> list[dict[str, Any]]:
@@ -219,9 +202,7 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def test_kafkas_coordinator_loads_what_a_simulation_wrote(
-    oracle_replayer: Oracle, cases: Any
-) -> None:
+def test_the_coordinator_loads_what_a_simulation_wrote(oracle_replayer: Oracle, cases: Any) -> None:
     """After each run it holds the states of the simulation's coordinator and of our replay."""
     runs = [simulate(EVERYTHING, seed) for seed in range(cases(1, 20))]
     runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(2, 600))]
@@ -240,9 +221,7 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
 
 
 @pytest.mark.row("PSC-17")
-def test_kafkas_coordinator_would_have_written_the_same(
-    oracle_coordinator: Oracle, cases: Any
-) -> None:
+def test_coordinators_would_have_written_the_same(oracle_coordinator: Oracle, cases: Any) -> None:
     """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
     for n in range(cases(4, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
@@ -253,11 +232,7 @@ def test_kafkas_coordinator_would_have_written_the_same(
             {"topics": topics, "ops": requested, "updatesPerSnapshot": 500, "coldMs": 300_000}
         )
         assert {result.get("error", 0) for result in answer["results"]} == {0}
-        theirs = [
-            (record["k"], record["v"])
-            for result in answer["results"]
-            for record in result["records"]
-        ]
+        theirs = [(r["k"], r["v"]) for result in answer["results"] for r in result["records"]]
         assert [(row["key"].hex(), row["value"].hex()) for row in records] == theirs
 
 
@@ -272,12 +247,9 @@ def _new_group(scenario: Scenario) -> Scenario:
     """The same, but the group knows none of its share partitions before."""
     topics = tuple(
         replace(
-            topic,
-            starts=tuple(
-                PartitionStart(start.end_offset, batch_records=4) for start in topic.starts
-            ),
+            t, starts=tuple(PartitionStart(start.end_offset, batch_records=4) for start in t.starts)
         )
-        for topic in scenario.topics
+        for t in scenario.topics
     )
     return replace(scenario, topics=topics)
 
@@ -307,10 +279,7 @@ def _noted() -> Iterator[list[dict[str, Any]]]:
                 "stateEpoch": one.state_epoch,
                 "startOffset": one.start_offset,
             }
-            | {
-                "dcc": one.delivery_complete_count,
-                "batches": [list(batch) for batch in one.batches],
-            }
+            | {"dcc": one.delivery_complete_count, "batches": [list(b) for b in one.batches]}
         )
         write(self, key, one)
 

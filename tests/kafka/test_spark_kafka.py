@@ -70,11 +70,8 @@ def _told(broker: KafkaBroker, group: str) -> Told:
 
 
 def _lag(rows: pa.Table, group: str) -> Told:
-    return {
-        (r["topic"], r["partition"]): (r["start_offset"], r["lag"])
-        for r in rows.to_pylist()
-        if r["group_id"] == group
-    }
+    mine = (r for r in rows.to_pylist() if r["group_id"] == group)
+    return {(r["topic"], r["partition"]): (r["start_offset"], r["lag"]) for r in mine}
 
 
 def _raw(spark: SparkSession, broker: KafkaBroker, stream: bool = False) -> DataFrame:
@@ -86,9 +83,8 @@ def _raw(spark: SparkSession, broker: KafkaBroker, stream: bool = False) -> Data
         startingOffsets="earliest",
         includeHeaders="true",
     ).load()
-    assert (
-        frame.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
-    )
+    found = frame.schema["headers"].dataType.simpleString()
+    assert found == "array<struct<key:string,value:binary>>"
     return frame.select("headers", F.lit("ours").alias("origin"), *reversed(schemas.RAW.names))
 
 
@@ -186,8 +182,7 @@ def test_one_call_reads_both_topics_up_to_now(
     with set_for(connector, {KAFKA_SETTING: str(source == "kafka").lower()}):
         before = connector.conf.get(KAFKA_SETTING)
         raw = sharelag.read_kafka(connector, servers)
-        assert connector.conf.get(KAFKA_SETTING) == before
-        assert raw.columns == schemas.RAW.names
+        assert (connector.conf.get(KAFKA_SETTING), raw.columns) == (before, schemas.RAW.names)
         wanted = _told(broker, group)
         later = f"later-{uuid4().hex[:8]}"
         read_in_part(servers, later, f"{later}-orders", partitions=1, read=3, left=1)
@@ -228,9 +223,7 @@ def test_one_call_gives_a_stream_of_both_topics(
             assert connector.table(name).where(of_topic).count() == wanted.where(of_topic).count()
 
 
-def test_one_call_names_a_topic_that_is_not_there(
-    connector: SparkSession, secure_broker: KafkaBroker
-) -> None:
+def test_it_names_a_topic_not_there(connector: SparkSession, secure_broker: KafkaBroker) -> None:
     with pytest.raises(TopicMissingError, match=STATE_TOPIC):
         sharelag.read_kafka(connector, secure_broker.bootstrap_servers)
 
@@ -240,9 +233,7 @@ def test_one_call_names_a_topic_that_is_not_there(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["spark-submit", "without jars", "connect"])
-def test_the_example_runs_as_its_page_says(
-    broker: KafkaBroker, group: str, tmp_path: Path, kind: str
-) -> None:
+def test_it_runs_as_on_its_page(broker: KafkaBroker, group: str, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "lag"
     (command,) = re.findall(r"^    (spark-submit .*)$", _page(EXAMPLE / "README.md"), re.M)
     jars = ",".join(map(str, connector_jars()))
@@ -306,9 +297,7 @@ def source_of(broker: KafkaBroker) -> KafkaInput:
     return KafkaInput(ClientConfig({"bootstrap.servers": broker.bootstrap_servers}))
 
 
-def test_lag_is_kafkas_and_no_record_is_kept(
-    broker: KafkaBroker, group: str, spark: SparkSession
-) -> None:
+def test_lag_is_kafkas_none_is_kept(broker: KafkaBroker, group: str, spark: SparkSession) -> None:
     choice = Choice(frozenset({group}))
     begun = SparkReading(source_of(broker), choice=choice, spark=spark)
     lag = begun.table("lag")
@@ -320,9 +309,7 @@ def test_lag_is_kafkas_and_no_record_is_kept(
     assert begun.table("windows").equals(wanted)
 
 
-def test_all_tables_end_at_the_same_records(
-    broker: KafkaBroker, group: str, spark: SparkSession
-) -> None:
+def test_tables_end_at_the_same_ones(broker: KafkaBroker, group: str, spark: SparkSession) -> None:
     """What is written after the first question is in none of the answers."""
     begun = SparkReading(source_of(broker), spark=spark)
     counted = begun.counted

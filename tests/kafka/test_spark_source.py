@@ -62,8 +62,7 @@ def _offsets(frame: DataFrame) -> dict[int, list[int]]:
     """Offsets by partition, sorted."""
     rows = frame.select("partition", "offset").collect()
     return {
-        p: sorted(row.offset for row in rows if row.partition == p)
-        for p in {row.partition for row in rows}
+        p: sorted(r.offset for r in rows if r.partition == p) for p in {r.partition for r in rows}
     }
 
 
@@ -92,19 +91,12 @@ def test_schema_and_rows(spark: SparkSession, broker: KafkaBroker, topic: str) -
     frame = _frame(spark, broker, subscribe=topic)
     # As the documentation of Spark's Kafka source has it.
     assert [(name, kind) for name, kind in frame.dtypes] == [
-        ("key", "binary"),
-        ("value", "binary"),
-        ("topic", "string"),
-        ("partition", "int"),
-        ("offset", "bigint"),
-        ("timestamp", "timestamp"),
-        ("timestampType", "int"),
+        *(("key", "binary"), ("value", "binary"), ("topic", "string"), ("partition", "int")),
+        *(("offset", "bigint"), ("timestamp", "timestamp"), ("timestampType", "int")),
     ]
     schemas.require(frame, schemas.RAW, "the source")
-    read = sorted(
-        frame.selectExpr("*", "unix_millis(timestamp) as ms").collect(),
-        key=lambda r: (r.partition, r.offset),
-    )
+    rows = frame.selectExpr("*", "unix_millis(timestamp) as ms").collect()
+    read = sorted(rows, key=lambda r: (r.partition, r.offset))
     assert [
         (bytes(r.key), bytes(r.value), r.topic, r.partition, r.offset, r.ms, r.timestampType)
         for r in read
@@ -115,15 +107,9 @@ def test_schema_and_rows(spark: SparkSession, broker: KafkaBroker, topic: str) -
     ]
 
 
-def test_several_topics_and_a_null_value(
-    spark: SparkSession, broker: KafkaBroker, topic: str
-) -> None:
-    counts = (
-        _frame(spark, broker, subscribe=f"{topic}, {topic}-other")
-        .groupBy("topic")
-        .count()
-        .collect()
-    )
+def test_some_topics_and_a_null_value(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
+    frame = _frame(spark, broker, subscribe=f"{topic}, {topic}-other")
+    counts = frame.groupBy("topic").count().collect()
     assert {row.topic: row["count"] for row in counts} == {topic: 190, f"{topic}-other": 1}
     (deleted,) = _frame(spark, broker, subscribe=f"{topic}-other").collect()
     assert (bytes(deleted.key), deleted.value) == (b"deleted", None)
@@ -138,10 +124,8 @@ def test_subscribe_pattern_is_of_the_whole_name(broker: KafkaBroker, topic: str)
         {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribePattern": f"{topic}(-o.*)?"}
     )
     tasks = source.reader(source.schema()).partitions()
-    assert {task.topic for task in tasks if isinstance(task, OffsetRange)} == {
-        topic,
-        f"{topic}-other",
-    }
+    read = {task.topic for task in tasks if isinstance(task, OffsetRange)}
+    assert read == {topic, f"{topic}-other"}
 
 
 # Offsets, and what wins over what: `tests/unit/inputs/test_spark_options.py`.
@@ -246,15 +230,11 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
     producer.flush(30)
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     jaas = f"{module} required username='admin' password='admin-secret';"
-    properties = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": jaas,
-    }
+    properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    properties["sasl.jaas.config"] = jaas
     config = client_config(secure_broker.secure_bootstrap_servers, None, properties)
     frame = read_topic(spark, config, topic)
-    assert frame.count() == 1
-    assert kafka.offset_ranges(config, topic) == {0: (0, 1)}
+    assert (frame.count(), kafka.offset_ranges(config, topic)) == (1, {0: (0, 1)})
     raw = {f"kafka.{name}": value for name, value in properties.items()}
     given = spark.read.format("sharelag_kafka").options(subscribe=topic, **raw)
     direct = given.option("kafka.bootstrap.servers", secure_broker.secure_bootstrap_servers).load()
@@ -306,17 +286,12 @@ def growing(broker: KafkaBroker) -> str:
 def test_a_stream_goes_on_where_it_was_in_pieces_of_the_requested_size(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:
-    options = {
-        "subscribe": growing,
-        "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": "60",
-        "minPartitions": "4",
-    }
+    options = {"subscribe": growing, "startingOffsets": "earliest"}
+    options |= {"maxOffsetsPerTrigger": "60", "minPartitions": "4"}
     first = _run(spark, broker, tmp_path, **options)
     assert [len(rows) for rows in first] == [60, 40]
-    assert sorted(place for rows in first for place in _places(rows)) == [
-        (p, n) for p in (0, 1) for n in range(50)
-    ]
+    found = sorted(place for rows in first for place in _places(rows))
+    assert found == [(p, n) for p in (0, 1) for n in range(50)]
     assert _places(first[0]) == [(p, n) for p in (0, 1) for n in range(30)]
     assert _run(spark, broker, tmp_path, **options) == []
     produce(broker.bootstrap_servers, growing, numbered(10, 2, "more"))

@@ -56,11 +56,8 @@ def _lag(
 
 
 def _client(folder: Path) -> dict[str, str]:
-    return {
-        "ssl_keystore_type": "PEM",
-        "ssl_keystore_location": str(folder / "client.pem"),
-        "ssl_key_password": SECRETS["key"],
-    }
+    key = {"ssl_keystore_type": "PEM", "ssl_key_password": SECRETS["key"]}
+    return key | {"ssl_keystore_location": str(folder / "client.pem")}
 
 
 def _login(password: str) -> dict[str, str]:
@@ -80,9 +77,7 @@ def _tokens(endpoint: str, secret: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("listener", ["GOOD", "MUTUAL", "PASSWORDS"])
-def test_who_has_what_the_listener_wants_gets_the_lag(
-    secured: KafkaBroker, folder: Path, listener: str
-) -> None:
+def test_who_has_what_it_wants_gets_lag(secured: KafkaBroker, folder: Path, listener: str) -> None:
     more = {"MUTUAL": _client(folder), "PASSWORDS": _login(USERS["admin"])}.get(listener, {})
     done = _lag(secured, folder, listener, "-v", **more)
     assert done.returncode == 0, done.stderr
@@ -132,12 +127,8 @@ def unsigned(subject: str, seconds: float) -> str:
 def token_endpoint(secret: str, seconds: float = 3600) -> Iterator[str]:
     """Serve tokens to whoever knows a client's secret, and give the address.
 
-    Parameters
-    ----------
-    secret
-        Of the client, whose id is the subject of its tokens.
-    seconds
-        How long tokens are valid.
+    ``secret``: of the client, whose id is the subject of its tokens. ``seconds``: how long tokens
+    are valid.
     """
 
     class Handler(BaseHTTPRequestHandler):

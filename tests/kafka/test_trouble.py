@@ -3,11 +3,11 @@
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -38,42 +38,34 @@ from tests.support.reliability import Inject
 HANGS, LATE = 8.0, 2.0
 #: Requests a second, of those that all commands send undisturbed, which would be a storm.
 STORM = 3
+Lags = dict[tuple[str, str, int], int | None]
 
 
-def lags_of(text: str) -> dict[tuple[str, str, int], int | None]:
-    rows = [json.loads(line) for line in text.splitlines()]
-    return {(row["group_id"], row["topic"], row["partition"]): row["lag"] for row in rows}
+def lags_of(rows: Iterable[Any], group: str = "group_id") -> Lags:
+    return {(row[group], row["topic"], row["partition"]): row["lag"] for row in rows}
 
 
-def kept_in(folder: Path) -> dict[tuple[str, str, int], int | None]:
+def kept_in(folder: Path) -> Lags:
     """Return the lags of the Delta table that `capture --follow --lag-to` keeps."""
     columns = ["group_id", "topic", "partition", "lag"]
-    rows = DeltaTable(str(folder / "lag")).to_pyarrow_table(columns=columns).to_pylist()
-    return {(row["group_id"], row["topic"], row["partition"]): row["lag"] for row in rows}
+    return lags_of(DeltaTable(str(folder / "lag")).to_pyarrow_table(columns=columns).to_pylist())
 
 
-def kafkas(cluster: KafkaCluster) -> dict[tuple[str, str, int], int | None]:
+def kafkas(cluster: KafkaCluster) -> Lags:
     """Return the lags that Kafka's own command shows."""
-    rows = parse_describe(cluster.brokers[0].share_groups_describe())
-    return {(row["group"], row["topic"], row["partition"]): row["lag"] for row in rows}
+    return lags_of(parse_describe(cluster.brokers[0].share_groups_describe()), "group")
 
 
-def told(asker: Asker) -> dict[tuple[str, str, int], int | None]:
+def told(asker: Asker) -> Lags:
     answer = sharelag("lag", *asker.options, "-o", "json", "--timeout", "30000", code=0)
-    return lags_of(answer.stdout)
+    return lags_of(map(json.loads, answer.stdout.splitlines()))
 
 
 class Story:
     """Faults one after another, each with what came of it, while everything goes on.
 
-    Parameters
-    ----------
-    cluster, folder
-        As of `tests.support.kafka.troubled`.
-    injected
-        Where it is written down.
-    keeps_tables
-        Whether the follower also keeps windows and lag in Delta tables.
+    ``cluster``, ``folder``: as of `tests.support.kafka.troubled`. ``injected``: where it is written
+    down. ``keeps_tables``: whether the follower also keeps windows and lag in Delta tables.
     """
 
     def __init__(
@@ -175,8 +167,7 @@ class Story:
             wrong=len(wrong) + other,
             measured={"seconds for a scrape": self.exporter.slowest},
         )
-        assert (lost, other, wrong) == (0, 0, [])
-        assert ended == []
+        assert (lost, other, wrong, ended) == (0, 0, [], [])
         assert happened["whole answers of lag --watch"] > 0
         assert self.exporter.slowest < SCRAPE
 

@@ -179,10 +179,8 @@ def test_the_number_of_tags_is_read_or_refused_by_version(
 ) -> None:
     begun = encode_record(SHARE_SNAPSHOT, row(0, [(0, 9, 0, 1)]))
     unknown = {"delivery_complete_count": None}
-    updates = [
-        encode_record(SHARE_UPDATE, row(start, [(start, start + 1, 2, 1)], **unknown))
-        for start in (3, 5, 7, 9)
-    ]
+    states = (row(start, [(start, start + 1, 2, 1)], **unknown) for start in (3, 5, 7, 9))
+    updates = [encode_record(SHARE_UPDATE, state) for state in states]
     # Of the value, and of its only batch, behind which the value has its own.
     odd = [begun, updates[0], negative(updates[1], 1), negative(updates[2], 2), many(updates[3])]
     theirs = judged(asked, raw(odd))
@@ -193,8 +191,7 @@ def test_the_number_of_tags_is_read_or_refused_by_version(
         folder = captured(tmp_path / name, raw(records), asked.version)
         with sharelag.open(folder, engine=engine, spark=spark) as bench:
             brief = bench.lag(brief=True).table.column("start_offset").to_pylist()
-            assert brief == [3 if refused else 9]
-            assert held(bench.windows().table) == theirs
+            assert (brief, held(bench.windows().table)) == ([3 if refused else 9], theirs)
             counted = "".join(bench.windows().unknown)
             assert f"{refused} records that could not be decoded" in counted or not refused
             assert bench.health().table.column("rejects").to_pylist() == [refused]
@@ -218,9 +215,7 @@ def check(windows: pa.Table, theirs: Held) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_cluster_is_asked_for_its_version(
-    drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_it_is_asked_versions(drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession) -> None:
     with KafkaBroker(version=PREVIOUS_VERSION) as broker:
         servers = broker.bootstrap_servers
         read_in_part(servers, "first", "first", read=10)

@@ -58,11 +58,8 @@ def kafkas(
 def _is_of_another_group(topic: str, key: bytes) -> bool:
     """Kafka reads these kinds, too; they are not about share groups."""
     share_kinds = {kind.type for kind in GROUP_KINDS}
-    return (
-        topic == GROUP_TOPIC
-        and len(key) >= 2
-        and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
-    )
+    is_of_groups = topic == GROUP_TOPIC and len(key) >= 2
+    return is_of_groups and int.from_bytes(key[:2], "big", signed=True) not in share_kinds
 
 
 def _written(answer: dict[str, Any] | str) -> str:
@@ -82,9 +79,7 @@ def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
 
 @pytest.mark.row("PSS-01", "PSS-02", "PSS-07", "PSS-08")
 @pytest.mark.parametrize("topic", TOPICS)
-def test_valid_records_read_as_kafka_reads_them(
-    topic: str, oracle_record_json: Oracle, cases: Any
-) -> None:
+def test_valid_ones_read_as_by_kafka(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
     random = Random(f"valid {topic}")
     records = [generators.record(random) for _ in range(cases(300, 10_000))]
     theirs = kafkas(oracle_record_json, topic, records)
@@ -93,9 +88,7 @@ def test_valid_records_read_as_kafka_reads_them(
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_damaged_records_are_refused_where_kafka_refuses(
-    topic: str, oracle_record_json: Oracle, cases: Any
-) -> None:
+def test_damaged_ones_are_refused_too(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
     random = Random(f"damaged {topic}")
     records = [
         generators.damaged(random, generators.record(random)) for _ in range(cases(300, 10_000))
@@ -119,19 +112,14 @@ def test_mutated_records_of_brokers_are_refused_where_kafka_refuses(
     records = [(key, value) for key, value in pairs if key is not None]
     theirs = kafkas(oracle_record_json, topic, records)
     mine = ours(topic, records)
-    wrong = [
-        (n, a, b)
-        for n, (a, b) in enumerate(zip(mine, theirs, strict=True))
-        if _written(a) != _written(b)
-    ]
+    both = enumerate(zip(mine, theirs, strict=True))
+    wrong = [(n, a, b) for n, (a, b) in both if _written(a) != _written(b)]
     assert wrong == []
     assert theirs.count("reject") > len(records) // 10
 
 
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_records_are_written_as_kafka_writes_them(
-    topic: str, oracle_record_json: Oracle, cases: Any
-) -> None:
+def test_they_are_written_as_by_kafka(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
     random = Random(f"written {topic}")
     kinds = GROUP_KINDS if topic == GROUP_TOPIC else STATE_KINDS
     records = [generators.record(random, random.choice(kinds)) for _ in range(cases(120, 5000))]
@@ -149,20 +137,13 @@ def test_records_are_written_as_kafka_writes_them(
 @pytest.mark.parametrize(
     "place", ["batches", pytest.param("tags", marks=COUNTS_TAGS), "tag", "size"]
 )
-def test_odd_lengths_are_read_as_kafka_reads_them(
-    varint: str, place: str, oracle_record_json: Oracle
-) -> None:
+def test_odd_lengths_are_read_as_kafka(varint: str, place: str, oracle_record_json: Oracle) -> None:
     key = bytes.fromhex("0001 0001") + b"g" + bytes(20)
-    head, batch = (
-        "0000 00000000 00000000 0000000000000007",
-        "0000000000000001 0000000000000002 02 0001 00",
-    )
-    tails = {
-        "batches": f"{varint} {batch} 00",
-        "tags": f"02 {batch} {varint} 00 04 00000005",
-        "tag": f"02 {batch} 01 {varint} 04 00000005",
-        "size": f"02 {batch} 01 09 {varint} 00000005",
-    }
+    head = "0000 00000000 00000000 0000000000000007"
+    batch = "0000000000000001 0000000000000002 02 0001 00"
+    tails = {"batches": f"{varint} {batch} 00", "tags": f"02 {batch} {varint} 00 04 00000005"}
+    tails |= {"tag": f"02 {batch} 01 {varint} 04 00000005"}
+    tails |= {"size": f"02 {batch} 01 09 {varint} 00000005"}
     records: list[generators.Record] = [(key, bytes.fromhex(head + tails[place]))]
     assert ours(STATE_TOPIC, records) == kafkas(oracle_record_json, STATE_TOPIC, records)
 

@@ -64,8 +64,7 @@ def at_exit(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 def test_the_end_of_a_first_session_prepares_later_ones(
     cache: Path, prepared: Callable[[], list[Path]], at_exit: list[Callable[[], None]]
 ) -> None:
-    assert java.archive_options() == []
-    assert cache.stat().st_mode & 0o777 == 0o700
+    assert (java.archive_options(), cache.stat().st_mode & 0o777) == ([], 0o700)
     java.prepare_at_exit()
     assert len(at_exit) == 1
     (kept,) = prepared()
@@ -75,9 +74,7 @@ def test_the_end_of_a_first_session_prepares_later_ones(
     assert len(at_exit) == 1
 
 
-def test_of_an_environment_only_the_newest_classes_stay(
-    cache: Path, prepared: Callable[[], list[Path]]
-) -> None:
+def test_only_an_environments_newest_stay(cache: Path, prepared: Callable[[], list[Path]]) -> None:
     (kept,) = prepared()
     kept.rename(cache / kept.name.replace("spark-4", "spark-3"))
     other = cache / "spark-4-java-17-0123456789ab.jsa"
@@ -154,9 +151,7 @@ def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert done.stdout == "True 3\n", done.stderr
 
 
-def test_java_passes_over_what_does_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_passes_over_what_doesnt_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "spark.jsa"
     archive.write_bytes(b"of another Java")
     monkeypatch.setattr(java, "archive", lambda: archive)
@@ -178,9 +173,7 @@ def test_spark_passes_over_what_does_not_fit(tmp_path: Path) -> None:
     assert "rchive" not in done.stderr
 
 
-def test_it_is_bound_to_the_versions_of_both(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_it_is_bound_to_versions_of_both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = tmp_path / "jdk" / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.touch(mode=0o755)
@@ -210,9 +203,7 @@ def test_nothing_is_recorded_where_the_job_fails(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_failed_job_has_recorded_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_failed_job_records_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if Java had written the classes of a job that failed, which may be too few."""
     monkeypatch.setattr(java, "archive", lambda: tmp_path / "spark.jsa")
     writes = (

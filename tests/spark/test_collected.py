@@ -71,19 +71,11 @@ def _never(*_: Any) -> Any:
 
 def questions(bench: Any, folder: Path) -> None:
     group, at = bench.groups[0], bench.evidence().as_of - timedelta(seconds=30)
-    assert len(bench.lag()) == 12
-    assert len(bench.lag(by="topic")) == 3
-    assert len(bench.lag(by="group")) == 3
+    assert (len(bench.lag()), len(bench.lag(by="topic")), len(bench.lag(by="group"))) == (12, 3, 3)
     assert len(bench.history()) == 500
     for result in (
-        bench.windows(),
-        bench.timeline(every=10.0),
-        bench.diff(at),
-        bench.progress(),
-        bench.imbalance(),
-        bench.health(),
-        bench.reconcile(),
-        bench.moments(group, most=20),
+        *(bench.windows(), bench.timeline(every=10.0), bench.diff(at), bench.progress()),
+        *(bench.imbalance(), bench.health(), bench.reconcile(), bench.moments(group, most=20)),
     ):
         assert len(result)
     assert bench.skew().num_rows == 3
@@ -98,23 +90,10 @@ def report(bench: Any, folder: Path) -> None:
     for words in of_verdict:
         words(outcome)
     figures: tuple[Callable[[Case], object], ...] = (
-        cells.lag_over_time,
-        cells.parts,
-        cells.drain,
-        cells.progress,
-        cells.windows,
-        cells.headroom,
-        cells.rates,
-        cells.rates_over_time,
-        cells.spans,
-        cells.lorenz,
-        cells.assignments,
-        cells.reclaimable,
-        cells.cause_spans,
-        cells.signs,
-        cells.moved,
-        cells.window_heat,
-        cells.deliveries,
+        *(cells.lag_over_time, cells.parts, cells.drain, cells.progress),
+        *(cells.windows, cells.headroom, cells.rates, cells.rates_over_time),
+        *(cells.spans, cells.lorenz, cells.assignments, cells.reclaimable),
+        *(cells.cause_spans, cells.signs, cells.moved, cells.window_heat, cells.deliveries),
     )
     for figure in figures:
         figure(case)

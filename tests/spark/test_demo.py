@@ -61,9 +61,7 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
     ("engine", "made"),
     [("local", "in one process"), pytest.param("spark", "on Spark", marks=pytest.mark.exhaustive)],
 )
-def test_the_demo_says_how_its_groups_are_and_names_its_report(
-    engine: str, made: str, tmp_path: Path
-) -> None:
+def test_the_demo_tells_of_groups_and_of_its_report(engine: str, made: str, tmp_path: Path) -> None:
     done = command("demo", "--engine", engine, "--out", str(tmp_path), code=0)
     headline, table, last, following = done.stdout.split("\n\n")
     groups = sharelag.open("demo", engine=engine).overview()  # which says the same
@@ -71,8 +69,7 @@ def test_the_demo_says_how_its_groups_are_and_names_its_report(
     heading, *rows = [line.split() for line in table.splitlines()]
     assert heading == ["LEVEL", "GROUP", "LAG", "AGE", "CAUSE"]
     assert [(row[0], row[1], int(row[2]), row[-1]) for row in rows] == [
-        (row["level"], row["group_id"], row["lag"], row["cause"] or "-")
-        for row in groups.table.to_pylist()
+        (r["level"], r["group_id"], r["lag"], r["cause"] or "-") for r in groups.table.to_pylist()
     ]
     assert rows[0][0] == "critical"
     page = tmp_path / "reports" / "daily" / "latest" / "report.html"
@@ -80,8 +77,7 @@ def test_the_demo_says_how_its_groups_are_and_names_its_report(
     assert "shipments" in page.read_text("utf-8")
     named = [re.split(r"\s{2,}", line.strip())[0] for line in following.splitlines()[1:]]
     tried = [words.split()[1:] for words in named if "--capture" in words]
-    assert len(tried) == 3
-    assert named[-2:] == ["make lab", "the notebooks"]
+    assert (len(tried), named[-2:]) == (3, ["make lab", "the notebooks"])
     # From the first moment on it says what it does, and otherwise only what it has read.
     assert done.stderr.startswith("sharelag: running the notebook of the report daily\n")
     assert done.stderr.endswith(f", demo{', on Spark' * (engine == 'spark')}\n")

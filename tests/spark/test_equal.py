@@ -40,11 +40,8 @@ PATIENCE = timedelta(seconds=2.5)
 def tables(read: Any) -> dict[str, list[Any]]:
     """Return all tables of a reading, as plain rows in their order."""
     evidence = read.evidence
-    found = {
-        name: table.to_pylist()
-        for name, table in vars(evidence).items()
-        if isinstance(table, pa.Table)
-    }
+    each = ((name, one) for name, one in vars(evidence).items() if isinstance(one, pa.Table))
+    found = {name: table.to_pylist() for name, table in each}
     found["causes"] = explain(evidence, PATIENCE).to_pylist()
     found["history"] = read.history().table.to_pylist()
     found["imbalance"] = read.imbalance().to_pylist()
@@ -87,22 +84,18 @@ def test_the_span_of_rates_does_not_depend_on_the_chosen_group(spark: SparkSessi
     mine.close()
 
 
-def test_random_topics_are_the_same_at_random_moments(
-    spark: SparkSession, cases: Any, tmp_path: Path
-) -> None:
+def test_random_topics_are_the_same_then(spark: SparkSession, cases: Any, tmp_path: Path) -> None:
     random, rows = Random("topics on Spark"), 0
     for number in range(cases(1, 25)):
-        records = generators.sequence(random, keys=5, length=60)
-        records = [
-            generators.damaged(random, one) if random.random() < 0.1 else one for one in records
-        ]
-        batch = raw(records)
+        made = generators.sequence(random, keys=5, length=60)
+        made = [generators.damaged(random, one) if random.random() < 0.1 else one for one in made]
+        batch = raw(made)
         if random.random() < 0.5:  # some of them are lost
-            batch = batch.filter(pa.array([random.random() < 0.9 for _ in records]))
+            batch = batch.filter(pa.array([random.random() < 0.9 for _ in made]))
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.Table.from_batches([batch]), path)
         written = random.choice(batch.column("timestamp").drop_null().to_pylist())
-        for moment in (None, {3: 100 + random.randrange(len(records))}, written):
+        for moment in (None, {3: 100 + random.randrange(len(made))}, written):
             ours, theirs = (
                 engines.read(RawInput(str(path)), name, moment) for name in ("local", "spark")
             )
@@ -152,8 +145,7 @@ def test_parts_of_records_have_whole_share_partitions() -> None:
         parts = list(cut_by_share_partition(records, most))
         assert sum(part.num_rows for part in parts) == records.num_rows
         shares = [
-            set(map(tuple, zip(*(part.column(name).to_pylist() for name in KEY), strict=True)))
-            for part in parts
+            set(map(tuple, zip(*(p[name].to_pylist() for name in KEY), strict=True))) for p in parts
         ]
         assert sum(map(len, shares)) == len(set.union(*shares))
         assert (len(parts) > 1) == (most < records.num_rows)

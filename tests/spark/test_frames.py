@@ -25,47 +25,48 @@ from sharelag.inputs import CaptureInput
 from sharelag.inputs.spark.frames import FrameInput
 from sharelag.replay.moment import parse_time
 from tests.support import readings
+from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.spark.settings import set_for
 
 THEN = "2026-11-21T11:44:31Z"
 #: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
 SAME = {
-    "windows": lambda bench: bench.evidence().windows,
-    "observed": lambda bench: bench.evidence().observed,
-    "snapshots": lambda bench: bench.reading.table("snapshots"),
-    "members": lambda bench: bench.evidence().members,
-    "groups": lambda bench: bench.evidence().groups,
-    "offsets": lambda bench: bench.reading.table("offsets"),
-    "past_offsets": lambda bench: bench.evidence().past_offsets,
-    "logs": lambda bench: bench.evidence().logs,
-    "times": lambda bench: bench.evidence().times,
-    "settings": lambda bench: bench.evidence().settings,
-    "gaps": lambda bench: bench.evidence().gaps,
-    "lag": lambda bench: bench.evidence().lag,
-    "progress": lambda bench: bench.evidence().progress,
-    "imbalance": lambda bench: bench.reading.imbalance(),
-    "history": lambda bench: bench.history().table.select(schemas.HISTORY.names),
+    "windows": lambda b: b.evidence().windows,
+    "observed": lambda b: b.evidence().observed,
+    "snapshots": lambda b: b.reading.table("snapshots"),
+    "members": lambda b: b.evidence().members,
+    "groups": lambda b: b.evidence().groups,
+    "offsets": lambda b: b.reading.table("offsets"),
+    "past_offsets": lambda b: b.evidence().past_offsets,
+    "logs": lambda b: b.evidence().logs,
+    "times": lambda b: b.evidence().times,
+    "settings": lambda b: b.evidence().settings,
+    "gaps": lambda b: b.evidence().gaps,
+    "lag": lambda b: b.evidence().lag,
+    "progress": lambda b: b.evidence().progress,
+    "imbalance": lambda b: b.reading.imbalance(),
+    "history": lambda b: b.history().table.select(schemas.HISTORY.names),
 }
 QUESTIONS: dict[str, Callable[[Any], pa.Table]] = {
-    "lag": lambda bench: bench.lag().table,
-    "lag by group": lambda bench: bench.lag(by="group").table,
-    "lag by topic": lambda bench: bench.lag(by="topic").table,
-    "windows": lambda bench: bench.windows().table,
-    "history": lambda bench: bench.history().table,
-    "timeline": lambda bench: bench.timeline(every=2.0).table,
-    "events": lambda bench: bench.events().table,
-    "progress": lambda bench: bench.progress().table,
-    "snapshots": lambda bench: bench.snapshots().table,
-    "imbalance": lambda bench: bench.imbalance().table,
-    "imbalance by member": lambda bench: bench.imbalance(by="member").table,
-    "skew": lambda bench: bench.skew(),
-    "members": lambda bench: bench.members().table,
-    "groups": lambda bench: bench.group_states().table,
-    "explain": lambda bench: bench.explain().table,
-    "reconcile": lambda bench: bench.reconcile().table,
-    "diff": lambda bench: bench.diff("2026-11-21T11:44:20Z").table,
-    "moments": lambda bench: bench.moments("billing", most=40).table,
+    "lag": lambda b: b.lag().table,
+    "lag by group": lambda b: b.lag(by="group").table,
+    "lag by topic": lambda b: b.lag(by="topic").table,
+    "windows": lambda b: b.windows().table,
+    "history": lambda b: b.history().table,
+    "timeline": lambda b: b.timeline(every=2.0).table,
+    "events": lambda b: b.events().table,
+    "progress": lambda b: b.progress().table,
+    "snapshots": lambda b: b.snapshots().table,
+    "imbalance": lambda b: b.imbalance().table,
+    "imbalance by member": lambda b: b.imbalance(by="member").table,
+    "skew": lambda b: b.skew(),
+    "members": lambda b: b.members().table,
+    "groups": lambda b: b.group_states().table,
+    "explain": lambda b: b.explain().table,
+    "reconcile": lambda b: b.reconcile().table,
+    "diff": lambda b: b.diff("2026-11-21T11:44:20Z").table,
+    "moments": lambda b: b.moments("billing", most=40).table,
 }
 
 
@@ -92,10 +93,7 @@ MOMENTS = {"now": None, "then": THEN, "offsets": dict.fromkeys(range(4), 200)}
 
 def compared(quick: str) -> pytest.MarkDecorator:
     """Compare as of one moment, and of the others in `make test-exhaustive`."""
-    params = [
-        pytest.param(name, marks=[] if name == quick else pytest.mark.exhaustive)
-        for name in MOMENTS
-    ]
+    params = few_of(MOMENTS, [quick])
     return pytest.mark.parametrize("benches", params, indirect=True, scope="module")
 
 
@@ -105,10 +103,8 @@ def benches(
 ) -> tuple[Any, Any]:
     """The demo on Spark, and in one process."""
     then: Any = MOMENTS[request.param]
-    return (
-        sharelag.open("chapters", as_of=then, spark=spark) if then else bench,
-        sharelag.open("chapters", as_of=then, engine="local"),
-    )
+    on_spark = sharelag.open("chapters", as_of=then, spark=spark) if then else bench
+    return on_spark, sharelag.open("chapters", as_of=then, engine="local")
 
 
 @compared("now")
@@ -132,10 +128,8 @@ def test_every_answer_is_the_same_row_for_row(benches: tuple[Any, Any], question
 
 def test_raw_is_records_and_rejects_and_what_is_skipped(bench: sharelag.Workbench) -> None:
     frames = bench.frames
-    assert (
-        frames.raw.count()
-        == frames.records.count() + frames.group_records.count() + frames.rejects.count()
-    )
+    found = frames.raw.count()
+    assert found == frames.records.count() + frames.group_records.count() + frames.rejects.count()
     assert frames.health.agg(F.sum("records")).collect()[0][0] == frames.records.count()
 
 
@@ -147,25 +141,20 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(
         [("billing", "Ada"), ("fraud-check", "Bob")], "group_id string, owner string"
     ).createOrReplaceTempView("owners")
     try:
-        sums = {
-            row.group_id: row.total
-            for row in bench.sql("select group_id, sum(lag) as total from lag group by 1").collect()
-        }
+        totals = bench.sql("select group_id, sum(lag) as total from lag group by 1").collect()
+        sums = {row.group_id: row.total for row in totals}
         result = bench.lag(by="group").to_pandas().set_index("group_id")["lag"].to_dict()
-        assert {group: total for group, total in sums.items() if total is not None} == {
-            group: int(total) for group, total in result.items() if total == total
-        }
+        told = {group: total for group, total in sums.items() if total is not None}
+        assert told == {group: int(total) for group, total in result.items() if total == total}
         query = """with worst as (select group_id, max(lag) as lag from lag group by group_id)
             select owner, lag, '{braces}' as text from worst join owners using (group_id)
             where lag > :least order by lag desc;"""
         found = bench.sql(query, {"least": 0}).collect()
-        assert [row.owner for row in found] == ["Ada", "Bob"]
-        assert found[0].text == "{braces}"
+        assert ([row.owner for row in found], found[0].text) == (["Ada", "Bob"], "{braces}")
         assert [tuple(row) for row in spark.table("lag").collect()] == [("mine", 1)]
         assert bench.sql("select count(*) as n from owners").collect()[0].n == 2
-        assert (
-            bench.sql("select '{as it is}' as text from owners").collect()[0].text == "{as it is}"
-        )
+        seen = bench.sql("select '{as it is}' as text from owners").collect()[0].text
+        assert seen == "{as it is}"
         assert bench.sql("select count(*) as n from lag -- of all groups").collect()[0].n == 32
     finally:
         spark.catalog.dropTempView("lag")
@@ -187,13 +176,10 @@ def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     return raw.select(*columns).repartition(3), spark.read.parquet(str(CAPTURE / "offsets.parquet"))
 
 
-def test_dataframes_of_ones_own_give_the_lag_of_the_capture(
-    spark: SparkSession, wanted: pa.Table
-) -> None:
+def test_own_dataframes_give_the_lag_of_the_capture(spark: SparkSession, wanted: pa.Table) -> None:
     raw, ends = own(spark)
     bench = sharelag.open(raw=raw, offsets=ends)
-    assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
-    assert bench.lag().engine == "spark"
+    assert (bench.evidence().lag.to_pylist(), bench.lag().engine) == (wanted.to_pylist(), "spark")
     assert "a DataFrame of raw records" in repr(bench)
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), ends)
@@ -201,9 +187,7 @@ def test_dataframes_of_ones_own_give_the_lag_of_the_capture(
 
 
 @pytest.mark.parametrize("kind", ["pandas", pytest.param("arrow", marks=pytest.mark.exhaustive)])
-def test_tables_of_this_process_are_taken_like_those_of_spark(
-    kind: str, spark: SparkSession, wanted: pa.Table
-) -> None:
+def test_tables_here_are_taken_as_sparks(kind: str, spark: SparkSession, wanted: pa.Table) -> None:
     given = [like(kind, pq.read_table(CAPTURE / name)) for name in ("records", "offsets.parquet")]
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
@@ -211,11 +195,9 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
         sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
 
 
-@pytest.mark.exhaustive  # `test_tables_of_this_process_are_taken_like_those_of_spark`
+@pytest.mark.exhaustive  # `test_tables_here_are_taken_as_sparks`
 @pytest.mark.parametrize("kind", ["pandas", "arrow"])
-def test_functions_take_tables_of_this_process(
-    kind: str, spark: SparkSession, wanted: pa.Table
-) -> None:
+def test_functions_take_tables_as_well(kind: str, spark: SparkSession, wanted: pa.Table) -> None:
     given = [like(kind, pq.read_table(CAPTURE / name)) for name in ("records", "offsets.parquet")]
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     records, rejects = sharelag.decode(given[0])
@@ -284,9 +266,7 @@ def test_pandas_on_spark_names_the_dataframe_to_give(spark: SparkSession) -> Non
             ask()
 
 
-def test_tables_are_taken_where_spark_sends_rows_without_a_limit(
-    spark: SparkSession, wanted: pa.Table
-) -> None:
+def test_tables_are_taken_where_rows_have_no_limit(spark: SparkSession, wanted: pa.Table) -> None:
     raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
     with set_for(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "0"}):
         assert rows(collect(sharelag.lag(raw, ends), schemas.LAG)) == rows(wanted)
@@ -316,9 +296,7 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
     assert pc.sum(then.column("lag")).as_py() > 0
 
 
-def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
-    spark: SparkSession, wanted: pa.Table
-) -> None:
+def test_times_have_microseconds_and_latest_counts(spark: SparkSession, wanted: pa.Table) -> None:
     """Spark's ``current_timestamp()`` has microseconds; appended tables have many rows a key.
 
     Of several rows of the latest time the largest end counts, in whatever order they are.
@@ -334,14 +312,11 @@ def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), both)
     assert rows(collect(lag, schemas.LAG)) == rows(wanted)
-    assert (
-        sharelag.open(raw=raw, offsets=both).reading.table("lag").to_pylist() == wanted.to_pylist()
-    )
+    found = sharelag.open(raw=raw, offsets=both).reading.table("lag").to_pylist()
+    assert found == wanted.to_pylist()
 
 
-def test_past_offsets_are_thinned_out_where_there_are_more_than_moments(
-    spark: SparkSession,
-) -> None:
+def test_past_offsets_are_thinned_out_where_they_exceed_the_moments(spark: SparkSession) -> None:
     raw, ends = own(spark)
     seconds = spark.range(600).select(F.col("id").alias("second"))
     many = ends.crossJoin(seconds).withColumn(
@@ -386,16 +361,13 @@ def test_what_is_kept_in_sparks_cache_leaves_it_with_the_workbench(spark: SparkS
     bench.close()
 
 
-def test_files_that_an_archive_has_replaced_are_a_sentence(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_files_an_archive_has_replaced_are_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
     copy = shutil.copytree(CAPTURE, tmp_path / "capture")
     bench = sharelag.open(copy, spark=spark)
     bench.lag()
     shutil.rmtree(copy / "records")
-    with pytest.raises(
-        InputError, match=r"files that were read before are gone.*bench\.refresh\(\)"
-    ):
+    said = r"files that were read before are gone.*bench\.refresh\(\)"
+    with pytest.raises(InputError, match=said):
         bench.history()
     del bench
     gc.collect()
@@ -404,14 +376,10 @@ def test_files_that_an_archive_has_replaced_are_a_sentence(
     )  # releases what the other one kept
 
 
-def test_of_many_records_each_group_has_its_own_latest(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_group_has_its_latest(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_ROWS", 50)
     for of in (sharelag.open("chapters", spark=spark), sharelag.open("chapters", engine="local")):
-        every = (
-            readings.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
-        )
+        every = readings.history(CaptureInput(CAPTURE), "local").table["group_id"].to_pylist()
         for group in ("billing", "shipping"):
             assert len(of.history(group)) == min(every.count(group), 50)
         monkeypatch.setattr("sharelag.workbench.questions.lag.MOST_WINDOWS", 60)
@@ -424,11 +392,8 @@ def test_without_offsets_windows_are_known_and_lag_is_not(spark: SparkSession) -
     bench = sharelag.open(raw=own(spark)[0])
     lag = bench.reading.table("lag")
     assert lag.column("lag").null_count == lag.num_rows == 32
-    assert set(lag.column("lag_reason").to_pylist()) <= {
-        "unknown_topic",
-        "no_start_offset",
-        "no_delivery_complete_count",
-    }
+    found = set(lag.column("lag_reason").to_pylist())
+    assert found <= {"unknown_topic", "no_start_offset", "no_delivery_complete_count"}
 
 
 def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
@@ -439,37 +404,25 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
         sharelag.open("chapters", raw=raw)
     with pytest.raises(InputError, match="offsets=DataFrame can only be given together with raw"):
         sharelag.open(offsets=ends)
-    with pytest.raises(
-        InputError, match="of Spark can only be read on Spark: remove engine='local'"
-    ):
+    said = "of Spark can only be read on Spark: remove engine='local'"
+    with pytest.raises(InputError, match=said):
         sharelag.open(raw=raw, engine="local")
 
 
-def test_a_result_becomes_the_dataframe_of_all_its_rows(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_become_dataframes(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_ROWS", 100)
     bench = sharelag.open("chapters", spark=spark)
     history = bench.history()
-    assert len(history) == 100
-    assert history.to_spark().count() == 1780
+    assert (len(history), history.to_spark().count()) == (100, 1780)
     assert "the latest 100 of 1,780 rows" in history.to_text()
-    last = (
-        sharelag.open("chapters", engine="local")
-        .history()
-        .table.sort_by([("record_timestamp", "descending")])
-    )
-    assert (
-        pc.min(history.table.column("record_timestamp")).as_py()
-        == last.column("record_timestamp")[99].as_py()
-    )
+    whole = sharelag.open("chapters", engine="local").history().table
+    last = whole.sort_by([("record_timestamp", "descending")])
+    assert pc.min(history.table["record_timestamp"]).as_py() == last["record_timestamp"][99].as_py()
     billing = bench.history("billing")
     assert billing.to_spark().select("group_id").distinct().collect()[0].group_id == "billing"
     later = bench.history(since=THEN).to_spark()
-    assert (
-        later.count()
-        == readings.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
-    )
+    since = readings.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table
+    assert later.count() == since.num_rows
 
 
 def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
@@ -479,19 +432,15 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
     on_spark = sharelag.open("chapters", spark=spark).timeline(every=10.0)
     assert not whole.notes
     assert rows(collect(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
-    monkeypatch.setattr(
-        "sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS",
-        len(pc.unique(whole.table["as_of"])) * 5,
-    )
+    most = len(pc.unique(whole.table["as_of"])) * 5
+    monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS", most)
     for bench in (
         sharelag.open("chapters", spark=spark),
         sharelag.open("chapters", engine="local"),
     ):
         worst = bench.reading.table("lag").sort_by([("lag", "descending")]).slice(0, 5)
         cut = bench.timeline(every=10.0)
-        assert set(cut.table.column("topic_id").to_pylist()) == set(
-            worst.column("topic_id").to_pylist()
-        )
+        assert set(cut.table["topic_id"].to_pylist()) == set(worst["topic_id"].to_pylist())
         lags = cut.table.filter(pc.equal(cut.table["as_of"], cut.as_of)).column("lag").to_pylist()
         assert sorted(lags) == sorted(worst.column("lag").to_pylist())
         assert "the 5 share partitions with the most lag" in cut.to_text()
@@ -502,9 +451,7 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
 
 
 @pytest.mark.parametrize("given", ["table", "table on Spark", "DataFrame"])
-def test_records_without_a_state_partition_are_a_part_and_say_so(
-    spark: SparkSession, given: str
-) -> None:
+def test_records_without_a_state_partition_say_so(spark: SparkSession, given: str) -> None:
     source = CaptureInput(CAPTURE)
     topics = ("__share_group_state", "__consumer_offsets")
     raw = pa.Table.from_batches(batch for topic in topics for batch in source.batches(topic))

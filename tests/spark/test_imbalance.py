@@ -46,9 +46,7 @@ def local_rows(answer: DataFrame, schema: pa.Schema, *keys: str) -> list[dict[st
 
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
     """Spark adds in another order."""
-    return {
-        name: round(value, 9) if isinstance(value, float) else value for name, value in row.items()
-    }
+    return {name: round(v, 9) if isinstance(v, float) else v for name, v in row.items()}
 
 
 @pytest.mark.parametrize(
@@ -59,15 +57,11 @@ def rounded(row: dict[str, Any]) -> dict[str, Any]:
         pytest.param({0: 130, 1: 95, 2: 10}, marks=pytest.mark.exhaustive, id="offsets"),
     ],
 )
-def test_members_and_groups_of_shuffled_records_are_the_same(
-    spark: SparkSession, records: pa.Table, as_of: Any
-) -> None:
+def test_members_and_groups_are_equal(spark: SparkSession, records: pa.Table, as_of: Any) -> None:
     shuffled = records.take(Random(4).sample(range(records.num_rows), records.num_rows))
     answer = pipeline.members(frame(spark, shuffled, 5), as_of)
-    assert (
-        local_rows(answer, schemas.MEMBERS, "group_id", "member_id")
-        == members_arrow(records, as_of).to_pylist()
-    )
+    found = local_rows(answer, schemas.MEMBERS, "group_id", "member_id")
+    assert found == members_arrow(records, as_of).to_pylist()
     answer = pipeline.groups(frame(spark, shuffled, 5), as_of)
     expected = groups_arrow(records, as_of).to_pylist()
     assert local_rows(answer, schemas.GROUPS, "group_id") == expected
@@ -105,18 +99,12 @@ def test_imbalance_is_the_same_of_whatever_is_given(
     assert [rounded(row) for row in theirs] == [rounded(row) for row in by_keys]
     measures = {row["measure"] for row in ours}
     if by is None:
-        added = {
-            "members": {"members", "partitions"},
-            "groups": set(),
-            "observed": {"finished"},
-            "past": {"arrived"},
-        }
+        added = {"members": {"members", "partitions"}, "groups": set()}
+        added |= {"observed": {"finished"}, "past": {"arrived"}}
         assert measures == {"lag"}.union(*(added[name] for name in given))
 
 
-def test_a_table_that_does_not_fit_is_refused_before_anything_runs(
-    spark: SparkSession, lag: pa.Table
-) -> None:
+def test_a_table_that_does_not_fit_is_refused_at_once(spark: SparkSession, lag: pa.Table) -> None:
     with pytest.raises(InputError, match="members: 3 of 3 columns do not fit"):
         pipeline.imbalance(frame(spark, lag), frame(spark, lag.select(["topic"])))
     with pytest.raises(InputError, match="raw records: "):

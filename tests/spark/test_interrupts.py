@@ -86,9 +86,7 @@ def endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def test_an_interrupt_cancels_the_jobs_of_a_spark_that_a_thread_started(
-    started_aside: SparkSession,
-) -> None:
+def test_an_interrupt_cancels_jobs_of_a_threads_spark(started_aside: SparkSession) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert session() is started_aside
     if is_connect(started_aside):  # it has no jobs in this process
@@ -166,9 +164,7 @@ def test_what_somebody_else_handles_stays(started_aside: SparkSession) -> None:
     assert signal.getsignal(signal.SIGINT) is own
 
 
-def test_a_spark_that_somebody_else_started_is_theirs(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spark_of_others_is_theirs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_OURS", [])
     assert session() is spark
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

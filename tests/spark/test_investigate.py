@@ -31,8 +31,7 @@ def test_the_evidence_of_some_groups_is_the_same(spark: SparkSession) -> None:
     choice = Choice(frozenset({"billing", "fraud-check", "notifications"}))
     local = engines.gather(SOURCE, "local", as_of, choice)
     on_spark = engines.gather(SOURCE, "spark", as_of, choice)
-    assert (local.engine, on_spark.engine) == ("local", "spark")
-    assert local.as_of == on_spark.as_of
+    assert (local.engine, on_spark.engine, local.as_of) == ("local", "spark", on_spark.as_of)
     assert tables(local) == tables(on_spark)
     assert local.observed.num_rows > 10
     patience = timedelta(seconds=2)
@@ -48,6 +47,5 @@ def test_public_functions_over_data_frames(spark: SparkSession) -> None:
     observed = api.pipeline.observed(records, end, end - THEN).toArrow()
     assert observed.num_rows == 32
     lag = api.lag(api.windows(records), spark.createDataFrame(SOURCE.offsets(all_ids()))).toArrow()
-    assert set(
-        api.imbalance(spark.createDataFrame(lag)).toArrow().column("measure").to_pylist()
-    ) == {"lag"}
+    found = set(api.imbalance(spark.createDataFrame(lag)).toArrow().column("measure").to_pylist())
+    assert found == {"lag"}

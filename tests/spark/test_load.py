@@ -62,8 +62,7 @@ def test_10000_share_partitions_of_500_updates(tmp_path: Path, injected: Inject)
         wrong=wrong,
         measured={"seconds on Spark": round(seconds)},
     )
-    assert on_spark == here
-    assert wrong == 0
+    assert (on_spark, wrong) == (here, 0)
 
 
 @pytest.mark.exhaustive

@@ -8,6 +8,7 @@ import pytest
 
 import sharelag
 from sharelag import whatif
+from tests.support.cases import few_of
 from tests.support.notebooks.shipped import read
 
 #: What is read here is read by the Spark of this process, which all its tests share.
@@ -32,13 +33,7 @@ def run(name: str, **parameters: Any) -> dict[str, Any]:
 LONG = ("05_imbalance", "08_consumer_group_or_share_group", "10_your_own_cluster")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(one, marks=pytest.mark.exhaustive) if one in LONG else one
-        for one in AS_THEY_ARE
-    ],
-)
+@pytest.mark.parametrize("name", few_of(AS_THEY_ARE, {*AS_THEY_ARE} - {*LONG}))
 def test_it_runs_as_it_is(name: str) -> None:
     assert run(name)["sharelag"] is sharelag
 
@@ -151,14 +146,10 @@ def test_an_autoscaler_is_tried_on_the_group(
     names = run("07_capacity_and_autoscaling", where=where, group=group)
     (scaled,) = quick
     now = max(members, 1)
-    assert len(scaled) == 5
-    assert {one.group_id for one in scaled.values()} == {group}
+    assert (len(scaled), {one.group_id for one in scaled.values()}) == (5, {group})
     assert {one.topics for one in scaled.values()} == {names["scenario"].topics}
-    fixed = [
-        one.autoscaler.replicas
-        for one in scaled.values()
-        if isinstance(one.autoscaler, whatif.Fixed)
-    ]
+    every = [one.autoscaler for one in scaled.values()]
+    fixed = [one.replicas for one in every if isinstance(one, whatif.Fixed)]
     assert fixed == [2 * now, 4 * now]
     (some, *_) = scaled.values()
     rate = sum(one.rate for one in some.producers if one.begin_ms)

@@ -75,9 +75,7 @@ def plan_of(frame: DataFrame) -> str:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_raw_records_are_scanned_once_and_exchanged_once_as_bytes(
-    name: str, raw: DataFrame, ends: DataFrame
-) -> None:
+def test_records_are_scanned_and_exchanged_once(name: str, raw: DataFrame, ends: DataFrame) -> None:
     plan = plan_of(ASKED[name](raw.where(BY_SPARK), ends))
     scans = [part for part in re.split(r"\n\n+", plan) if "Scan parquet" in part]
     (of_raw,) = (scan for scan in scans if "key" in scan)
@@ -119,9 +117,7 @@ def test_rows_that_comparisons_choose_are_read_by_tasks_and_are_those_of_spark(
     assert wanted != rows(sharelag.windows(raw), schemas.WINDOWS)
 
 
-def test_folders_that_a_column_chooses_are_read_by_tasks(
-    raw: DataFrame, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_tasks_read_chosen_folders(raw: DataFrame, tmp_path: Path, spark: SparkSession) -> None:
     days = raw.withColumn("day", F.expr("if(offset < 300, 'first', 'second')"))
     days.write.partitionBy("day").parquet(str(tmp_path / "records"))
     written = spark.read.parquet(str(tmp_path / "records"))
@@ -177,9 +173,7 @@ def test_end_offsets_of_this_process_are_no_query(raw: DataFrame, ends: DataFram
         sharelag.lag(raw, known.drop_columns("end_offset"))
 
 
-def test_a_table_of_the_catalog_has_the_rows_of_when_they_are_read(
-    raw: DataFrame, spark: SparkSession
-) -> None:
+def test_a_table_has_the_rows_of_when_it_is_read(raw: DataFrame, spark: SparkSession) -> None:
     """Spark lists the files of a path when the DataFrame is made, those of a table later on."""
     early = raw.where("offset < 300")
     early.write.mode("overwrite").saveAsTable("growing_records")
@@ -192,9 +186,7 @@ def test_a_table_of_the_catalog_has_the_rows_of_when_they_are_read(
         spark.sql("DROP TABLE growing_records")
 
 
-def test_files_are_those_that_the_frame_listed(
-    raw: DataFrame, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_files_are_those_it_listed(raw: DataFrame, tmp_path: Path, spark: SparkSession) -> None:
     """As in Spark, what is written beside them later is not seen, what is gone an error."""
     folder = tmp_path / "records"
     raw.where("offset < 300").coalesce(1).write.parquet(str(folder))
@@ -294,8 +286,7 @@ def test_one_reading_is_one_pass(
     bench.progress(), bench.lag(), bench.members(), bench.explain(), bench.frames.lag.count()
     assert reads() - had == 1
     bench.health()
-    assert reads() - had == 2
-    assert cached().size() == before
+    assert (reads() - had, cached().size()) == (2, before)
     kept = sharelag.open(raw=frame, offsets=ends, cache=True)
     had = reads()
     kept.lag(), kept.health(), kept.history(), kept.frames.snapshots.count()
@@ -378,19 +369,15 @@ def test_rows_that_are_not_those_of_the_files_are_left_to_spark(
     given = OTHERWISE[name](raw)
     bench = sharelag.open(raw=given, offsets=ends)
     found: list[Any] = []
-    assert "hashpartitioning(topic" in plans_of(
-        spark, lambda: found.append(bench.frames.windows.toArrow())
-    )
-    assert rows(bench.frames.windows, schemas.WINDOWS) == rows(
-        sharelag.windows(given), schemas.WINDOWS
-    )
+    said = plans_of(spark, lambda: found.append(bench.frames.windows.toArrow()))
+    assert "hashpartitioning(topic" in said
+    told = rows(bench.frames.windows, schemas.WINDOWS)
+    assert told == rows(sharelag.windows(given), schemas.WINDOWS)
     spark.catalog.clearCache()
 
 
 @pytest.mark.exhaustive  # `tests/unit/inputs/test_raw_files.py` reads such folders
-def test_names_of_folders_that_are_columns_are_left_to_spark(
-    raw: DataFrame, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_spark_reads_folder_columns(raw: DataFrame, tmp_path: Path, spark: SparkSession) -> None:
     raw.write.partitionBy("partition").parquet(str(tmp_path / "records"))
     given = spark.read.parquet(str(tmp_path / "records"))
     found = rows(sharelag.open(raw=given).frames.windows, schemas.WINDOWS)
@@ -403,14 +390,11 @@ def test_rows_in_sparks_cache_are_used_and_not_read_anew(
     frame, reads = counting
     windows = sharelag.windows(frame).persist()
     kept, had = windows.count(), reads()
-    assert sharelag.lag(windows, ends).count() == kept
-    assert reads() == had
+    assert (sharelag.lag(windows, ends).count(), reads()) == (kept, had)
     windows.unpersist()
 
 
-def test_settings_of_the_session_change_nothing_and_are_not_changed(
-    raw: DataFrame, ends: DataFrame
-) -> None:
+def test_settings_of_the_session_change_nothing_and_stay(raw: DataFrame, ends: DataFrame) -> None:
     wanted = sharelag.open("chapters", engine="local").reading.table("lag").to_pylist()
     conf, raw = raw.sparkSession.conf, raw.where(BY_SPARK)
     theirs = {
@@ -461,10 +445,8 @@ def test_topics_of_any_name_stay_with_their_records(spark: SparkSession) -> None
     state = read.filter(pc.ends_with(read.column("topic"), "__share_group_state")).slice(0, 200)
     at = state.schema.names.index("topic")
     names = ("eu.__share_group_state", "us-west.__share_group_state", "", None)
-    parts = [
-        state,
-        *(state.set_column(at, "topic", pa.array([name] * 200, pa.string())) for name in names),
-    ]
+    copies = (state.set_column(at, "topic", pa.array([n] * 200, pa.string())) for n in names)
+    parts = [state, *copies]
     key, marked = state.schema.names.index("key"), b"\xff\xff=x\0=y"
     for number, bad in enumerate((None, b"", marked), 1):
         keys = pa.array([bad] * 200, pa.binary())

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
@@ -62,9 +62,7 @@ def test_local_and_spark_give_the_same_roll_up(spark: SparkSession) -> None:
         pytest.param("long ago", marks=pytest.mark.exhaustive),
     ],
 )
-def test_an_empty_answer_is_the_same_on_both_engines(
-    spark: SparkSession, case: str, tmp_path: Path
-) -> None:
+def test_empty_answers_are_equal_on_both(spark: SparkSession, case: str, tmp_path: Path) -> None:
     source: Any = CaptureInput(CAPTURE)
     moment = {0: -1} if case == "long ago" else None
     if case in ("empty", "rejects only"):
@@ -97,9 +95,7 @@ def test_further_columns_and_repeated_offsets_change_nothing(spark: SparkSession
     assert theirs.num_rows == ours.num_rows == windows.num_rows
 
 
-def test_what_spark_wrote_of_the_users_own_is_read_without_it(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_spark_wrote_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
     original = spark.read.parquet(str(CAPTURE / "records"))
     # As somebody's lake would hold it: more columns, other order, other files.
     mine = original.withColumn("headers", F.lit(None).cast("string")).select(
@@ -129,19 +125,14 @@ def test_records_rejects_and_skipped_are_all_there_is(spark: SparkSession) -> No
     batch = raw(records)
     frame = spark.createDataFrame(pa.Table.from_batches([batch])).repartition(3)
     decoded, ours = sharelag.decode(frame), decode_arrow(batch)
-    assert offsets_of(decoded.records) == sorted(ours.records.column("offset").to_pylist())
+    found = sorted(row.offset for row in decoded.records.select("offset").collect())
+    assert found == sorted(ours.records["offset"].to_pylist())
     got = {row.offset: (row.reason, bytes(row.key), row.value) for row in decoded.rejects.collect()}
-    want = {
-        row["offset"]: (row["reason"], row["key"], row["value"]) for row in ours.rejects.to_pylist()
-    }
+    want = {r["offset"]: (r["reason"], r["key"], r["value"]) for r in ours.rejects.to_pylist()}
     assert got == want
     groups = sharelag.decode(frame, GROUP_TOPIC)
     assert groups.records.count() == groups.rejects.count() == 0
     assert groups.records.columns == schemas.GROUP_RECORDS.names
-
-
-def offsets_of(frame: DataFrame) -> list[int]:
-    return sorted(row.offset for row in frame.select("offset").collect())
 
 
 def test_times_that_no_calendar_has_do_not_stop_spark(spark: SparkSession) -> None:
@@ -169,9 +160,8 @@ def test_a_lag_of_ten_thousand_million_goes_through_spark_exactly(spark: SparkSe
 
 def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("a", 1)], "key string, partition int")
-    with pytest.raises(
-        InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"
-    ):
+    said = r"key: expected binary, got string.*value: expected binary, got no such"
+    with pytest.raises(InputError, match=said):
         sharelag.decode(frame)
     with pytest.raises(InputError, match=r"raw records: .*offset"):
         sharelag.windows(frame)
@@ -192,9 +182,8 @@ def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
     of_groups = spark.createDataFrame([], schemas.spark_schema(schemas.GROUP_RECORDS))
     requested = {sharelag.windows: records, sharelag.members: of_groups, sharelag.groups: of_groups}
     for ask, frame in requested.items():
-        with pytest.raises(
-            InputError, match="2026-11-21 00:00:00 has no time zone: add tzinfo=UTC"
-        ):
+        said = "2026-11-21 00:00:00 has no time zone: add tzinfo=UTC"
+        with pytest.raises(InputError, match=said):
             ask(frame, as_of=datetime(2026, 11, 21))
         with pytest.raises(InputError, match="'2026-11-21' has no time zone: add Z for UTC"):
             ask(frame, as_of="2026-11-21")
@@ -204,9 +193,8 @@ def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
     "name", ["demoo", "no.such.table", "none.of.these.tables", "report.parquet"]
 )
 def test_a_mistyped_name_is_an_error_that_lists_the_names(spark: SparkSession, name: str) -> None:
-    with pytest.raises(
-        InputError, match=rf"^there is nothing at '{name}': .*Spark table.*samples: demo, "
-    ):
+    said = rf"^there is nothing at '{name}': .*Spark table.*samples: demo, "
+    with pytest.raises(InputError, match=said):
         sharelag.open(name, spark=spark).lag()
 
 
@@ -236,9 +224,7 @@ def flipped(tmp_path: Path) -> Path:
     raise AssertionError("no flipped bit makes other values")
 
 
-def test_spark_and_its_tasks_compare_pages_with_their_checksums(
-    spark: SparkSession, flipped: Path
-) -> None:
+def test_spark_and_its_tasks_compare_checksums(spark: SparkSession, flipped: Path) -> None:
     (path,) = map(str, flipped.glob("records/*.parquet"))
     assert spark.read.parquet(path).toArrow().num_rows  # nobody asked it to
     with pytest.raises(SPARK_FAILED) as caught:

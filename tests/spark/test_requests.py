@@ -36,9 +36,7 @@ TABLES = REQUEST_TABLES | BY_GROUP
         pytest.param(tuple(TABLES), id="all", marks=pytest.mark.exhaustive),
     ],
 )
-def test_both_engines_read_the_same(
-    spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
-) -> None:
+def test_both_read_the_same(spark: SparkSession, tmp_path: Path, names: tuple[str, ...]) -> None:
     batch = {"firstOffset": 0, "lastOffset": 1, "deliveryState": 2, "deliveryCount": 1}
     log = log_of(
         tmp_path,
@@ -70,9 +68,7 @@ def test_both_engines_read_the_same(
     assert {row["source"] for row in both.collect()} == {name, f"2/{name}"}
 
 
-def test_what_consumers_print_is_the_same_on_both_engines(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_consumers_print_is_the_same_on_both(spark: SparkSession, tmp_path: Path) -> None:
     part = '{"topic":"t","partition":0,"offsets":[5,6,9]}'
     event = f'{{"name":"offsets_acknowledged","partitions":[{part}],"success":false,"error":"no"}}'
     lines = [f"Partition:0\tOffset:{n}\tDelivery:1\tv" for n in range(200)] + [event, "Offset:-1"]
@@ -83,9 +79,8 @@ def test_what_consumers_print_is_the_same_on_both_engines(
         assert name != "deliveries" or tasks_with_rows(frame) > 1
         assert ordered(collect(frame, schema)).equals(ordered(tables[name])), name
         assert tables[name].num_rows
-    with pytest.raises(
-        InputError, match="unknown table 'keys': choose one of deliveries, outcomes"
-    ):
+    said = "unknown table 'keys': choose one of deliveries, outcomes"
+    with pytest.raises(InputError, match=said):
         consumed(spark, tmp_path, "keys")
 
 
@@ -102,8 +97,7 @@ def test_a_frame_says_what_its_table_lacks(
         frame = consumed(spark, file, piece=300)
         assert frame.count() == 50
         said = [f"this frame is not complete: it lacks {one}" for one in ConsumedLog(file).lacks()]
-        assert [one.message for one in caplog.records] == said
-        assert len(said) == count
+        assert ([one.message for one in caplog.records], len(said)) == (said, count)
     caplog.clear()
     assert consumed(spark, file, "rejects").count() == 2
     assert not caplog.records
@@ -117,9 +111,8 @@ def test_a_frame_says_what_its_table_lacks(
     for name in ("heartbeats", "holds"):
         request_frame(spark, log.log, name, 500)
     (lacks,) = Requests(RequestLog(log.log.path)).lacks
-    assert [one.message for one in caplog.records] == [
-        f"this frame is not complete: it lacks {lacks}"
-    ] * 2
+    found = [one.message for one in caplog.records]
+    assert found == [f"this frame is not complete: it lacks {lacks}"] * 2
     log.log.path.write_text(cut)
     with pytest.raises(InputError, match=r"none of 1 request in .* could be read"):
         request_frame(spark, log.log, "requests")

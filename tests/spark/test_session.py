@@ -115,17 +115,9 @@ def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "settings", "wait"),
     [
-        ({"MASTER": "spark://cluster:7077"}, {}, "180s"),
-        (
-            {"MASTER": "spark://cluster:7077"},
-            {"spark_python_authenticate_socketTimeout": "60s"},
-            "60s",
-        ),
-        (
-            {"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {WAIT}=99s"},
-            {},
-            "99s",
-        ),
+        ({"MASTER": "spark://one:7077"}, {}, "180s"),
+        ({"MASTER": "spark://one:7077"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
+        ({"MASTER": "spark://one:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {WAIT}=99s"}, {}, "99s"),
         ({"SPARK_REMOTE": "local[2]"}, {}, "180s"),
         ({"SPARK_REMOTE": "local[2]"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
         ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {WAIT}=99s"}, {}, "99s"),
@@ -168,9 +160,7 @@ def test_nothing_says_where_spark_connect_is() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["a thread", "an import"])
-def test_what_cannot_be_forked_becomes_sparks_own_daemon(
-    trouble: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_forks_it_is_sparks_daemon(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
     became: list[list[str]] = []
 
     def become(_: str, command: list[str]) -> None:
@@ -189,8 +179,7 @@ def test_what_cannot_be_forked_becomes_sparks_own_daemon(
     with pytest.raises(SystemExit):
         daemon.main()
     ((python, *command),) = became
-    assert python == sys.executable
-    assert command == ["-c", daemon._BARE, "pyspark.worker"]
+    assert (python, command) == (sys.executable, ["-c", daemon._BARE, "pyspark.worker"])
 
 
 def test_workers_that_import_for_themselves_are_forked() -> None:

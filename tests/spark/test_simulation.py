@@ -14,23 +14,18 @@ from tests.support.records import raw_file
 from tests.support.simulation_scenarios import EVERYTHING
 
 
-def test_what_a_simulation_writes_is_read_by_either_engine(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_it_writes_is_read_by_either_engine(spark: SparkSession, tmp_path: Path) -> None:
     """Its records and the ends of its logs give the state that its coordinator has, and its lag."""
-    result = simulate(EVERYTHING, 3)
-    source = RawInput(raw_file(tmp_path, result.records()))
+    seen = simulate(EVERYTHING, 3)
+    source = RawInput(raw_file(tmp_path, seen.records()))
     answers = [readings.windows(source, name) for name in ("local", "spark")]
     assert [answer.engine for answer in answers] == ["local", "spark"]
     assert answers[0].table.equals(answers[1].table)
     kept = dict(window_items(answers[1].table))
-    assert kept == {
-        key: result._states.window(place) for place, key in enumerate(result._states.keys)
-    }
-    lag = lag_arrow(answers[1].table.combine_chunks(), result.offsets()).to_pylist()
+    assert kept == {key: seen._states.window(place) for place, key in enumerate(seen._states.keys)}
+    lag = lag_arrow(answers[1].table.combine_chunks(), seen.offsets()).to_pylist()
     on_spark = sharelag.lag(
-        spark.createDataFrame(answers[1].table), spark.createDataFrame(result.offsets())
+        spark.createDataFrame(answers[1].table), spark.createDataFrame(seen.offsets())
     )
     found = {(row["topic"], row["partition"]): row["lag"] for row in on_spark.toArrow().to_pylist()}
-    assert found == {(row["topic"], row["partition"]): row["lag"] for row in lag}
-    assert len(found) == 5
+    assert (found, len(found)) == ({(row["topic"], row["partition"]): row["lag"] for row in lag}, 5)

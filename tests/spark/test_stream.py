@@ -177,8 +177,7 @@ def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path)
 
     log.run_all(stream.windows, heed)
     group = replay_arrow(log.upto(0)).column("group_id")[0].as_py()
-    assert seen == [[], [], [(group, 0, 4)], [], [(group, 1, 8)]]
-    assert windows.num_rows == 1
+    assert (seen, windows.num_rows) == ([[], [], [(group, 0, 4)], [], [(group, 1, 8)]], 1)
 
 
 def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Path) -> None:
@@ -197,9 +196,7 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", few_of(["folder", "Delta", "function", "table"], ["Delta"]))
-def test_end_offsets_are_read_again_for_each_micro_batch(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_each_micro_batch_reads_end_offsets(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Rows are added, then all are replaced; a topic that was created later has a name."""
     snapshots = [encode_record(SHARE_SNAPSHOT, row(7, [], partition=p)) for p in (0, 1)]
     pieces = [_piece(n, *(snapshots if n else snapshots[:1])) for n in (0, 1, 3)]
@@ -233,11 +230,9 @@ def test_end_offsets_are_read_again_for_each_micro_batch(
     log.run(found, heed)
     if kind == "table":
         spark.sql(f"drop table {name}")
-    assert seen == [
-        [("orders", 100)],
-        [("orders", 100), ("orders", 200)],
-        [("orders", 300), ("orders", 200)],
-    ]
+    first, second, third = seen
+    assert (first, second) == ([("orders", 100)], [("orders", 100), ("orders", 200)])
+    assert third == [("orders", 300), ("orders", 200)]
 
 
 def test_end_offsets_that_cannot_change(
@@ -267,9 +262,7 @@ def test_end_offsets_that_cannot_change(
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_end_offsets_that_cannot_be_read_any_more_are_a_sentence(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_end_offsets_no_longer_read_say_so(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """In the task that reads them, or in the driver."""
     become, said = UNREADABLE[kind]
     (place := tmp_path / "ends").mkdir()
@@ -470,9 +463,8 @@ def test_what_a_stream_cannot_answer_says_what_can(spark: SparkSession, tmp_path
     raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(str(tmp_path))
     bench = sharelag.open(raw=raw)
     for ask in (bench.lag, bench.explain, bench.health):
-        with pytest.raises(
-            InputError, match=r"frames\.lag with writeStream, sharelag\.stream\.watch"
-        ):
+        said = r"frames\.lag with writeStream, sharelag\.stream\.watch"
+        with pytest.raises(InputError, match=said):
             ask()
 
 
@@ -517,9 +509,7 @@ class _Uncaught:
         implements = ["java.lang.Thread$UncaughtExceptionHandler"]  # noqa: RUF012
 
 
-def test_a_long_error_of_java_does_not_overflow_a_query_that_is_being_stopped(
-    spark: SparkSession,
-) -> None:
+def test_a_long_error_of_java_does_not_overflow_a_stopping_query(spark: SparkSession) -> None:
     uncaught, inside = _Uncaught(), threading.Event()
     threads = spark._jvm.java.lang.Thread  # type: ignore[union-attr]
     before = threads.getDefaultUncaughtExceptionHandler()

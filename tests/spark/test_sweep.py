@@ -39,11 +39,8 @@ from sharelag.whatif.compiled import support
 from tests.support.connect import no_session
 from tests.support.spark.gated import gated
 
-QUICK = replace(
-    named("idle-members"),
-    members=(Member(service=Service(5, "exponential"), max_poll_records=50),),
-    duration_ms=8_000,
-)
+_MEMBER = Member(service=Service(5, "exponential"), max_poll_records=50)
+QUICK = replace(named("idle-members"), members=(_MEMBER,), duration_ms=8_000)
 TRIED = variants(QUICK, assignors=["simple", "sticky"], members=[2, 5])
 
 
@@ -108,11 +105,9 @@ def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path
     resumed = sweep(
         scenarios, range(6), spark=spark, out=out, progress=lambda *counts: received.append(counts)
     )
-    assert received[0] == (len(done), 12)
-    assert received[-1] == (12, 12)
+    assert (received[0], received[-1]) == ((len(done), 12), (12, 12))
     after = kept(out)
-    assert len(after) == 12
-    assert {name: after[name] for name in done} == done
+    assert (len(after), {name: after[name] for name in done}) == (12, done)
     assert as_bytes(resumed) == as_bytes(sweep(scenarios, range(6), spark=spark, out=whole))
     assert as_bytes(resumed) == as_bytes(compare(scenarios, seeds=range(6)).runs)
     assert (out / "sweep.parquet").read_bytes() == (whole / "sweep.parquet").read_bytes()
@@ -160,12 +155,11 @@ def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> 
     assert again.drop_columns("variant").equals(first.drop_columns("variant"))
     assert kept(tmp_path) == before
     more = sweep(TRIED, range(3), spark=spark, out=tmp_path)
-    assert more.num_rows == 12
-    assert {name: kept(tmp_path)[name] for name in before} == before
+    assert (more.num_rows, {name: kept(tmp_path)[name] for name in before}) == (12, before)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None])
-def test_a_file_that_cannot_be_read_is_made_again(
+def test_an_unreadable_file_is_made_anew(
     spark: SparkSession, tmp_path: Path, damage: bytes | None
 ) -> None:
     first = sweep({"a": QUICK}, range(2), spark=spark, out=tmp_path)
@@ -188,16 +182,12 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
         return {group.members[0].id: {"orders": [0, 1, 2, 3]}}
 
     register("moody", moody)  # defined here: the workers know it only if it is sent to them
-    scenarios: dict[str, Scenario] = {
-        "alone": replace(QUICK.with_members(1), assignor="moody"),
-        "two": replace(QUICK.with_members(2), assignor="moody"),
-        "simple": QUICK,
-        "unknown": replace(QUICK, assignor="nobody"),
-    }
+    scenarios: dict[str, Scenario] = {"alone": replace(QUICK.with_members(1), assignor="moody")}
+    scenarios |= {"two": replace(QUICK.with_members(2), assignor="moody"), "simple": QUICK}
+    scenarios |= {"unknown": replace(QUICK, assignor="nobody")}
     received = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
-    assert [(row["variant"], row["seed"]) for row in received] == [
-        (name, seed) for name in scenarios for seed in (0, 1)
-    ]
+    found = [(row["variant"], row["seed"]) for row in received]
+    assert found == [(name, seed) for name in scenarios for seed in (0, 1)]
     errors = [row["error"] for row in received]
     assert [one is None for one in errors[:6]] == [True, True, False, False, True, True]
     assert errors[2] == errors[3]
@@ -223,8 +213,7 @@ def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
     )
     assert {all_ for _, all_ in received} == {6}
     done = [count for count, _ in received]
-    assert done == sorted(done)
-    assert done[-1] == 6
+    assert (done, done[-1]) == (sorted(done), 6)
     assert as_bytes(runs) == as_bytes(compare({"a": QUICK}, seeds=range(3), optimal=True).runs)
     assert runs.schema.equals(pa.schema([*RUNS, *OVER_OPTIMAL]))
     assert runs.column("age_p95_over_optimal").null_count == 0
@@ -233,27 +222,21 @@ def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
 def test_an_interrupt_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever watches may stop it; Spark does not go on in the background."""
     register("gated", gated)
-    scenario = replace(QUICK, assignor="gated")
+    case = replace(QUICK, assignor="gated")
 
     def interrupt(done: int, runs: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         sweep(
-            {"a": scenario},
-            range(500),
-            spark=spark,
-            out=tmp_path,
-            progress=interrupt,
-            partitions=500,
+            {"a": case}, range(500), spark=spark, out=tmp_path, progress=interrupt, partitions=500
         )
     assert len(kept(tmp_path)) < 500
     # Spark is free for others; the tasks that were running then have ended meanwhile.
     assert sweep({"a": QUICK}, range(2), spark=spark).num_rows == 2
     made = len(kept(tmp_path))
     assert made < 500
-    assert sweep({"a": QUICK}, range(2), spark=spark).num_rows == 2
-    assert len(kept(tmp_path)) == made
+    assert (sweep({"a": QUICK}, range(2), spark=spark).num_rows, len(kept(tmp_path))) == (2, made)
     if not is_connect(spark):
         # What the tracker knows arrives by a queue of events.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)

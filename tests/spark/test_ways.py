@@ -31,13 +31,8 @@ Make = Callable[[SparkSession, Path, ExitStack], Source]
 def _parquet(spark: SparkSession, _: Path, __: ExitStack) -> Source:
     folder, ends = str(CAPTURE / "records"), str(CAPTURE / "offsets.parquet")
     stream = spark.readStream.schema(schemas.spark_schema(schemas.RAW))
-    return Source(
-        "Parquet files",
-        partial(spark.read.parquet, folder),
-        partial(stream.parquet, folder),
-        spark.read.parquet(ends),
-        ends,
-    )
+    read, follow = partial(spark.read.parquet, folder), partial(stream.parquet, folder)
+    return Source("Parquet files", read, follow, spark.read.parquet(ends), ends)
 
 
 def _catalog(spark: SparkSession, folder: Path, at_end: ExitStack) -> Source:
@@ -85,19 +80,13 @@ def _delta_package(spark: SparkSession, folder: Path, _: ExitStack) -> Source:
 
 def _in_microseconds(table: pa.Table) -> pa.Table:
     """Times in Delta's only unit."""
-    fields = [
-        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
+    utc, is_time = pa.timestamp("us", "UTC"), pa.types.is_timestamp
+    fields = [field.with_type(utc) if is_time(field.type) else field for field in table.schema]
     return table.cast(pa.schema(fields))
 
 
-SOURCES: dict[str, Make] = {
-    "parquet": _parquet,
-    "catalog": _catalog,
-    "delta": _delta,
-    "delta-package": _delta_package,
-}
+SOURCES: dict[str, Make] = {"parquet": _parquet, "catalog": _catalog, "delta": _delta}
+SOURCES |= {"delta-package": _delta_package}
 
 
 @pytest.fixture(scope="module", params=SOURCES)

@@ -35,15 +35,11 @@ class Bar:
         self.seen.append((self.n, self.total))
 
 
-def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_answers_and_a_bar(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bar, "made", [])
     monkeypatch.setattr(tqdm, "tqdm", Bar)
-    on_spark, local = (
-        sharelag.open("poison", engine="spark", bars=True),
-        sharelag.open("poison", engine="local"),
-    )
+    on_spark = sharelag.open("poison", engine="spark", bars=True)
+    local = sharelag.open("poison", engine="local")
     assert on_spark.lag().table.equals(local.lag().table)
     assert on_spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
     gathering, moments = Bar.made
@@ -54,9 +50,7 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
     assert repr(on_spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
 
 
-def test_group_records_that_cannot_be_decoded_are_counted_on_spark_too(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_undecoded_group_records_are_counted_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     capture = with_newer_groups(folder_of("no_members"), tmp_path / "newer")
     on_spark, local = (sharelag.open(capture, engine=one) for one in ("spark", "local"))
     for question in ("group_states", "members", "explain"):
@@ -71,16 +65,12 @@ class Refused(CaptureInput):
     group_records_refused = AuthorizationError("not authorized to read them")
 
 
-def test_group_records_that_may_not_be_read_are_none_and_the_others_are_there(
-    spark: SparkSession,
-) -> None:
+def test_group_records_that_may_not_be_read_are_none_others_are_there(spark: SparkSession) -> None:
     frames = sharelag.open(Refused(folder_of("poison")), engine="spark").frames
     assert (frames.group_records.count(), frames.records.count() > 0) == (0, True)
 
 
-def test_there_is_no_bar_outside_of_a_notebook(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notebooks_alone_have_a_bar(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Bar, "made", [])
     monkeypatch.setattr(tqdm, "tqdm", Bar)
     sharelag.open("poison", engine="spark").lag()
@@ -96,9 +86,7 @@ def test_all_rows_go_to_spark(spark: SparkSession) -> None:
         assert frame.count() == len(result), question
 
 
-def test_lag_that_does_not_wait_for_spark_is_that_of_spark(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lag_without_spark_is_sparks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = sharelag.open("demo")
     here = bench.here()
     assert here is not None

@@ -17,10 +17,8 @@ def half_known(source: Path, folder: Path) -> Path:
     """Copy a capture, as if every second partition's leader had not told its end offset."""
     shutil.copytree(source, folder)
     offsets = pq.read_table(folder / "offsets.parquet")
-    ends = [
-        None if row["partition"] % 2 else row["end_offset"]
-        for row in offsets.select(["partition", "end_offset"]).to_pylist()
-    ]
+    known = offsets.select(["partition", "end_offset"]).to_pylist()
+    ends = [None if row["partition"] % 2 else row["end_offset"] for row in known]
     pq.write_table(with_column(offsets, "end_offset", ends), folder / "offsets.parquet")
     return folder
 
@@ -31,10 +29,8 @@ def with_newer_groups(source: Path, folder: Path) -> Path:
     file = folder / "records" / "part-0.parquet"
     records = pq.read_table(file)
     values = [
-        b"\x00\x63" + row["value"][2:]
-        if row["topic"] == GROUP_TOPIC and row["value"]
-        else row["value"]
-        for row in records.select(["topic", "value"]).to_pylist()
+        b"\x00\x63" + r["value"][2:] if r["topic"] == GROUP_TOPIC and r["value"] else r["value"]
+        for r in records.select(["topic", "value"]).to_pylist()
     ]
     pq.write_table(with_column(records, "value", values), file)
     return folder

@@ -19,14 +19,8 @@ def sharelag(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``sharelag`` with these arguments in this process, without the start of another one.
 
-    Parameters
-    ----------
-    arguments
-        Its command line.
-    env
-        Variables of the environment to set.
-    code
-        The exit code that it must have; any if it is not given.
+    ``arguments``: its command line. ``env``: variables of the environment to set. ``code``: the
+    exit code that it must have; any if it is not given.
     """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     status = _run(arguments, out, err, env or {})
@@ -40,12 +34,8 @@ def sharelag(
 def refused(*arguments: str, code: int = 1) -> str:
     """Return what ``sharelag`` says on standard error as it refuses these arguments.
 
-    Parameters
-    ----------
-    arguments
-        Its command line, for which it must print nothing on standard output.
-    code
-        The exit code that it must have: 2 where the command line itself is wrong.
+    ``arguments``: its command line, for which it must print nothing on standard output. ``code``:
+    the exit code that it must have: 2 where the command line itself is wrong.
     """
     done = sharelag(*arguments, code=code)
     assert done.stdout == ""
@@ -55,14 +45,8 @@ def refused(*arguments: str, code: int = 1) -> str:
 def ask(command: str, *more: str, at: str = "", code: int = 0) -> list[dict[str, Any]]:
     """Return the rows that a command prints as JSON: ``ask("lag --group billing", at=servers)``.
 
-    Parameters
-    ----------
-    command, more
-        Words separated by blanks, and further ones as they are.
-    at
-        Addresses of brokers, for ``--bootstrap-server``.
-    code
-        The exit code that it must have.
+    ``command``, ``more``: words separated by blanks, and further ones as they are. ``at``:
+    addresses of brokers, for ``--bootstrap-server``. ``code``: the exit code that it must have.
     """
     server = ("--bootstrap-server", at) if at else ()
     return rows_of(sharelag(*command.split(), *more, *server, "-o", "json", code=code))

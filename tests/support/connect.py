@@ -38,11 +38,8 @@ _GUARDED = "exec 3<&0; {} 3<&- & server=$!; (read -r _; kill $server) <&3 & wait
 _UNTIL_READY, _UNTIL_ENDED = 180, 30
 #: What says where a session is, of the user's shell or of this process.
 _NOT_INHERITED = (
-    "SPARK_REMOTE",
-    "SPARK_API_MODE",
-    "SPARK_CONNECT_MODE_ENABLED",
-    "PYSPARK_GATEWAY_PORT",
-    "PYSPARK_GATEWAY_SECRET",
+    *("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED"),
+    *("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"),
 )
 
 
@@ -52,19 +49,10 @@ def connect_server(
 ) -> Iterator[str]:
     """Run a Connect server of the installed pyspark until the ``with`` block ends.
 
-    Parameters
-    ----------
-    master : str
-    settings : mapping of str to str, optional
-        Of Spark, beside what the server needs.
+    ``settings``: of Spark, beside what the server needs.
 
-    Yields
-    ------
-    str
-        Its address. Python workers run this interpreter and find this checkout.
+    Yields: its address. Python workers run this interpreter and find this checkout.
 
-    Notes
-    -----
     The system chooses a free port, and the server says in its log which. It ends with this process,
     whatever becomes of that: a shell beside it waits on a pipe that only this process holds open.
     """

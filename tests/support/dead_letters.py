@@ -35,9 +35,7 @@ class Letter(NamedTuple):
             "message": self.message,
         }
         return [
-            (f"__dlq.errors.{name}", str(value).encode())
-            for name, value in told.items()
-            if value is not None
+            (f"__dlq.errors.{name}", str(v).encode()) for name, v in told.items() if v is not None
         ]
 
 

@@ -55,9 +55,7 @@ def _rows(
         epoch, updates = (epoch + 1, 0) if whole else (epoch, updates + 1)
         row = _row(generation, offset, epoch, whole)
         row["start_offset"] = start if whole else moved if moved != -1 else None
-        row["state_batches"] = [
-            StateBatch(*batch)._asdict() for batch in (batches if whole else written)
-        ]
+        row["state_batches"] = [StateBatch(*b)._asdict() for b in (batches if whole else written)]
         if generation == 0 and not whole:
             row["older_fields"] = [("back_offset", offset - 1)]
         if generation == 2 and not whole:

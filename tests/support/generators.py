@@ -11,15 +11,8 @@ from sharelag.wire.fields import INT_SIZES, Field, RecordKind
 Record = tuple[bytes, bytes | None]
 
 _TEXTS = [
-    "g",
-    "payments",
-    "orders:eu",
-    "グループ",
-    "emoji-🦜",
-    "",
-    "a" * 249,
-    "<img src=x onerror=1>",
-    "x\u202ey",
+    *("g", "payments", "orders:eu", "グループ", "emoji-🦜", ""),
+    *("a" * 249, "<img src=x onerror=1>", "x\u202ey"),
 ]
 
 
@@ -142,10 +135,8 @@ def _value(random: Random, field: Field) -> Any:
     count = random.choice([0, 1, 2, random.randint(0, 200)])
     if field.element:
         return [_value(random, field.element) for _ in range(count)]
-    return [
-        {child.column: _value(random, child) for child in field.fields}
-        for _ in range(min(count, 40))
-    ]
+    count = min(count, 40)
+    return [{one.column: _value(random, one) for one in field.fields} for _ in range(count)]
 
 
 def _unknown_tags(random: Random, kind: RecordKind, row: dict[str, Any]) -> list[dict[str, Any]]:

@@ -37,10 +37,7 @@ def counts(assignment: dict[str, dict[str, list[int]]], topic: str = "t") -> lis
 
 def pairs(assignment: dict[str, dict[str, list[int]]]) -> set[tuple[str, str, int]]:
     return {
-        (who, topic, p)
-        for who, topics in assignment.items()
-        for topic, ps in topics.items()
-        for p in ps
+        (who, t, p) for who, topics in assignment.items() for t, ps in topics.items() for p in ps
     }
 
 

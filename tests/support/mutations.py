@@ -46,11 +46,8 @@ def corpus(topic: str, recordings: bool = True) -> pa.RecordBatch:
         older = [raw_of(_WRITES, generation) for generation in range(TODAY)]
         table = pa.concat_tables([table, pa.Table.from_batches(older)])
     once = table.group_by(["key", "value"], use_threads=False).aggregate([("topic", "first")])
-    return _raw(
-        once.column("key").combine_chunks(),
-        once.column("value").combine_chunks(),
-        once.column("topic_first").combine_chunks(),
-    )
+    names = ("key", "value", "topic_first")
+    return _raw(*(once.column(name).combine_chunks() for name in names))
 
 
 def mutated(
@@ -58,19 +55,11 @@ def mutated(
 ) -> tuple[pa.RecordBatch, NDArray[np.bool_]]:
     """Draw records and change three of four of them.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, the corpus.
-    chance : numpy.random.Generator
-    count : int
-        How many are drawn, with repetition.
+    ``records``: `sharelag.schemas.RAW`, the corpus. ``count``: how many are drawn, with repetition.
 
-    Returns
-    -------
-    tuple
-        `sharelag.schemas.RAW` with offsets from 0 on, and which rows were changed. Most changes are
-        to the value, some to the key, some replace one of them with null or another record's.
+    Returns: `sharelag.schemas.RAW` with offsets from 0 on, and which rows were changed. Most
+    changes are to the value, some to the key, some replace one of them with null or another
+    record's.
     """
     drawn = chance.integers(0, records.num_rows, count)
     changed = chance.random(count) < 0.75
@@ -84,9 +73,7 @@ def mutated(
         missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), bool)
         missing |= rows & (chance.random(count) < 0.005)
         columns.append(_binary(_changed(column, rows & ~missing, chance), missing))
-    differs = _differs(taken.column("key"), columns[0]) | _differs(
-        taken.column("value"), columns[1]
-    )
+    differs = _differs(taken["key"], columns[0]) | _differs(taken["value"], columns[1])
     return _raw(columns[0], columns[1], taken.column("topic")), differs
 
 
@@ -142,11 +129,8 @@ def _change(
 
 def _binary(changed: tuple[Bytes, Ints], missing: NDArray[np.bool_]) -> pa.BinaryArray:
     data, ends = changed
-    found = pa.Array.from_buffers(
-        pa.binary(),
-        len(missing),
-        [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))],
-    )
+    parts = [pa.py_buffer(one) for one in (ends.astype(np.int32), np.ascontiguousarray(data))]
+    found = pa.Array.from_buffers(pa.binary(), len(missing), [None, *parts])
     return pc.if_else(pa.array(missing), pa.scalar(None, pa.binary()), found)
 
 

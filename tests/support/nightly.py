@@ -109,13 +109,8 @@ def _records(number: int) -> pa.RecordBatch:
 
 
 def _ends(number: int) -> pa.Table:
-    known: dict[str, Any] = {
-        "topic": TOPIC,
-        "topic_id": TOPIC_ID,
-        "partition": 0,
-        "log_start_offset": 0,
-    }
-    known |= {"end_offset": DAILY * (number + 1), "as_of": night(number)}
+    known: dict[str, Any] = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": 0}
+    known |= {"log_start_offset": 0, "end_offset": DAILY * (number + 1), "as_of": night(number)}
     return pa.Table.from_pylist([known], schema=schemas.OFFSETS)
 
 
@@ -144,10 +139,8 @@ def without_kernel(
     try:
         result = cells.verdict(cells.read(**parameters))
         shown = cells.headline(result)._repr_mimebundle_()
-        outputs = [
-            new_output("execute_result", shown),
-            new_output("display_data", {"text/html": cells.changes(result).html}),
-        ]
+        changes = new_output("display_data", {"text/html": cells.changes(result).html})
+        outputs = [new_output("execute_result", shown), changes]
         assert shown[VERDICT_MIME] == result
     except ShareLagError as failed:
         error = str(failed)

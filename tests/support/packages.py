@@ -25,6 +25,5 @@ class Packages:
         importlib.invalidate_caches()
 
     def forget(self) -> None:
-        """Forget what was imported of them."""
         for module in self.modules:
             sys.modules.pop(module, None)

@@ -50,10 +50,7 @@ def free_ports(count: int) -> list[int]:
 def dead_address(listens: bool = False) -> Iterator[str]:
     """Give an address at which nobody answers: it refuses connections, or takes them in silence.
 
-    Parameters
-    ----------
-    listens
-        Whether it takes connections. Nobody else gets the port meanwhile.
+    ``listens``: whether it takes connections. Nobody else gets the port meanwhile.
     """
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

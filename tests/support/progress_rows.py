@@ -27,32 +27,16 @@ def lag(
     left: int | None = 10, oldest: int | None = 90, end: int | None = 100, **changes: Any
 ) -> dict[str, Any]:
     """A row of the lag table: that much is unfinished, from an offset on."""
-    terms = {
-        "effective_lag": left,
-        "effective_start_offset": oldest,
-        "end_offset": end,
-        "as_of": NOON,
-    }
-    window = {
-        "start_offset": oldest,
-        "window_end_offset": oldest,
-        "window_complete": 0,
-        "log_start_offset": 0,
-    }
-    return (
-        dict.fromkeys(schemas.LAG.names)
-        | PLACE
-        | {"group_id": "G1", "notes": []}
-        | terms
-        | window
-        | changes
-    )
+    known: dict[str, Any] = dict.fromkeys(schemas.LAG.names) | PLACE
+    known |= {"group_id": "G1", "notes": [], "as_of": NOON, "log_start_offset": 0}
+    known |= {"effective_lag": left, "effective_start_offset": oldest, "end_offset": end}
+    known |= {"start_offset": oldest, "window_end_offset": oldest, "window_complete": 0}
+    return known | changes
 
 
 def end(offset: int | None, milliseconds: int, **changes: Any) -> dict[str, Any]:
-    return (
-        PLACE | {"log_start_offset": 0, "end_offset": offset, "as_of": ago(milliseconds)} | changes
-    )
+    known = PLACE | {"log_start_offset": 0, "end_offset": offset}
+    return known | {"as_of": ago(milliseconds)} | changes
 
 
 def time(

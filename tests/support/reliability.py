@@ -24,22 +24,12 @@ _NAME, _INJECTS = "fault", "injects"
 class Fault:
     """A kind of fault, and what happened each time.
 
-    Parameters
-    ----------
-    area
-        What it hits: ``brokers``, ``rights``, ``records``, ``processes``, ``clients``, ``load``.
-    fault
-        In words, such as ``a broker is killed (kill -9)``.
-    times
-        How often.
-    happened
-        How many of what: ``{"whole answers": 30}``.
-    lost
-        Records that were there and that no answer or archive has; null: the test counts none.
-    wrong
-        Answers that were wrong, or that seemed whole and were not; null: the test compares none.
-    measured
-        The largest of each, such as ``{"seconds after the timeout": 0.4}``.
+    ``area``: what it hits: ``brokers``, ``rights``, ``records``, ``processes``, ``clients``,
+    ``load``. ``fault``: in words, such as ``a broker is killed (kill -9)``. ``times``: how often.
+    ``happened``: how many of what: ``{"whole answers": 30}``. ``lost``: records that were there and
+    that no answer or archive has; null: the test counts none. ``wrong``: answers that were wrong,
+    or that seemed whole and were not; null: the test compares none. ``measured``: the largest of
+    each, such as ``{"seconds after the timeout": 0.4}``.
     """
 
     area: str
@@ -98,11 +88,8 @@ class FaultRecorder:
             return
         faults = [json.loads(str(value)) for name, value in report.user_properties if name == _NAME]
         if (_INJECTS, "yes") in map(tuple, report.user_properties):
-            self._by_test[report.nodeid] = {
-                "as_of": datetime.now(UTC).date().isoformat(),
-                "passed": report.passed,
-                "faults": faults,
-            }
+            told = {"passed": report.passed, "faults": faults}
+            self._by_test[report.nodeid] = {"as_of": datetime.now(UTC).date().isoformat()} | told
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self._by_test or hasattr(session.config, "workerinput"):

@@ -72,14 +72,10 @@ def fetch(
 
     ``partition`` -1 names none. ``leader`` is the id and epoch of the current leader, zeros where there is nothing to say.
     """
-    batches = [
-        {"firstOffset": first, "lastOffset": last, "acknowledgeTypes": types}
-        for first, last, types in acknowledged
-    ]
-    runs = [
-        {"firstOffset": first, "lastOffset": last, "deliveryCount": count}
-        for first, last, count in acquired
-    ]
+    names = ("firstOffset", "lastOffset", "acknowledgeTypes")
+    batches = [dict(zip(names, one, strict=True)) for one in acknowledged]
+    names = ("firstOffset", "lastOffset", "deliveryCount")
+    runs = [dict(zip(names, one, strict=True)) for one in acquired]
     asked = {"partitionIndex": partition, "acknowledgementBatches": batches}
     answered = {
         "partitionIndex": partition,

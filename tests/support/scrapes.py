@@ -24,11 +24,8 @@ def ask(
 ) -> tuple[int, dict[str, str], bytes]:
     """What the application answers, without a network."""
     received: list[Any] = []
-    environ = {
-        "REQUEST_METHOD": method,
-        "PATH_INFO": path.encode().decode("latin-1"),
-        "QUERY_STRING": query,
-    }
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": path.encode().decode("latin-1")}
+    environ["QUERY_STRING"] = query
     environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {
         f"HTTP_{name.upper()}": value for name, value in headers.items()
     }

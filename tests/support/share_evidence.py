@@ -50,12 +50,8 @@ def evidence(
     itself, None for none; ``past`` where the log ended so many seconds ago.
     """
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * (len(writes) - 1)
-    records = decode(
-        [
-            encode_record(kind, row(w.start, list(w.batches), delivery_complete_count=w.count))
-            for kind, w in zip(kinds, writes, strict=True)
-        ]
-    )
+    states = (row(w.start, list(w.batches), delivery_complete_count=w.count) for w in writes)
+    records = decode([encode_record(*one) for one in zip(kinds, states, strict=True)])
     times = pa.array([NOW - timedelta(seconds=w.ago) for w in writes], schemas.TIMESTAMP)
     records = with_column(records, "timestamp", times)
     ends = {"log_start_offset": log_start, "end_offset": end, "leader_epoch": 0, "as_of": NOW}
@@ -63,7 +59,7 @@ def evidence(
     lag = pa.Table.from_batches(
         [lag_arrow(windows, pa.Table.from_pylist([PLACE | ends], schemas.OFFSETS))]
     )
-    observed = pa.Table.from_batches([observe(history_arrow(records), NOW, timedelta(hours=1))])
+    seen = pa.Table.from_batches([observe(history_arrow(records), NOW, timedelta(hours=1))])
     head = lag.column("effective_start_offset")[0].as_py()
     found = {"asked_offset": head, "offset": head if next_record == -1 else next_record}
     produced = {"timestamp": None if next_record is None else NOW - timedelta(seconds=age)}
@@ -85,10 +81,8 @@ def evidence(
         as_of=NOW,
         lag=lag,
         windows=windows,
-        observed=observed,
-        progress=pa.Table.from_batches(
-            [progress_arrow(lag, observed, past_offsets, read, log, NOW)]
-        ),
+        observed=seen,
+        progress=pa.Table.from_batches([progress_arrow(lag, seen, past_offsets, read, log, NOW)]),
         past_offsets=past_offsets,
         times=read,
         committed=read,
@@ -103,9 +97,7 @@ def evidence(
 
 def only(name: str, *writes: Wrote, **about: Any) -> dict[str, Any]:
     """The row of a cause, with its evidence as a mapping."""
-    (line,) = [
-        line for line in explain(evidence(*writes, **about)).to_pylist() if line["cause"] == name
-    ]
+    (line,) = [r for r in explain(evidence(*writes, **about)).to_pylist() if r["cause"] == name]
     found: dict[str, Any] = line | {
         "evidence": {one["name"]: one["value"] for one in line["evidence"]}
     }

@@ -27,9 +27,7 @@ AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
 
 LOCK = 30_000
 
-WALK_LOG = [
-    LogBatch(*batch) for batch in [(100, 109), (110, 112), (113, 118), (119, 119), (120, 120)]
-]
+WALK_LOG = [LogBatch(*b) for b in [(100, 109), (110, 112), (113, 118), (119, 119), (120, 120)]]
 
 #: Who fetches how many records, or says what, and when; None: nothing but that locks run out.
 STEPS: dict[int, list[tuple[str, int, Any]]] = {

@@ -95,18 +95,10 @@ class World:
         """Draw an event, let it happen, and return it."""
         self.writes = []
         if self.random.random() < 0.5:
-            self.now += (
-                self.limits.lock_duration_ms
-                * self.random.choice([1, 1, 10, 100, 400, 1000])
-                // 1000
-            )
-        kinds = {
-            "acquire": 10,
-            "acknowledge": 8,
-            "release": 1,
-            "wait": 1,
-            "logStart": 0 if self.steady else 1,
-        }
+            share = self.random.choice([1, 1, 10, 100, 400, 1000])
+            self.now += self.limits.lock_duration_ms * share // 1000
+        kinds = {"acquire": 10, "acknowledge": 8, "release": 1, "wait": 1}
+        kinds["logStart"] = 0 if self.steady else 1
         kind = self.random.choices(list(kinds), list(kinds.values()))[0]
         self.refuses = not self.steady and self.random.random() < 0.05
         op: dict[str, Any] = {"op": kind, "now": self.now} | (
@@ -117,10 +109,8 @@ class World:
             getattr(self, kind)(op, answer)
         except AcknowledgeError as error:
             answer["error"] = KAFKAS_NAMES[type(error)]
-        return {
-            "op": op,
-            "answer": answer | {"state": state_of(self.share), "writes": written(self.writes)},
-        }
+        states = {"state": state_of(self.share), "writes": written(self.writes)}
+        return {"op": op, "answer": answer | states}
 
     def acquire(self, op: dict[str, Any], answer: dict[str, Any]) -> None:
         self._produce()
@@ -129,9 +119,7 @@ class World:
         self.share.expire_locks(self.now)
         answer["canFetch"] = self.share.can_fetch()
         answer["fetchOffset"] = offset = self.share.next_fetch_offset()
-        fetched = [batch for batch in self.log if batch.last_offset >= offset][
-            : self.random.randint(1, 6)
-        ]
+        fetched = [b for b in self.log if b.last_offset >= offset][: self.random.randint(1, 6)]
         if offset < self.log_start or (self.steady and not answer["canFetch"]):
             fetched = []
         op |= {
@@ -154,9 +142,7 @@ class World:
         )
         ranges = self._ranges(self.delivered[member])
         op["batches"] = [[first, last, self._types(last - first + 1)] for first, last in ranges]
-        self.share.acknowledge(
-            member, self.now, [Acknowledgement(*batch) for batch in op["batches"]]
-        )
+        self.share.acknowledge(member, self.now, [Acknowledgement(*b) for b in op["batches"]])
 
     def release(self, op: dict[str, Any], answer: dict[str, Any]) -> None:
         op["member"] = self.random.choice(MEMBERS)

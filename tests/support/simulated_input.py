@@ -38,11 +38,8 @@ class SimulatedInput(RecordsOnly):
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         ended = self.result.scenario.duration_ms * 1000
-        compacted = {
-            one.name
-            for one in self.result.scenario.topics
-            if any(start.missing for start in one.starts)
-        }
+        topics = self.result.scenario.topics
+        compacted = {one.name for one in topics if any(start.missing for start in one.starts)}
         rows = [
             place
             | {
@@ -73,10 +70,9 @@ class SimulatedInput(RecordsOnly):
             "share.isolation.level": settings.isolation_level,
         }
         rows = [
-            {"scope": "group", "entity": group, "source": "group"}
-            | {"name": name, "value": str(value)}
+            {"scope": "group", "entity": group, "source": "group"} | {"name": name, "value": str(v)}
             for group in groups
-            for name, value in values.items()
+            for name, v in values.items()
         ]
         return pa.Table.from_pylist(rows, schema=schemas.SETTINGS)
 

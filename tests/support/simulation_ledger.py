@@ -26,14 +26,9 @@ TERMINAL = (2, 4)
 class Ledger:
     """One share partition under all its leaders.
 
-    Attributes
-    ----------
-    held
-        Offset: member, end of the lock in ms, delivery count.
-    counts
-        Offset: the delivery count that its next delivery follows.
-    finished
-        Offsets that were acknowledged, or archived after their last attempt.
+    ``held``: offset: member, end of the lock in ms, delivery count. ``counts``: offset: the
+    delivery count that its next delivery follows. ``finished``: offsets that were acknowledged, or
+    archived after their last attempt.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -76,11 +71,8 @@ class Ledger:
                 assert self.held[offset][0] == member
                 one = types if isinstance(types, int) else types[(offset - first) % len(types)]
                 if one == AcknowledgeType.RENEW:
-                    self.held[offset] = (
-                        member,
-                        now + self.limits.lock_duration_ms,
-                        self.held[offset][2],
-                    )
+                    until = now + self.limits.lock_duration_ms
+                    self.held[offset] = (member, until, self.held[offset][2])
                 elif one == AcknowledgeType.RELEASE:
                     self.give_back(offset)
                 else:
@@ -128,11 +120,9 @@ class Watched(Seen):
         # Of aborted record batches Kafka counts what lies before the start offset, too.
         assert count == done or (self.may_go_back and count > done)
         if not self.may_go_back:
+            held_runs = [run for run in runs if run.member]
             held = {
-                n: run.member
-                for run in runs
-                if run.member
-                for n in range(run.first_offset, run.last_offset + 1)
+                n: r.member for r in held_runs for n in range(r.first_offset, r.last_offset + 1)
             }
             assert held == {offset: member for offset, (member, _, _) in self.ledger.held.items()}
             # What is left of what was there: neither finished nor passed.
@@ -182,10 +172,9 @@ class _Auditor:
     def check_rows(self, a: Any, p: int, ask: int, begin: int, end: int, member: int) -> int:
         """All that is said about is held by who says so, or else it is refused."""
         ledger, start = self.ledger(a, p), a[p + at.START]
+        given = _given(a, ask, begin, end)
         offsets = [
-            n
-            for one in _given(a, ask, begin, end)
-            for n in range(max(one.first_offset, start), one.last_offset + 1)
+            n for one in given for n in range(max(one.first_offset, start), one.last_offset + 1)
         ]
         held = ledger.held
         mine = all(offset in held and held[offset][0] == str(member) for offset in offsets)

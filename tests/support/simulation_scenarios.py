@@ -104,7 +104,8 @@ def random_scenario(random: Random, plain: bool) -> Scenario:
     return Scenario(
         (
             Topic("a", random.randint(1, 3), backlog=60, batch_records=batch, compact_ms=compacted),
-            _other(random),
+            # The group is new to this one.
+            Topic("b", 1, starts=(PartitionStart(random.choice([0, 15]), batch_records=5),)),
         ),
         members,
         (
@@ -137,11 +138,6 @@ def random_scenario(random: Random, plain: bool) -> Scenario:
         step_ms=500,
         initialized=random.random() < 0.8,
     )
-
-
-def _other(random: Random) -> Topic:
-    """A topic that the group is new to."""
-    return Topic("b", 1, starts=(PartitionStart(random.choice([0, 15]), batch_records=5),))
 
 
 def _member(random: Random, number: int) -> Member:

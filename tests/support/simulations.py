@@ -55,11 +55,8 @@ def only(table: pa.Table) -> dict[str, Any]:
 
 def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, Any]:
     """The last row of the timeline of a partition at or before a time."""
-    rows = [
-        row
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] <= time_ms and row["partition"] == partition
-    ]
+    then = (row for row in result.timeline.to_pylist() if row["time_ms"] <= time_ms)
+    rows = [row for row in then if row["partition"] == partition]
     return dict(rows[-1])
 
 

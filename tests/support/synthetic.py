@@ -103,11 +103,8 @@ def _records(
     names: list[str], ids: list[str], partitions: int, count: int, day: int = 0
 ) -> Iterator[pa.RecordBatch]:
     """The raw records of a day, state partition by state partition, in the order of time."""
-    keys = [
-        (name, topic_id, p)
-        for name, topic_id in zip(names, ids, strict=True)
-        for p in range(partitions)
-    ]
+    named = zip(names, ids, strict=True)
+    keys = [(name, topic_id, p) for name, topic_id in named for p in range(partitions)]
     place = np.array([state_partition(SharePartition(*key), STATE_PARTITIONS) for key in keys])
     for state in range(STATE_PARTITIONS):
         mine = np.flatnonzero(place == state)
@@ -153,12 +150,8 @@ def _values(kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]) ->
     rows["batches"], rows["tag"], rows["complete"] = 4, (1, 0, 4), 3
     for number, (first, last, state) in enumerate(((0, 1, 0), (2, 4, 2), (5, 6, 0))):
         batch = rows["batch"][:, number]
-        batch["first"], batch["last"], batch["state"], batch["count"] = (
-            start + first,
-            start + last,
-            state,
-            1,
-        )
+        batch["first"], batch["last"] = start + first, start + last
+        batch["state"], batch["count"] = state, 1
     fixed = pa.binary(kind.itemsize)
     made = pa.FixedSizeBinaryArray.from_buffers(fixed, len(rows), [None, pa.py_buffer(rows)])
     return made.cast(pa.binary())
@@ -166,12 +159,8 @@ def _values(kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]) ->
 
 def _key(group: str, topic_id: str, partition: int) -> bytes:
     name = group.encode()
-    return (
-        len(name).to_bytes(2, "big")
-        + name
-        + topic_id_bytes(topic_id)
-        + partition.to_bytes(4, "big")
-    )
+    begin = len(name).to_bytes(2, "big") + name
+    return begin + topic_id_bytes(topic_id) + partition.to_bytes(4, "big")
 
 
 def _offsets(ids: list[str], partitions: int, ends: list[tuple[datetime, int]]) -> pa.Table:

@@ -34,15 +34,8 @@ LAKE, LAKE_PACKAGE = "Delta table, `sharelag.open`", "Delta table, Delta's packa
 class Source:
     """Raw records of one place, as a batch and as a stream, with their end offsets.
 
-    Parameters
-    ----------
-    name : str
-        What the page calls it.
-    raw, stream : callable
-        Read the records.
-    offsets : tabular
-    ends
-        The offsets as `sharelag.stream.lag` takes them.
+    ``name``: what the page calls it. ``raw``, ``stream``: read the records. ``ends``: the offsets
+    as `sharelag.stream.lag` takes them.
     """
 
     name: str
@@ -84,16 +77,8 @@ def compare(
 ) -> None:
     """Hold the rows of a way equal to those wanted, or the way to say why it does not exist.
 
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-    source : Source
-    way : str
-        One of `tools.ways_page.WAYS`.
-    wanted : pyarrow.Table
-        `sharelag.schemas.LAG` of some groups; columns left out are not compared.
-    note : callable
-        The fixture ``record_property``.
+    ``way``: one of `tools.ways_page.WAYS`. ``wanted``: `sharelag.schemas.LAG` of some groups;
+    columns left out are not compared. ``note``: the fixture ``record_property``.
     """
     absent = missing(source.name, way)
     seen = {

@@ -24,12 +24,9 @@ class WithMembers(WrittenInput):
             yield from super().batches(topic)
             return
         place = {"topic": topic, "partition": 0, "timestamp": NOW, "timestampType": 0}
-        encoded = (
-            encode_record(kind, {"group_id": "billing"} | row) for kind, row in self.of_groups
-        )
+        encoded = (encode_record(kind, {"group_id": "billing"} | r) for kind, r in self.of_groups)
         rows = [
-            {"key": key, "value": value, "offset": n, **place}
-            for n, (key, value) in enumerate(encoded)
+            {"key": key, "value": v, "offset": n, **place} for n, (key, v) in enumerate(encoded)
         ]
         yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 

@@ -81,8 +81,7 @@ class WrittenInput(RecordsOnly):
         keeps = -1 if self.retention is None else self.retention // timedelta(milliseconds=1)
         kept = {"topic": TOPIC, "topic_id": TOPIC_ID, "cleanup_policy": "delete"}
         rows = [
-            kept | {"partition": partition, "retention_ms": keeps}
-            for partition in range(self.partitions_of_topic)
+            kept | {"partition": p, "retention_ms": keeps} for p in range(self.partitions_of_topic)
         ]
         return pa.Table.from_pylist(rows, schema=schemas.LOGS)
 

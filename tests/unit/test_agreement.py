@@ -58,10 +58,10 @@ def test_all_samples_are_compared() -> None:
 def test_the_same_cause_in_the_same_words_everywhere(name: str) -> None:
     folder = str(folder_of(name))
     bench = sharelag.open(name, engine="local")
-    explained = bench.explain()
-    python = of(explained.table.to_pylist())
+    told = bench.explain()
+    python = of(told.table.to_pylist())
     first: dict[str, str] = {}
-    for row in explained.table.to_pylist():
+    for row in told.table.to_pylist():
         first.setdefault(row["group_id"], row["cause"])
     for one, cause in causes_of(name).items():
         assert first.get(one) == cause
@@ -71,17 +71,15 @@ def test_the_same_cause_in_the_same_words_everywhere(name: str) -> None:
     lines = command("explain", "--capture", folder, "-o", "json").splitlines()
     assert of(map(json.loads, lines)) == python
 
-    assert explained.as_of is not None
-    chart = charts.cause_records(explained.table, explained.as_of)
+    assert told.as_of is not None
+    chart = charts.cause_records(told.table, told.as_of)
     assert of(chart.to_pylist()) == python
 
     dashboard = bench.dashboard()
     for row in view_of(dashboard.table).rows.to_pylist():
         wanted = first.get(row["group_id"])
         assert row["cause"] == (wanted and wanted.replace("_", " "))
-    mine = [
-        one["cause"] for one in explained.table.to_pylist() if one["group_id"] == dashboard.group
-    ]
+    mine = [one["cause"] for one in told.table.to_pylist() if one["group_id"] == dashboard.group]
     assert [card["cause"] for card in dashboard.cards.cards] == mine
 
     report = verdict(read(capture=folder, engine="local"))
@@ -93,16 +91,13 @@ def test_the_same_cause_in_the_same_words_everywhere(name: str) -> None:
     assert broken == {(one.group, one.cause) for one in python}
 
     words = " ".join(command("explain", "--capture", folder).split())
-    for group in explained.summaries:
+    for group in told.summaries:
         assert f"{group.group} {group.state}" in words
         if group.causes:
             assert "nothing wrong" not in group.state
-    growing = {
-        row["group_id"]
-        for row in bench.progress().table.to_pylist()
-        if row["drain"] in ("stalled", "never")
-    }
-    fine = {one.group for one in explained.summaries if "nothing wrong" in one.state}
+    rows = bench.progress().table.to_pylist()
+    growing = {row["group_id"] for row in rows if row["drain"] in ("stalled", "never")}
+    fine = {one.group for one in told.summaries if "nothing wrong" in one.state}
     assert not growing & fine
 
 

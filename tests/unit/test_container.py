@@ -54,18 +54,14 @@ def test_it_runs_as_a_user_that_is_not_root() -> None:
 def test_packages_come_from_the_lock_by_their_hashes() -> None:
     (run,) = [rest for word, rest in instructions() if word == "RUN" and "locked.py" in rest]
     installs = [part for part in run.split("&&") if "pip install" in part]
-    assert len(installs) == 2
-    assert [part for part in installs if "--require-hashes" not in part] == []
+    assert (len(installs), [part for part in installs if "--require-hashes" not in part]) == (2, [])
     for image in re.findall(r"PYTHON_IMAGE=(\S+)", TEXT)[1:]:
         assert re.fullmatch(r"docker\.io/library/python:3\.\d+\.\d+-slim-\w+", image)
 
 
 def test_what_it_copies_is_there_and_is_what_the_wheel_is_made_of() -> None:
-    copied = [
-        rest.split()[:-1]
-        for word, rest in instructions()
-        if word == "COPY" and "--from" not in rest
-    ]
+    lines = [rest for word, rest in instructions() if word == "COPY" and "--from" not in rest]
+    copied = [rest.split()[:-1] for rest in lines]
     names = {name for some in copied for name in some}
     assert [name for name in names if not (ROOT / name).exists()] == []
     wheel = re.findall(
@@ -147,20 +143,16 @@ shift; exec "$@"
     ],
 )
 def test_a_read_only_root_is_enough(command: str, tmp_path: Path) -> None:
-    environment = dict(line.split("=", 1) for rest in _environment() for line in rest)
+    last = [rest for word, rest in instructions() if word == "ENV"][-1]
+    environment = dict(line.split("=", 1) for line in last.split())
     assert set(environment) >= {"HOME", "NUMBA_CACHE_DIR", "SPARK_LOCAL_DIRS"}
     scratch = {name: value.replace("/tmp", str(tmp_path), 1) for name, value in environment.items()}
     scratch["PATH"] = os.environ["PATH"]
     arguments = {
         "check": ["check", "--rules", str(ROOT / "data/examples/rules.yaml"), "--engine", "local"],
         "report": [
-            "report",
-            "daily",
-            "--no-figures",
-            "--engine",
-            "local",
-            "--out",
-            str(tmp_path / "reports"),
+            *("report", "daily", "--no-figures", "--engine", "local"),
+            *("--out", str(tmp_path / "reports")),
         ],
     }[command]
     answer = subprocess.run(
@@ -173,9 +165,3 @@ def test_a_read_only_root_is_enough(command: str, tmp_path: Path) -> None:
         pytest.skip(f"no file system of its own can be mounted here: {answer.stderr[-200:]}")
     assert answer.returncode == {"check": 2, "report": 0}[command], answer.stderr
     assert "CRITICAL" in answer.stdout
-
-
-def _environment() -> list[list[str]]:
-    """The variables that the image sets, of its last ENV."""
-    last = [rest for word, rest in instructions() if word == "ENV"][-1]
-    return [last.split()]

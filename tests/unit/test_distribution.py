@@ -101,9 +101,8 @@ def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
 
 
 def test_the_longest_files_of_a_room_begin() -> None:
-    assert given_out(files("spark", "imbalance", "frames"), "aa") == files(
-        "spark", "frames", "imbalance"
-    )
+    found = given_out(files("spark", "imbalance", "frames"), "aa")
+    assert found == files("spark", "frames", "imbalance")
 
 
 def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.Config) -> None:

@@ -195,10 +195,8 @@ def test_every_page_is_found_from_the_first() -> None:
 
 
 def test_the_number_of_causes_is_true() -> None:
-    recorded = {
-        json.loads(path.read_text("utf-8"))["cause"]
-        for path in CAPTURES.glob("scenarios/*/expected.json")
-    } - {None}
+    paths = CAPTURES.glob("scenarios/*/expected.json")
+    recorded = {json.loads(path.read_text("utf-8"))["cause"] for path in paths} - {None}
     assert (len(CAUSES), len(recorded)) == (21, 15)
     assert "twenty-one causes; fifteen are tested on recordings" in text_of("README.md")
 
@@ -317,9 +315,7 @@ def test_the_same_fault_of_two_tests_is_one_row() -> None:
         ({}, {"more KiB of memory": 0.5}, "at most 0.5 more KiB of memory"),
     ],
 )
-def test_counts_are_plain_english(
-    happened: dict[str, int], measured: dict[str, float], text: str
-) -> None:
+def test_counts_in_english(happened: dict[str, int], measured: dict[str, float], text: str) -> None:
     one = {"as_of": "2026-11-23", "passed": True}
     one |= {"faults": [fault(happened=happened, measured=measured)]}
     assert f"| 2 | {text} | 0 |" in reliability_page.tables({"a": one})
@@ -367,10 +363,8 @@ def test_the_list_of_what_the_kip_leaves_is_whole() -> None:
 
 @pytest.mark.row("FUT-05")
 def test_nothing_promises_exactly_once() -> None:
-    assert (
-        "nothing here promises exactly once"
-        in left_to_the_future()["Acknowledgements in a transaction"]
-    )
+    said = left_to_the_future()["Acknowledgements in a transaction"]
+    assert "nothing here promises exactly once" in said
     others = [
         path for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md") if path.name != "future.md"
     ]
@@ -385,20 +379,14 @@ def test_what_the_page_of_the_future_names_is_there() -> None:
     assert "out_of_order_share" in RUNS.names
     named = set(re.findall(r"`(\w+)`", " ".join(words.values())))
     assert named == {
-        "explain",
-        "poison_records",
-        "archived",
-        "Archiving",
-        "out_of_order_share",
-        "redeliveries",
-        "dlq",
+        *("explain", "poison_records", "archived", "Archiving"),
+        *("out_of_order_share", "redeliveries", "dlq"),
     }
     (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
     assert option in notebooks.read_parameters(notebooks.notebook("capacity"))
     cells = notebooks.notebook("capacity").read_text()
-    assert {"cells.reclaimable(case)", f"cells.archived(case, {option})"} <= set(
-        re.findall(r"cells\.\w+\([^)]*\)", cells)
-    )
+    found = {"cells.reclaimable(case)", f"cells.archived(case, {option})"}
+    assert found <= set(re.findall(r"cells\.\w+\([^)]*\)", cells))
 
 
 @pytest.mark.row("MET-09")

@@ -100,9 +100,8 @@ def is_described(name: str, function: Callable[..., object]) -> None:
 
 def test_a_link_to_nothing_fails() -> None:
     page, pages = PurePosixPath("docs/page.md"), {"README.md": "index.md"}
-    assert (
-        rewrite("[home](../README.md#see)", page, "a/page.md", pages) == "[home](../index.md#see)"
-    )
+    found = rewrite("[home](../README.md#see)", page, "a/page.md", pages)
+    assert found == "[home](../index.md#see)"
     assert rewrite("[law](../LICENSE)", page, "page.md", pages) == "law (`LICENSE`)"
     assert rewrite("    [code](nowhere.md)\n", page, "page.md", pages) == "    [code](nowhere.md)\n"
     with pytest.raises(BrokenLinkError, match=r"nowhere\.md"):

@@ -14,6 +14,8 @@ from tests.support.own_process import run_code
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"].values()
+WANTED = [*PROJECT["dependencies"], *(one for extra in EXTRAS for one in extra)]
 #: Names that conda-forge gives to packages of PyPI.
 CONDA_NAMES = {
     "confluent-kafka": "python-confluent-kafka",
@@ -23,21 +25,12 @@ CONDA_NAMES = {
 #: Lines of a file: what is longer is about several things.
 MOST_LINES = 700
 #: What the extras of kafka-python and pyspark bring along; conda knows no extras.
-BROUGHT_ALONG = {
-    "crc32c",
-    "lz4",
-    "python-snappy",
-    "zstandard",
-    "googleapis-common-protos",
-    "grpcio",
-    "grpcio-status",
-}
+BROUGHT_ALONG = {"crc32c", "lz4", "python-snappy", "zstandard"}
+BROUGHT_ALONG |= {"googleapis-common-protos", "grpcio", "grpcio-status"}
 
 #: What takes long to import.
-HEAVY = {
-    *("numpy", "pyarrow", "pandas", "scipy", "numba", "llvmlite", "plotly", "ipywidgets"),
-    *("pyspark", "confluent_kafka"),
-}
+HEAVY = {"numpy", "pyarrow", "pandas", "scipy", "numba", "llvmlite", "plotly", "ipywidgets"}
+HEAVY |= {"pyspark", "confluent_kafka"}
 
 
 @pytest.mark.parametrize("module", ["sharelag", "sharelag.whatif"])
@@ -164,16 +157,11 @@ def test_parquet_is_written_and_read_in_one_way() -> None:
 
 
 def test_the_conda_environment_has_the_same_dependencies() -> None:
-    wanted = [
-        *PROJECT["dependencies"],
-        *(d for extra in PROJECT["optional-dependencies"].values() for d in extra),
-    ]
-    pip = {conda_form(text) for text in wanted if not text.startswith("sharelag")}
+    pip = {conda_form(text) for text in WANTED if not text.startswith("sharelag")}
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     conda = {item.replace(" ", "") for item in listed if isinstance(item, str)}
-    assert (
-        conda - pip == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"} | BROUGHT_ALONG
-    )
+    found = conda - pip
+    assert found == {f"python{PROJECT['requires-python']}", "openjdk>=17", "pip"} | BROUGHT_ALONG
     assert pip - conda == set()
 
 
@@ -185,16 +173,9 @@ def conda_form(requirement: str) -> str:
 
 
 def test_the_lock_file_pins_every_dependency() -> None:
-    locked = {
-        line.partition("==")[0]
-        for line in (ROOT / "requirements.lock").read_text().splitlines()
-        if "==" in line
-    }
-    wanted = [
-        *PROJECT["dependencies"],
-        *(d for extra in PROJECT["optional-dependencies"].values() for d in extra),
-    ]
-    names = {re.match(r"[A-Za-z0-9_-]+", text)[0].lower().replace("_", "-") for text in wanted}  # type: ignore[index]
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    locked = {line.partition("==")[0] for line in lines if "==" in line}
+    names = {re.match(r"[A-Za-z0-9_-]+", text)[0].lower().replace("_", "-") for text in WANTED}  # type: ignore[index]
     assert names - locked == {"sharelag"}
 
 
@@ -235,8 +216,6 @@ def test_nothing_names_a_path_of_the_machine_it_was_made_on() -> None:
 def test_what_is_not_modelled_is_listed() -> None:
     """Push-based delivery, which KIP-932 mentions as an alternative, with its status."""
     (line,) = [
-        line
-        for line in (ROOT / "DECISIONS.md").read_text().splitlines()
-        if "push-based" in line.lower()
+        r for r in (ROOT / "DECISIONS.md").read_text().splitlines() if "push-based" in r.lower()
     ]
     assert "not modelled" in line

@@ -61,21 +61,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_two_builds_are_equal_byte_by_byte(wheels: list[Path]) -> None:
     one, other = wheels
-    assert one.name == other.name
-    assert one.read_bytes() == other.read_bytes()
+    assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
 
 
 def test_it_holds_both_packages_and_their_data(wheels: list[Path]) -> None:
     names = set(zipfile.ZipFile(wheels[0]).namelist())
     assert {
-        "sharelag/__init__.py",
-        "sharelag/py.typed",
-        "sharelag/captures/demo/records/part-0.parquet",
-        "sharelag/examples/rules.yaml",
-        "sharelag/inputs/spark/log4j2.properties",
-        "sharelag/reports/notebooks/daily.ipynb",
-        "sharelag_widgets/__init__.py",
-        "sharelag_widgets/py.typed",
+        *("sharelag/__init__.py", "sharelag/py.typed"),
+        *("sharelag/captures/demo/records/part-0.parquet", "sharelag/examples/rules.yaml"),
+        *("sharelag/inputs/spark/log4j2.properties", "sharelag/reports/notebooks/daily.ipynb"),
+        *("sharelag_widgets/__init__.py", "sharelag_widgets/py.typed"),
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
     assert wheels[0].stat().st_size < 5_000_000
@@ -213,19 +208,13 @@ def test_pip_audit_takes_its_answers(tmp_path: Path) -> None:
         where = f"http://127.0.0.1:{serving.server_address[1]}/v1/query"
         command = [str(Path(sys.executable).with_name("pip-audit")), "--strict", "--disable-pip"]
         command += ["--cache-dir", str(tmp_path / "cache"), "-r", str(wanted), "-f", "json"]
-        done = subprocess.run(
-            [*command, "--vulnerability-service", "osv", "--osv-url", where],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        command += ["--vulnerability-service", "osv", "--osv-url", where]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         serving.shutdown()
     assert done.returncode == 1, done.stderr
     told = {one["name"]: one["vulns"] for one in json.loads(done.stdout)["dependencies"]}
     assert [one["id"] for one in told["click"]] == ["X-click"]
-    assert told["click"][0]["fix_versions"] == ["99"]
-    assert told["idna"] == []
+    assert (told["click"][0]["fix_versions"], told["idna"]) == (["99"], [])
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no zip", b"{"])
@@ -278,9 +267,7 @@ def test_uv_is_told_what_pip_was_told(only_these: pytest.MonkeyPatch, tmp_path: 
     }
 
 
-def test_the_environment_counts_more_than_pips_files(
-    only_these: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_environment_beats_pips_files(only_these: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = tmp_path / "pip.conf"
     settings.write_text("[global]\nfind-links = /old\nno-index = true\ncert = /pip.pem\n")
     only_these.setenv("PIP_CONFIG_FILE", str(settings))

@@ -59,11 +59,9 @@ def test_its_samples_open_in_an_empty_folder(installed: Path, tmp_path: Path) ->
         "print(sharelag.open('demo', engine='local').lag().table.num_rows);"
         "print(sharelag.open('poison', engine='local').explain().table.num_rows > 0)"
     )
-    where, samples, rows, explained = run(
-        installed / "python", "-c", code, folder=tmp_path
-    ).splitlines()
+    where, samples, rows, told = run(installed / "python", "-c", code, folder=tmp_path).splitlines()
     assert installed.parent in Path(where).parents
-    assert (samples, rows, explained) == ("23", "28", "True")
+    assert (samples, rows, told) == ("23", "28", "True")
 
 
 @pytest.mark.exhaustive

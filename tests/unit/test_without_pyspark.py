@@ -84,14 +84,10 @@ def test_a_small_answer_comes_in_a_process_alone() -> None:
 
 def test_whatever_is_on_spark_says_what_to_install() -> None:
     requested = (
-        "sharelag.open('chapters').lag()",
-        "sharelag.open('chapters').frames",
+        *("sharelag.open('chapters').lag()", "sharelag.open('chapters').frames"),
         "sharelag.open('chapters', spark=object()).lag()",
-        "sharelag.open('chapters', engine='local').frames",
-        "here.to_spark()",
-        "sharelag.decode",
-        "sharelag.stream",
-        "sharelag.sweep",
+        *("sharelag.open('chapters', engine='local').frames", "here.to_spark()"),
+        *("sharelag.decode", "sharelag.stream", "sharelag.sweep"),
     )
     code = f"""
 import sharelag
@@ -106,9 +102,8 @@ print(len(here))
     *said, rows = run(code).stdout.splitlines()
     assert int(rows) > 0
     assert len(said) == len(requested)
-    assert {line.partition(",")[0] for line in said} == {
-        "SetupError Spark is not installed here: pip install 'sharelag[spark]'"
-    }
+    found = {line.partition(",")[0] for line in said}
+    assert found == {"SetupError Spark is not installed here: pip install 'sharelag[spark]'"}
 
 
 def test_a_session_says_what_to_install() -> None:

@@ -14,9 +14,8 @@ def _every_text() -> list[Text]:
 
 def test_no_text_has_one(every_text: list[Text]) -> None:
     assert list(found(every_text)) == []
-    assert [instead for _, _, instead in found([Text("here", "'x' is no engine")])] == [
-        "is not a ..."
-    ]
+    told = [instead for _, _, instead in found([Text("here", "'x' is no engine")])]
+    assert told == ["is not a ..."]
 
 
 def test_every_kind_of_text_is_read(every_text: list[Text]) -> None:

@@ -10,6 +10,7 @@ from sharelag_widgets import bundle
 from tests.support.own_process import run_code
 
 SCRIPTS = ["assignment_editor", "window_strip", "partition_grid", "lag_table", "plot_view"]
+SCRIPTS += ["dashboards/header"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -25,7 +26,7 @@ def test_scripts_and_styles_name_no_address(name: str) -> None:
     assert "http" not in bundle.script(f"{name}.js") + bundle.style(f"{name}.css")
 
 
-@pytest.mark.parametrize("name", [*(f"{name}.css" for name in [*SCRIPTS]), "dashboards/header.css"])
+@pytest.mark.parametrize("name", [f"{name}.css" for name in SCRIPTS])
 def test_the_rules_of_a_view_are_stronger_than_those_that_all_bring(name: str) -> None:
     """Each view brings the common rules, so that those of another view can come after its own."""
     own = (Path(bundle.__file__).parent / name).read_text("utf-8")
@@ -37,9 +38,7 @@ def test_the_rules_of_a_view_are_stronger_than_those_that_all_bring(name: str) -
     assert [one for one in selectors if not one.startswith((".sl.sl-", ".sl-head.sl-level"))] == []
 
 
-def test_two_files_that_declare_one_name_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.js").write_text(
         'import { b } from "./b.js";\nfunction one() {}\nexport default { b };\n'
     )

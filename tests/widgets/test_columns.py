@@ -50,10 +50,8 @@ def test_long_columns_are_compressed_and_short_ones_are_not() -> None:
 
 
 def test_columns_of_any_length_and_type_lie_where_typed_arrays_can() -> None:
-    columns = {
-        f"{HOSTILE}{n}": Column(np.arange(n).astype(kind))
-        for n, kind in enumerate(["u1", "u2", "f8"])
-    }
+    kinds = enumerate(["u1", "u2", "f8"])
+    columns = {f"{HOSTILE}{n}": Column(np.arange(n).astype(kind)) for n, kind in kinds}
     assert list(unpacked(pack(columns)).values()) == [[], [0], [0, 1]]
 
 

@@ -32,12 +32,8 @@ BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
 
 
 def hunt_of(**options: Any) -> PoisonHunt:
-    return PoisonHunt(
-        Workbench(
-            WrittenInput([Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]), engine="local"
-        ),
-        **options,
-    )
+    writes = [Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]
+    return PoisonHunt(Workbench(WrittenInput(writes), engine="local"), **options)
 
 
 def pick(hunt: PoisonHunt, *firsts: int) -> None:
@@ -74,10 +70,8 @@ def test_a_head_without_a_state_pins_the_start_offset() -> None:
     found = suspects(
         window(runs, start_offset=5, effective_start_offset=5, window_end_offset=14), 2, 5
     )
-    assert said(found) == [
-        (12, 12, 1, "archived", 1, None, GIVEN_UP),
-        (5, 5, 1, NOT_PERSISTED, None, None, PINS),
-    ]
+    wanted = [(12, 12, 1, "archived", 1, None, GIVEN_UP)]
+    assert said(found) == [*wanted, (5, 5, 1, NOT_PERSISTED, None, None, PINS)]
 
 
 def test_a_head_with_a_state_says_how_often_it_was_delivered() -> None:
@@ -129,8 +123,7 @@ def test_the_row_that_is_picked_is_the_one_that_is_marked() -> None:
     for first, last in ((18, 19), (16, 16), (10, 10), (14, 14)):
         pick(hunt, first)
         assert hunt.selection.keys == (("billing", TOPIC_ID, 0),)
-        assert hunt.selection.offsets == (first, last)
-        assert hunt.strip.view.offsets == [first, last]
+        assert (hunt.selection.offsets, hunt.strip.view.offsets) == ((first, last), [first, last])
         assert picked(hunt) == [first]
 
 
@@ -151,8 +144,7 @@ def test_offsets_picked_on_the_strip_stay_picked() -> None:
         hunt.strip.view.offsets = [float(offset) for offset in offsets]
         for act in (hunt.redraw, hunt.show, lambda: setattr(hunt.header, "theme", "dark")):
             act()
-            assert hunt.selection.offsets == offsets
-            assert picked(hunt) == rows
+            assert (hunt.selection.offsets, picked(hunt)) == (offsets, rows)
 
 
 def test_a_pick_in_a_linked_view_is_followed_and_sets_no_offsets() -> None:
@@ -184,9 +176,7 @@ def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
     # The first one has no persisted state, so how often it was delivered is not known; it pins the
     # start offset.
     assert_fields(head, first_offset=0, delivery_count=None, why="pins the start offset")
-    (why,) = [
-        row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"
-    ]
+    (why,) = [r for r in hunt.bench.explain().table.to_pylist() if r["cause"] == "poison_records"]
     result = {one["name"]: one["value"] for one in why["evidence"]}
     assert (result["archived at the limit"], result["limit"]) == ("1", "5")
     assert any("archived at the limit" in str(card) for card in hunt.cards.cards)
@@ -197,9 +187,7 @@ ORDERS = "sKsPW6TOQnKQg0plb_HCDA"
 
 
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt])
-def test_the_strip_names_who_holds_offsets(
-    kind: type[WindowExplorer | PoisonHunt], tmp_path: Path
-) -> None:
+def test_the_strip_names_holders(kind: type[WindowExplorer | PoisonHunt], tmp_path: Path) -> None:
     lines = [fetch(1_000, "m-<b>7</b>", 0, [(680, 699, 1)]), fetch(50_000, "m-8", 0)]
     log = log_of(
         tmp_path,

@@ -58,17 +58,12 @@ def test_undo_and_redo_go_as_far_as_there_are_edits() -> None:
 
 
 def test_the_code_makes_the_assignment_again_whatever_its_names() -> None:
-    view = editor(
-        partitions=partitions((HOSTILE, "orders")),
-        assignment={HOSTILE: {HOSTILE: [1, 0]}, "'\"\\": {"orders": [3]}},
-    )
+    assignment = {HOSTILE: {HOSTILE: [1, 0]}, "'\"\\": {"orders": [3]}}
+    view = editor(partitions=partitions((HOSTILE, "orders")), assignment=assignment)
     names: dict[str, Any] = {}
     exec(view.to_code(), names)
-    assert (
-        names["assignment"]
-        == view.assignment
-        == {HOSTILE: {HOSTILE: [0, 1]}, "'\"\\": {"orders": [3]}}
-    )
+    wanted = {HOSTILE: {HOSTILE: [0, 1]}, "'\"\\": {"orders": [3]}}
+    assert names["assignment"] == view.assignment == wanted
     assert "\u202e" not in view.to_code()
     exec(view.to_code("mine"), names)
     assert names["mine"] == view.assignment
@@ -86,10 +81,8 @@ def test_a_thousand_partitions_of_two_hundred_members_cross_light() -> None:
 def test_columns_for_the_browser() -> None:
     columns = unpacked(editor().data)
     assert columns["_member"] == list(BASE)
-    pairs = [
-        (columns["_member"][m], columns["_label"][r])
-        for m, r in zip(columns["_pair_member"], columns["_pair_row"], strict=True)
-    ]
+    both = zip(columns["_pair_member"], columns["_pair_row"], strict=True)
+    pairs = [(columns["_member"][m], columns["_label"][r]) for m, r in both]
     held = ("orders-0", "orders-1", "orders-2", "refunds-0")
     assert pairs[:4] == [("member-0", one) for one in held]
     assert ("member-1", "refunds-2") in pairs
@@ -124,11 +117,8 @@ def test_what_it_begins_with_can_be_renewed_and_edits_stay() -> None:
     view.at = 2
     ids = [edit["id"] for edit in view.edits]
     view.run()
-    base = {
-        "member-0": {"orders": [2, 3], "refunds": [0]},
-        "member-2": {},
-        "member-3": {"refunds": [3]},
-    }
+    base = {"member-0": {"orders": [2, 3], "refunds": [0]}, "member-2": {}}
+    base["member-3"] = {"refunds": [3]}
     view.renew(partitions().slice(2), base)  # two partitions are gone, and a member
     assert view.baseline == base
     assert (view.state, [edit["id"] for edit in view.edits], view.at) == ("running", ids, 2)
@@ -143,9 +133,8 @@ def test_what_it_begins_with_can_be_renewed_and_edits_stay() -> None:
     assert view.wait(20)
     assert view.state == "done"
     assert view.result["of"] not in ids  # it was of another one
-    with pytest.raises(
-        InputError, match="'a' has partition 0 of 'orders', which is not in the table"
-    ):
+    said = "'a' has partition 0 of 'orders', which is not in the table"
+    with pytest.raises(InputError, match=said):
         view.renew(partitions().slice(2), {"a": {"orders": [0]}})
     assert (view.baseline, len(view.rows)) == (base, 8)
 
@@ -169,8 +158,7 @@ def test_what_is_picked_is_linked() -> None:
     assert selection.keys == (KEYS["refunds", 1],)
     assert view.picked_rows.column("partition").to_pylist() == [1]
     view.picked = (0).to_bytes(4, "little")
-    assert selection.keys == (KEYS["orders", 0],)
-    assert table.picked == view.picked
+    assert (selection.keys, table.picked) == ((KEYS["orders", 0],), view.picked)
 
 
 def test_words_where_no_picture_is() -> None:
@@ -184,10 +172,8 @@ def test_words_where_no_picture_is() -> None:
     bundle, _ = view._repr_mimebundle_()
     assert bundle["text/plain"] == view.summary()
     assert "<img" not in editor(title=HOSTILE)._repr_mimebundle_()[0]["text/html"]
-    assert (
-        "There is no partition to assign"
-        in editor(partitions=partitions().slice(0, 0), assignment={"a": {}}).summary()
-    )
+    said = editor(partitions=partitions().slice(0, 0), assignment={"a": {}}).summary()
+    assert "There is no partition to assign" in said
 
 
 @pytest.mark.parametrize(
@@ -242,8 +228,7 @@ def test_every_edit_does_what_it_is_called() -> None:
     assert after("move", rows="0", **{"from": "a"}, to="z") == base
     assert after("assign", rows="4", to="a") == {"a": {0, 1, 2, 4}, "b": {2, 3}}
     assert after("take", rows="2", **{"from": "b"}) == {"a": {0, 1, 2}, "b": {3}}
-    assert after("add", member="a") == base
-    assert after("add", member="c")["c"] == set()
+    assert (after("add", member="a"), after("add", member="c")["c"]) == (base, set())
     assert after("remove", member="a") == {"b": {2, 3}}
     assert after("set", all={"a": "4", "z": "1"}) == {"a": {4}, "b": set()}
     assert base == {"a": {0, 1, 2}, "b": {2, 3}}
@@ -264,8 +249,7 @@ def test_a_run_gives_the_difference_of_what_was_edited() -> None:
     gate.let_go(3)
     assert view.wait(20)
     assert (view.state, view.progress) == ("done", [4, 4])
-    assert gate.given == [BASE | {"member-3": {"orders": [4]}}]
-    assert view.result["of"] == last
+    assert (gate.given, view.result["of"]) == ([BASE | {"member-3": {"orders": [4]}}], last)
     assert view.result["seeds"] == [0, 1, 2, 7]
     assert view.result["rows"][0] == {
         "measure": "Time until drained",
@@ -346,8 +330,7 @@ def test_a_run_from_the_browser_runs_what_is_on_the_screen() -> None:
     edits = [new_edit("assign", rows=place("orders", 4), to="member-3")]
     found(view, run=True, edits=edits, at=1)
     assert view.wait(20)
-    assert view.result["of"] == edits[0]["id"]
-    assert view.assignment["member-3"] == {"orders": [4]}
+    assert (view.result["of"], view.assignment["member-3"]) == (edits[0]["id"], {"orders": [4]})
     assert view.state == "done"
 
 

@@ -54,9 +54,7 @@ def calls_of(act: Callable[[], Any]) -> int:
     return sum(one.callcount for one in profile.getstats())
 
 
-def test_a_pick_costs_what_its_group_costs(
-    bench: Workbench, tmp_path: Path, sent: dict[Any, int]
-) -> None:
+def test_a_pick_costs_as_its_group(bench: Workbench, tmp_path: Path, sent: dict[Any, int]) -> None:
     cost = []
     for groups in (open_groups(tmp_path, FEW), replace(bench)):
         board = groups.dashboard("group-00000")
@@ -93,17 +91,14 @@ def test_the_group_in_sight_is_at_another_moment_before_all_others_are(
     mine = then.lag("group-00001").table.column("lag")
     assert mine != bench.lag("group-00001").table.column("lag")
     assert [one[0] for one in shown] == [("group-00001",), then.groups]
-    assert [one[1] for one in shown] == [explained] * 2
-    assert [one[4] for one in shown] == [mine] * 2
+    assert ([one[1] for one in shown], [one[4] for one in shown]) == ([explained] * 2, [mine] * 2)
     assert [one[2] for one in shown] == [before, then.overview().title]
     assert shown[0][3] == bench.overview().table.column("lag")
     assert shown[1][3] == then.overview().table.column("lag")
     assert not {"sharelag-moves", "sharelag-follows"} & set(board._dom_classes)
 
 
-def test_causes_are_ranked_once_for_all_that_is_shown(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_causes_are_ranked_once_for_all(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked: list[int] = []
     rank = explain._rank
 
@@ -128,18 +123,13 @@ def test_each_group_is_told_as_if_it_were_alone(bench: Workbench) -> None:
         alone = Workbench(bench.source, engine="local").only(group)
         for answer in (bench.explain(group), alone.explain()):
             assert answer.table.num_rows > 0
-            assert answer.table.equals(
-                everything.table.filter(
-                    [name == group for name in everything.table["group_id"].to_pylist()]
-                )
-            )
+            mine = [name == group for name in everything.table["group_id"].to_pylist()]
+            assert answer.table.equals(everything.table.filter(mine))
             assert answer.summaries == alone.explain(group).summaries
             assert answer.summaries[0] in everything.summaries, number
 
 
-def test_trends_are_the_sums_of_the_timeline(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trends_are_sums_of_the_timeline(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     order = [("group_id", "ascending"), ("as_of", "ascending")]
     few = bench.trends().sort_by(order)
     assert few.num_rows > len(bench.groups)

@@ -41,8 +41,7 @@ def test_the_figure_is_what_was_given_and_can_be_another() -> None:
     view = PlotView(figure(5))
     assert view.figure.data[0].y.tolist() == [0, 0.25, 0.5, 0.75, 1]
     view.figure = figure(2)
-    assert (len(view.figure.data[0].x), view.alt) == (2, "Lag")
-    assert view.summary() == "Lag: lag"
+    assert (len(view.figure.data[0].x), view.alt, view.summary()) == (2, "Lag", "Lag: lag")
 
 
 def test_a_summary_is_plain_text_and_says_each_name_once() -> None:
@@ -81,14 +80,11 @@ def test_what_is_no_figure_is_said(wrong: Any) -> None:
 
 def test_a_figure_without_traces_says_so() -> None:
     view = PlotView(go.Figure())
-    assert view.note == "There is nothing to draw: the figure has no traces."
-    assert view.data == b""
+    assert (view.note, view.data) == ("There is nothing to draw: the figure has no traces.", b"")
     forecast = PlotView.of(sharelag.open("slow", engine="local").progress(), "drain")
     assert forecast.note.startswith("slow: at these rates it never drains in 4 of 4 share partiti")
-    assert (
-        "4 share partitions: never, more arrives than is finished, so the lag grows."
-        in forecast.note
-    )
+    said = "4 share partitions: never, more arrives than is finished, so the lag grows."
+    assert said in forecast.note
     assert forecast.data == b""
 
 

@@ -15,9 +15,7 @@ from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
 from tests.support.widgets.unpacked import unpacked
 
 
-def test_a_lag_table_is_coloured_by_lag_first_and_by_whatever_else_is_a_number_or_a_verdict() -> (
-    None
-):
+def test_a_lag_table_is_coloured_by_lag_first_and_by_other_numbers_or_a_verdict() -> None:
     grid = PartitionGrid.of(lag())
     assert grid.measure == "lag"
     assert grid.measures == ["lag", "unread", "window_available", "age_ms", "verdict"]
@@ -33,11 +31,9 @@ def test_cells_are_called_by_topic_or_topic_id_and_banded_by_group() -> None:
 
 
 def test_arrays_and_labels_do_without_kafka() -> None:
-    grid = PartitionGrid.of(
-        {"shard": [3, 4], "age_ms": [5, None]}, keys=["shard"], labels={(3,): "three"}
-    )
-    assert grid.selection.columns == ("shard",)
-    assert unpacked(grid.data)["_label"] == ["three", "4"]
+    rows = {"shard": [3, 4], "age_ms": [5, None]}
+    grid = PartitionGrid.of(rows, keys=["shard"], labels={(3,): "three"})
+    assert (grid.selection.columns, unpacked(grid.data)["_label"]) == (("shard",), ["three", "4"])
     assert unpacked(grid.data)["age_ms"] == [5, None]
 
 
@@ -53,18 +49,15 @@ def test_verdicts_look_the_same_in_any_order_and_rare_ones_share_a_look() -> Non
     few = pa.table({"partition": [0, 1, 2], "cause": causes})
     for order in ([0, 1, 2], [2, 0, 1]):
         grid = PartitionGrid.of(few.take(order), measures=["cause"])
-        assert (_texts(grid), unpacked(grid.data)["cause"]) == (
-            ["held", "slow"],
-            [causes[n] for n in order],
-        )
+        found = (_texts(grid), unpacked(grid.data)["cause"])
+        assert found == (["held", "slow"], [causes[n] for n in order])
     many = [f"cause {n}" for n in range(9) for _ in range(20 - n)]
     grid = PartitionGrid.of(
         {"partition": list(range(len(many))), "cause": many}, measures=["cause"]
     )
     assert _texts(grid) == [f"cause {n}" for n in range(6)] + ["one of 3 others"]
     shown = unpacked(grid.data)["cause"]
-    assert shown.count("one of 3 others") == 14 + 13 + 12
-    assert shown[0] == "cause 0"
+    assert (shown.count("one of 3 others"), shown[0]) == (14 + 13 + 12, "cause 0")
 
 
 def test_what_was_finished_is_called_as_in_a_terminal() -> None:

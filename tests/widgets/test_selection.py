@@ -51,26 +51,20 @@ def test_nothing_picked_means_every_row() -> None:
 
 def test_what_is_picked_in_one_view_is_picked_in_all() -> None:
     selection = Selection()
-    grid, table = (
-        PartitionGrid.of(lag(), selection=selection),
-        LagTable.of(lag(), selection=selection),
-    )
+    grid, table = (kind.of(lag(), selection=selection) for kind in (PartitionGrid, LagTable))
     strip = WindowStrip.of(moving(), selection=selection)
     assert (selection.keys, strip.shown) == ((), 0)
     grid.picked = rows_of(1)
     assert selection.keys == (OTHER,)
     assert (table.picked, strip.shown, strip.moment) == (rows_of(1), 1, 39)
     strip.shown = 0
-    assert selection.keys == (ONE,)
-    assert (grid.picked, table.picked) == (rows_of(0), rows_of(0))
+    assert (selection.keys, grid.picked, table.picked) == ((ONE,), rows_of(0), rows_of(0))
 
 
 def test_a_strip_that_can_show_one_leaves_two_picked() -> None:
     selection = Selection()
-    grid, strip = (
-        PartitionGrid.of(lag(), selection=selection),
-        WindowStrip.of(moving(), selection=selection),
-    )
+    grid = PartitionGrid.of(lag(), selection=selection)
+    strip = WindowStrip.of(moving(), selection=selection)
     grid.picked = rows_of(1, 0)
     assert set(selection.keys) == {ONE, OTHER}
     assert strip.shown in (0, 1)
@@ -80,22 +74,18 @@ def test_a_strip_that_can_show_one_leaves_two_picked() -> None:
 def test_offsets_and_moments_come_back() -> None:
     strip = WindowStrip.of(moving())
     strip.offsets = [1_000_100.0, 1_000_120.0]
-    assert strip.selection.offsets == (1_000_100, 1_000_120)
-    assert strip.selection.keys == (ONE,)
+    assert (strip.selection.offsets, strip.selection.keys) == ((1_000_100, 1_000_120), (ONE,))
     strip.moment = 3
     assert strip.selection.moment == BEGIN + timedelta(seconds=21)
 
 
 def test_a_moment_from_elsewhere_shows_the_last_window_before_it() -> None:
     selection = Selection()
-    strip, chart = (
-        WindowStrip.of(moving(), selection=selection),
-        PlotView(figure(), times=True, selection=selection),
-    )
+    strip = WindowStrip.of(moving(), selection=selection)
+    chart = PlotView(figure(), times=True, selection=selection)
     for seconds, wanted in ((0, 0), (6, 0), (7, 1), (20, 2), (10_000, 39), (-5, 0)):
         selection.moment = BEGIN + timedelta(seconds=seconds)
-        assert strip.moment == wanted
-        assert chart.picked_moment == selection.moment.timestamp() * 1000
+        assert (strip.moment, chart.picked_moment) == (wanted, selection.moment.timestamp() * 1000)
     assert selection.moment == BEGIN - timedelta(
         seconds=5
     )  # a strip that shows the nearest does not change it
@@ -105,8 +95,7 @@ def test_points_of_a_chart_pick_share_partitions() -> None:
     selection = Selection()
     chart, table = PlotView(figure(), selection=selection), LagTable.of(lag(), selection=selection)
     chart.picked_keys = [f'["payments","{TOPIC_ID}",1]']
-    assert selection.keys == (OTHER,)
-    assert table.picked == rows_of(1)
+    assert (selection.keys, table.picked) == ((OTHER,), rows_of(1))
     table.picked = b""
     assert chart.picked_keys == []
 
@@ -159,10 +148,8 @@ def test_clear_picks_nothing_in_one_go() -> None:
 
 
 def figure() -> dict[str, Any]:
-    return {
-        "data": [{"type": "bar", "x": ["a"], "y": [1], "customdata": [[*ONE]]}],
-        "layout": {"title": {"text": "T"}},
-    }
+    bar = {"type": "bar", "x": ["a"], "y": [1], "customdata": [[*ONE]]}
+    return {"data": [bar], "layout": {"title": {"text": "T"}}}
 
 
 def test_the_choice_of_a_finder_is_that_of_the_place_in_its_list() -> None:

@@ -107,26 +107,17 @@ class Meets(WhatIfLab):
         super()._on_pick(change)
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda lab: setattr(lab, "bench", later(lab.bench)),
-        lambda lab: setattr(lab, "group", "shipping"),
-    ],
-)
-def test_a_pick_and_a_refresh_do_not_wait_for_each_other(
-    act: Callable[[WhatIfLab], None], demo: Workbench
-) -> None:
+@pytest.mark.parametrize("field", ["bench", "group"])
+def test_a_pick_and_a_refresh_do_not_wait_for_each_other(field: str, demo: Workbench) -> None:
     lab = lab_of(demo, "billing", Meets)
     editor = editor_of(lab)
     data = {"method": "update", "state": {}, "buffer_paths": [["picked"]]}
     data["state"] = {"picked": ""}
-    message = {
-        "content": {"data": data},
-        "buffers": [memoryview(np.array([1], np.uint32).tobytes())],
-    }
+    buffers = [memoryview(np.array([1], np.uint32).tobytes())]
+    message = {"content": {"data": data}, "buffers": buffers}
     lab.is_meeting = True
-    refresh = threading.Thread(target=act, args=(lab,), daemon=True)
+    changed_to = later(demo) if field == "bench" else "shipping"
+    refresh = threading.Thread(target=setattr, args=(lab, field, changed_to), daemon=True)
     refresh.start()
     assert lab.shows.wait(_SECONDS)  # the dashboard is locked
     lab.is_meeting = False
@@ -157,9 +148,7 @@ class Held:
         return pa.table({"measure": ["Lag, largest"], "baseline": [2.0], "edited": [1.0]})
 
 
-def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(
-    uneven: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refresh_keeps_edits_and_run(uneven: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     lab, held = lab_of(uneven), Held()
     monkeypatch.setattr("sharelag_widgets.dashboards.by_hand.what_if", held)
     editor = editor_of(lab)
@@ -174,21 +163,16 @@ def test_a_refresh_keeps_what_was_made_by_hand_and_its_run(
     lab.bench = later(uneven, lag=more)
     assert editor_of(lab) is editor
     assert (editor.state, len(editor.edits), editor.at) == ("running", 1, 1)
-    assert editor.assignment == {
-        first: {TOPIC: [3]},
-        second: {TOPIC: [0, 1, 4]},
-        third: {TOPIC: [2, 5]},
-    }
+    moved = {first: {TOPIC: [3]}, second: {TOPIC: [0, 1, 4]}}
+    assert editor.assignment == moved | {third: {TOPIC: [2, 5]}}
     assert sorted(editor.rows.column("lag").to_pylist()) == sorted(lags.to_pylist())
-    assert {one.end_offset for one in lab.scenario.topics[0].starts} <= set(
-        more.column("end_offset").to_pylist()
-    )
+    found = {one.end_offset for one in lab.scenario.topics[0].starts}
+    assert found <= set(more.column("end_offset").to_pylist())
     held.go_on.set()
     assert editor.wait(_SECONDS)
     assert (editor.state, held.was_cancelled) == ("done", False)
     # It says of when it is; and the edits are still those that it is of.
-    assert editor.result["about"] == began(uneven)
-    assert editor.result["of"] == editor.edits[0]["id"]
+    assert (editor.result["about"], editor.result["of"]) == (began(uneven), editor.edits[0]["id"])
     # The next one goes on from what there is now.
     editor.run()
     assert editor.wait(_SECONDS)
@@ -233,11 +217,8 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     assert (lab.state, lab.results.layout.display, lab.bar.description) == ("done", None, "Done")
     assert lab.projection.header.notes == [began(demo)]
     lab.group = "shipping"
-    assert (lab.results.layout.display, lab.bar.description, lab.bar.value) == (
-        "none",
-        "Not run yet",
-        0,
-    )
+    assert (lab.results.layout.display, lab.bar.value) == ("none", 0)
+    assert lab.bar.description == "Not run yet"
     lab.header.theme = "dark"
     assert lab.results.layout.display == "none"
     lab.members.value = "0"
@@ -254,9 +235,7 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     ]
 
 
-def test_a_run_of_a_group_that_is_left_is_cancelled(
-    demo: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_left_groups_run_is_cancelled(demo: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go_on = threading.Event(), threading.Event()
 
     def slow(*_: Any, **__: Any) -> None:
@@ -288,11 +267,8 @@ def test_it_begins_with_what_the_members_have(uneven: Workbench) -> None:
     odd = changed(uneven, members=having(known, F=[0, 1, 2, 3, 4], Z=[5], o=[]))
     lab = lab_of(odd)
     first, second, third = known.members.column("member_id").to_pylist()
-    assert editor_of(lab).assignment == {
-        first: {TOPIC: [0, 1, 2, 3, 4]},
-        second: {TOPIC: [5]},
-        third: {},
-    }
+    held = {first: {TOPIC: [0, 1, 2, 3, 4]}, second: {TOPIC: [5]}}
+    assert editor_of(lab).assignment == held | {third: {}}
     assert lab.editor.header.notes == ["It begins with the partitions that the members have."]
     editor = editor_of(lab)
     assert editor.member_labels == dict.fromkeys((first, second, third), "rdkafka at /127.0.0.1")
@@ -312,10 +288,8 @@ def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
 
     ids = known.members.column("member_id").to_pylist()
     held, words = found(having(known, F=None, Z=None, o=None))
-    assert (
-        words
-        == "Which partitions the members have is not known: it begins with what simple gives them."
-    )
+    said = "Which partitions the members have is not known: it begins with what simple gives"
+    assert words == f"{said} them."
     assert sorted(n for topics in held.values() for n in topics[TOPIC]) == list(range(6))
     held, words = found(having(known, F=[0], Z=None, o=[]))
     assert words.endswith("Of 1 member that is not known: without any here.")
@@ -328,9 +302,7 @@ def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
 
 def test_partitions_that_are_not_simulated_are_not_there_to_move(uneven: Workbench) -> None:
     known = uneven.evidence()
-    unknown = pc.if_else(
-        pc.equal(known.lag.column("partition"), 5), None, known.lag.column("end_offset")
-    )
+    unknown = pc.if_else(pc.equal(known.lag["partition"], 5), None, known.lag["end_offset"])
     lag = with_column(known.lag, "end_offset", unknown)
     lab = lab_of(changed(uneven, lag=lag))
     assert editor_of(lab).rows.column("partition").to_pylist() == [0, 1, 2, 3, 4]
@@ -369,14 +341,11 @@ def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: W
     curves = lab.projection.view.figure["data"]
     lines = [one for one in curves if one.mode == "lines"]
     assert [one.yaxis for one in lines] == ["y", "y", "y2", "y2"]  # lag, and age below it
-    assert lab.grid.layout.display == "none"
-    assert lab.advanced.content.layout.display == "none"
+    assert (lab.grid.layout.display, lab.advanced.content.layout.display) == ("none", "none")
     for shown in (lab.table, lab.chart):
         assert not any(shown is part for part in _parts(lab.body))
-    assert [trials.differs(lab.comparison, name) for name in ("lag_end", "archived")] == [
-        True,
-        False,
-    ]
+    names = ("lag_end", "archived")
+    assert [trials.differs(lab.comparison, name) for name in names] == [True, False]
     lab.advanced.is_open = True
     assert lab.advanced.content.layout.display == ""
     assert any(lab.table is part for part in _parts(lab.body))
@@ -423,8 +392,7 @@ def test_one_button_finds_what_clears_the_lag(uneven: Workbench) -> None:
 def test_every_assignor_is_described(uneven: Workbench) -> None:
     lab = lab_of(uneven)
     about = assignor_descriptions()
-    assert lab.assignors.about == about
-    assert set(about) == set(lab.assignors.options)
+    assert (lab.assignors.about, set(about)) == (about, set(lab.assignors.options))
     assert ["sticky", about["sticky"]] in lab.header.help
 
 
@@ -451,9 +419,7 @@ def test_the_default_number_of_runs_is_enough_for_any_choice(uneven: Workbench) 
         ({"assignors": ("simple", "sticky"), "members": "3"}, ["['simple', 'sticky']"]),
     ],
 )
-def test_the_python_of_the_lab_finds_the_same(
-    given: dict[str, Any], lines: list[str], uneven: Workbench
-) -> None:
+def test_its_python_finds_it(given: dict[str, Any], lines: list[str], uneven: Workbench) -> None:
     lab = lab_of(uneven)
     lab.seed.value = 3
     for name, value in given.items():
@@ -484,10 +450,8 @@ def test_the_command_line_finds_the_same_with_its_defaults(uneven: Workbench) ->
     run = sharelag_command(*command, "-o", "json")
     printed = rows_of(run)
     called = {"the group as it is": "simple"}
-    mine = [
-        row | {name: called.get(row[name], row[name]) for name in ("variant", "baseline")}
-        for row in lab.comparison.rows()
-    ]
+    names, rows = ("variant", "baseline"), lab.comparison.rows()
+    mine = [row | {name: called.get(row[name], row[name]) for name in names} for row in rows]
     assert len(mine) == len(printed) > 40
     for row, other in zip(mine, printed, strict=True):
         assert {name: row[name] for name in other} == pytest.approx(other)
@@ -531,9 +495,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 @pytest.mark.parametrize("how", ["cancel", pytest.param("close", marks=pytest.mark.exhaustive)])
-def test_a_long_simulation_ends_in_its_middle_when_cancelled(
-    how: str, uneven: Workbench, looks: threading.Event
-) -> None:
+def test_long_runs_end_when_cancelled(how: str, uneven: Workbench, looks: threading.Event) -> None:
     lab = lab_of(uneven)
     lab.seconds.value, lab.runs.value = 86_400, 200  # hours of work
     lab.run()
@@ -547,9 +509,7 @@ def test_a_long_simulation_ends_in_its_middle_when_cancelled(
 
 
 @pytest.mark.exhaustive
-def test_a_long_simulation_by_hand_ends_in_its_middle_when_cancelled(
-    uneven: Workbench, looks: threading.Event
-) -> None:
+def test_a_long_run_by_hand_ends_when_cancelled(uneven: Workbench, looks: threading.Event) -> None:
     lab = lab_of(uneven)
     lab.seconds.value, lab.runs.value = 86_400, 200
     editor = editor_of(lab)

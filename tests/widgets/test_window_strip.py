@@ -85,8 +85,7 @@ def test_moments_are_sorted_by_time_within_their_share_partition() -> None:
     other = window(partition=7, record_timestamp=BEGIN)
     strip = WindowStrip.of(windows(late, other, early))
     columns = unpacked(strip.data)
-    assert columns["start"] == [103, 109, 100]
-    assert columns["at"] == [0, 2, 3]
+    assert (columns["start"], columns["at"]) == ([103, 109, 100], [0, 2, 3])
     assert columns["label"] == [f"{TOPIC_ID}-0 in payments", f"{TOPIC_ID}-7 in payments"]
     assert (strip.shown, strip.moment, strip.time) == (0, 1, BEGIN + timedelta(seconds=9))
 
@@ -102,14 +101,8 @@ def test_a_state_of_a_newer_kafka_and_a_window_not_begun_yet() -> None:
 
 def test_a_history_shows_numbers_without_a_place() -> None:
     row = {"group_id": "g", "topic_id": TOPIC_ID, "partition": 0, "start_offset": 10}
-    row |= {
-        "record_timestamp": BEGIN,
-        "effective_start_offset": 12,
-        "window_end_offset": 40,
-        "window_available": 5,
-        "window_complete": 9,
-        "runs": 4,
-    }
+    row |= {"record_timestamp": BEGIN, "effective_start_offset": 12, "window_end_offset": 40}
+    row |= {"window_available": 5, "window_complete": 9, "runs": 4}
     strip = WindowStrip.of(
         pa.Table.from_pylist([dict.fromkeys(schemas.HISTORY.names) | row], schema=schemas.HISTORY)
     )
@@ -222,10 +215,8 @@ def test_who_looks_at_the_last_moment_goes_on_with_the_new_one() -> None:
     strip.fill(moving(5, 1).drop_columns(["end_offset"]), ends(40, 1_000_600))
     assert (strip.moment, strip.time) == (5, BEGIN + timedelta(seconds=40))
     strip.ends = ends(50, 1_000_700)
-    assert (strip.time, unpacked(strip.data)["end"][-1]) == (
-        BEGIN + timedelta(seconds=50),
-        1_000_700,
-    )
+    found = (strip.time, unpacked(strip.data)["end"][-1])
+    assert found == (BEGIN + timedelta(seconds=50), 1_000_700)
     assert strip.ends.column("end_offset").to_pylist() == [1_000_700]
 
 
@@ -264,13 +255,11 @@ def test_an_empty_table_says_so_and_a_wrong_one_what_is_missing() -> None:
     assert empty.data == b""
     assert "the table has no rows" in empty.note
     assert empty.summary() == empty.note
-    with pytest.raises(
-        InputError, match="no column start_offset, window_end_offset: give windows or a history"
-    ):
+    said = "no column start_offset, window_end_offset: give windows or a history"
+    with pytest.raises(InputError, match=said):
         WindowStrip.of(pa.table({"partition": [0]}))
-    with pytest.raises(
-        InputError, match="there is no moment 7: this share partition has 1, from 0"
-    ):
+    words = "there is no moment 7: this share partition has 1, from 0"
+    with pytest.raises(InputError, match=words):
         WindowStrip.of(windows(window())).counts(7)
 
 

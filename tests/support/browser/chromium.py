@@ -16,16 +16,10 @@ if TYPE_CHECKING:
 
 #: Headless, and silent towards the network: a test fails on any request that leaves the machine.
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-quic",
-    "--no-first-run",
-    "--force-color-profile=srgb",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--disable-quic", "--no-first-run"),
+    *("--force-color-profile=srgb", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 ]
 #: Pages of a context share a process where they are of one site: what it has compiled of plotly or
 #: of JupyterLab serves the next one, too. A page with a chart takes 0.8 CPU seconds instead of 1.8.
@@ -54,11 +48,8 @@ def find_chromium() -> str:
 def running_browser(sharing: bool = False) -> Iterator[Browser]:
     """Run one Chromium, which waits long for what is expected: a busy machine takes its time.
 
-    Parameters
-    ----------
-    sharing : bool, optional
-        Pages of one context and site share a process; by default each has its own, as for people
-        and in what is measured.
+    ``sharing``: pages of one context and site share a process; by default each has its own, as for
+    people and in what is measured.
     """
     from playwright.sync_api import expect, sync_playwright
 

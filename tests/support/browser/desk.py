@@ -189,11 +189,8 @@ class Desk(Watched):
             buffers: list[bytes] = []
         else:
             names = list(message["buffers"])
-            data = {
-                "method": "update",
-                "state": message["state"],
-                "buffer_paths": [[name] for name in names],
-            }
+            data = {"method": "update", "state": message["state"]}
+            data["buffer_paths"] = [[name] for name in names]
             buffers = [base64.b64decode(message["buffers"][name]) for name in names]
         view._handle_msg(
             {"content": {"data": data}, "buffers": [memoryview(buffer) for buffer in buffers]}
@@ -232,21 +229,12 @@ class _Wire(BaseComm):
 def _sent(name: str, view: Any) -> dict[str, Any]:
     state = view.get_state()
     buffers = {
-        key: base64.b64encode(bytes(value)).decode()
-        for key, value in state.items()
-        if isinstance(value, bytes)
+        key: base64.b64encode(bytes(v)).decode() for key, v in state.items() if isinstance(v, bytes)
     }
-    plain = {
-        key: value for key, value in state.items() if key not in buffers and not key.startswith("_")
-    }
+    plain = {key: v for key, v in state.items() if key not in buffers and not key.startswith("_")}
     plain.pop("layout", None)
-    return {
-        "id": name,
-        "state": plain,
-        "buffers": buffers,
-        "esm": str(view._esm),
-        "css": str(view._css),
-    }
+    code = {"esm": str(view._esm), "css": str(view._css)}
+    return {"id": name, "state": plain, "buffers": buffers} | code
 
 
 def _document(sent: list[dict[str, Any]], paper: str) -> str:

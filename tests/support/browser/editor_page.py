@@ -28,12 +28,8 @@ def drag(desk: Desk, what: Locator, to: Locator | None, *held: str, let_go: bool
     end = desk.page.locator("h1").bounding_box() if to is None else to.bounding_box()
     assert start
     assert end
-    desk.drag(
-        (start["x"] + 20, start["y"] + start["height"] / 2),
-        (end["x"] + 30, end["y"] + end["height"] / 2),
-        *held,
-        let_go=let_go,
-    )
+    begin = (start["x"] + 20, start["y"] + start["height"] / 2)
+    desk.drag(begin, (end["x"] + 30, end["y"] + end["height"] / 2), *held, let_go=let_go)
 
 
 def without(assignment: Assignment, member: str, topic: str, number: int) -> Assignment:

@@ -105,27 +105,18 @@ class Lab(NamedTuple):
 def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
     """A JupyterLab over the notebooks in a folder; its settings go to a folder beside it.
 
-    Parameters
-    ----------
-    folder : Path
-    remote : str, optional
-        The Spark Connect server of its kernels; without it, each starts a Spark of its own.
+    ``remote``: the Spark Connect server of its kernels; without it, each starts a Spark of its own.
     """
     settings = _settings_of(folder)
     apart = settings.parent
     _write_settings(settings)
-    env = {
-        "JUPYTERLAB_SETTINGS_DIR": str(settings),
-        "JUPYTERLAB_WORKSPACES_DIR": str(apart / "workspaces"),
-    }
+    env = {"JUPYTERLAB_SETTINGS_DIR": str(settings)}
+    env["JUPYTERLAB_WORKSPACES_DIR"] = str(apart / "workspaces")
     env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'widgets'}"} | on_spark(remote)
     port, token = free_port(), secrets.token_hex(16)
     command = ["jupyter-lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"]
-    command += [
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={token}",
-    ]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    command.append(f"--IdentityProvider.token={token}")
     command += [f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"]
     command += ["--KernelManager.transport=ipc", "--LabApp.news_url=None"]
     url = f"http://127.0.0.1:{port}"
@@ -166,11 +157,8 @@ def jupyter_server(
     """Start a Jupyter server in a folder; its own files go to ``apart``. Kernels end with it."""
     from tools import lab  # all of Jupyter's server, which each process of tests would import
 
-    env = (
-        os.environ
-        | {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")}
-        | dict(env)
-    )
+    folders = {f"JUPYTER_{name}_DIR": str(apart / name.lower()) for name in ("CONFIG", "DATA")}
+    env = os.environ | folders | dict(env)
     env |= {"IPYTHONDIR": str(apart / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     env |= {"JUPYTER_PREFER_ENV_PATH": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
     env.pop(
@@ -209,13 +197,8 @@ def _settings_of(folder: Path) -> Path:
 
 def _write_settings(folder: Path) -> None:
     show_all_cells(folder)
-    wanted = {
-        "@jupyterlab/apputils-extension/notification": {
-            "checkForUpdates": False,
-            "doNotDisturbMode": True,
-            "fetchNews": "false",
-        }
-    }
+    quiet = {"checkForUpdates": False, "doNotDisturbMode": True, "fetchNews": "false"}
+    wanted = {"@jupyterlab/apputils-extension/notification": quiet}
     # What a view holds is saved with the notebook.
     wanted["@jupyter-widgets/jupyterlab-manager/plugin"] = {"saveState": True}
     _write(folder, wanted)

@@ -38,12 +38,8 @@ def looked_at(desk: Desk, number: int = 0) -> tuple[str, str, str, bool]:
         for name in ("min", "now", "max")
     )
     said, why = (root.locator(one).inner_text() for one in (".sl-spot", ".sl-why"))
-    return (
-        said,
-        root.get_by_role("textbox", name="Go to offset").input_value(),
-        why,
-        low <= now <= high,
-    )
+    typed = root.get_by_role("textbox", name="Go to offset").input_value()
+    return said, typed, why, low <= now <= high
 
 
 NOWHERE = "No offset chosen: use the arrow keys, or point at one."

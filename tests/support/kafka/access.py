@@ -49,7 +49,6 @@ def set_rules(broker: KafkaBroker, rules: list[AclBinding]) -> None:
 
 
 def add_rules(broker: KafkaBroker, rules: list[AclBinding]) -> None:
-    """Add rules to those that there are."""
     if rules:
         admin = AdminClient(broker.client_config())
         for created in admin.create_acls(rules).values():

@@ -41,34 +41,16 @@ _ALONE = {"ConsoleConsumer", "ConsoleShareConsumer", "VerifiableShareConsumer"}
 class KafkaBroker:
     """A broker that lives as long as the ``with`` block, or from ``start`` to ``close``.
 
-    Parameters
-    ----------
-    properties
-        Server properties that win over the test settings.
-    secure
-        Adds a ``SASL_PLAINTEXT`` listener (PLAIN and SCRAM-SHA-256, users in ``USERS``) and an
-        authorizer that lets ``admin`` and everybody on the PLAINTEXT listener do everything, and
-        the others nothing without an ACL.
-    extra_listeners
-        Security protocol by listener name.
-    cluster_id
-        22 characters of URL-safe base64; random without it.
-    ready_within
-        Seconds until the broker has to answer.
-    heap
-        Maximal heap of the broker's JVM.
-    log_requests
-        Log every request that was answered, in `request_log`.
-    jmx
-        Open its MBeans to Kafka's JmxTool; see `jmx`.
-    jvm_flags
-        Options of its JVM, such as an agent.
-    class_data
-        Options of all its JVMs; by default those that use the archive of Kafka's classes.
-    version
-        Of Kafka; `upgrade` changes it.
-    libraries
-        Jars beside Kafka's.
+    ``properties``: server properties that win over the test settings. ``secure``: adds a
+    ``SASL_PLAINTEXT`` listener (PLAIN and SCRAM-SHA-256, users in ``USERS``) and an authorizer that
+    lets ``admin`` and everybody on the PLAINTEXT listener do everything, and the others nothing
+    without an ACL. ``extra_listeners``: security protocol by listener name. ``cluster_id``: 22
+    characters of URL-safe base64; random without it. ``ready_within``: seconds until the broker has
+    to answer. ``heap``: maximal heap of the broker's JVM. ``log_requests``: log every request that
+    was answered, in `request_log`. ``jmx``: open its MBeans to Kafka's JmxTool; see `jmx`.
+    ``jvm_flags``: options of its JVM, such as an agent. ``class_data``: options of all its JVMs; by
+    default those that use the archive of Kafka's classes. ``version``: of Kafka; `upgrade` changes
+    it. ``libraries``: jars beside Kafka's.
     """
 
     def __init__(
@@ -367,12 +349,7 @@ def _jmx_flags(port: int | None) -> list[str]:
     """Options that open the MBeans of a JVM at a port of this machine."""
     if port is None:
         return []
-    settings = {
-        "port": port,
-        "rmi.port": port,
-        "host": "127.0.0.1",
-        "authenticate": "false",
-        "ssl": "false",
-    }
+    settings = {"port": port, "rmi.port": port, "host": "127.0.0.1"}
+    settings |= {"authenticate": "false", "ssl": "false"}
     opened = [f"-Dcom.sun.management.jmxremote.{name}={value}" for name, value in settings.items()]
     return [*opened, "-Djava.rmi.server.hostname=127.0.0.1"]

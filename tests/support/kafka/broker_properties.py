@@ -6,12 +6,7 @@ from pathlib import Path
 #: Of the authorizer, as ``super.users`` has them: whoever comes without a password, and admin.
 SUPER_USERS = "User:ANONYMOUS;User:admin"
 #: User names and passwords of the SASL listener. They protect nothing but a broker of a test.
-USERS = {
-    "admin": "admin-secret",
-    "alice": "alice-secret",
-    "bob": "bob-secret",
-    "carol": "carol-secret",
-}
+USERS = {name: f"{name}-secret" for name in ("admin", "alice", "bob", "carol")}
 SECURE = "SASL_PLAINTEXT"
 
 _ONE_NODE = {
@@ -51,16 +46,9 @@ def server_properties(
 ) -> dict[str, str]:
     """Compose the settings.
 
-    Parameters
-    ----------
-    ports
-        Port by listener name; ``PLAINTEXT`` and ``CONTROLLER`` among them.
-    protocols
-        Security protocol by name, for the listeners that are not named after theirs.
-    data
-        Folder of the log segments.
-    extra
-        Settings that win over everything else.
+    ``ports``: port by listener name; ``PLAINTEXT`` and ``CONTROLLER`` among them. ``protocols``:
+    security protocol by name, for the listeners that are not named after theirs. ``data``: folder
+    of the log segments. ``extra``: settings that win over everything else.
     """
     where = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
     known = {name: name for name in ports} | {"CONTROLLER": "PLAINTEXT"} | dict(protocols)

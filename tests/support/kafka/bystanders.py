@@ -25,14 +25,8 @@ SCRAPE = 1.0
 def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: int) -> bool:
     """Whether rows of the group ``still`` lack some that they should have, or do not say so.
 
-    Parameters
-    ----------
-    rows
-        Of one answer, one at least.
-    known
-        The partitions that a whole answer has.
-    state_partitions
-        Partitions of the state topic.
+    ``rows``: of one answer, one at least. ``known``: the partitions that a whole answer has.
+    ``state_partitions``: partitions of the state topic.
     """
     there = [row["partition"] for row in rows]
     unread = {tuple(row.get("unread_state_partitions", ())) for row in rows}
@@ -42,10 +36,9 @@ def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: 
     (silent,) = unread
     topic = rows[0]["topic_id"]
     readable = {
-        partition
-        for partition in known
-        if state_partition(SharePartition("still", topic, partition), state_partitions)
-        not in silent
+        p
+        for p in known
+        if state_partition(SharePartition("still", topic, p), state_partitions) not in silent
     }
     return sorted(there) != sorted(readable)
 
@@ -53,12 +46,7 @@ def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: 
 class Bystander:
     """A command that goes on; if it ends, it is started again, as a supervisor would.
 
-    Parameters
-    ----------
-    arguments
-        Of the command.
-    said
-        The file that it prints to.
+    ``arguments``: of the command. ``said``: the file that it prints to.
     """
 
     def __init__(self, arguments: list[str], said: Path) -> None:
@@ -102,7 +90,6 @@ class Bystander:
 
     @property
     def process_id(self) -> int:
-        """The id of the process that runs."""
         assert self._process is not None
         return self._process.pid
 
@@ -114,14 +101,8 @@ class Bystander:
 class Exporter(Bystander):
     """`sharelag export serve`, scraped now and then.
 
-    Parameters
-    ----------
-    options
-        How it reaches the cluster.
-    folder
-        For what it says.
-    known
-        Lag of each partition of the group ``still``.
+    ``options``: how it reaches the cluster. ``folder``: for what it says. ``known``: lag of each
+    partition of the group ``still``.
     """
 
     def __init__(self, options: list[str], folder: Path, known: dict[int, int]) -> None:
@@ -171,12 +152,8 @@ class Exporter(Bystander):
 class Watcher(Bystander):
     """`sharelag lag --watch`, of which every line is judged at the end.
 
-    Parameters
-    ----------
-    options, folder, known
-        As for `Exporter`.
-    state_partitions
-        Partitions of the state topic.
+    ``options``, ``folder``, ``known``: as for `Exporter`. ``state_partitions``: partitions of the
+    state topic.
     """
 
     def __init__(

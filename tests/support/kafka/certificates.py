@@ -6,14 +6,8 @@ from pathlib import Path
 from tests.support.kafka.broker_properties import USERS
 
 #: Security protocol by listener: one that works, and each thing that can be wrong or be wanted.
-LISTENERS = {
-    "GOOD": "SSL",
-    "EXPIRED": "SSL",
-    "ELSEWHERE": "SSL",
-    "MUTUAL": "SSL",
-    "PASSWORDS": "SASL_SSL",
-    "TOKENS": "SASL_SSL",
-}
+LISTENERS = {"GOOD": "SSL", "EXPIRED": "SSL", "ELSEWHERE": "SSL", "MUTUAL": "SSL"}
+LISTENERS |= {"PASSWORDS": "SASL_SSL", "TOKENS": "SASL_SSL"}
 _SECURITY = "org.apache.kafka.common.security"
 _UNSECURED = (
     f"{_SECURITY}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -40,18 +34,9 @@ def make_certificate(
 ) -> Path:
     """Make a key and a certificate of the authority ``ca``, in one PEM file.
 
-    Parameters
-    ----------
-    folder
-        With the authority.
-    name
-        Of the subject and of the file.
-    alternative
-        The subject's alternative name, which clients compare with the address.
-    days
-        How long it is valid; less than 0: it has expired.
-    password
-        Encrypts the key; empty: it is not.
+    ``folder``: with the authority. ``name``: of the subject and of the file. ``alternative``: the
+    subject's alternative name, which clients compare with the address. ``days``: how long it is
+    valid; less than 0: it has expired. ``password``: encrypts the key; empty: it is not.
     """
     openssl(
         *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),

@@ -35,20 +35,11 @@ RACKS = ("east", "west", "north")
 class KafkaCluster:
     """Brokers that live as long as the ``with`` block.
 
-    Parameters
-    ----------
-    count
-        Number of brokers; their ids are 1, 2, ...
-    properties
-        Server properties of all of them that win over the test settings.
-    racks
-        The rack of each broker; by default none has one.
-    log_requests
-        Whether the brokers log requests, each in its `request_log`.
-    all_control
-        Every broker is a controller, too, so that each may be away; else the first is the only one.
-    broker
-        Further options of every `KafkaBroker`.
+    ``count``: number of brokers; their ids are 1, 2, ... ``properties``: server properties of all
+    of them that win over the test settings. ``racks``: the rack of each broker; by default none has
+    one. ``log_requests``: whether the brokers log requests, each in its `request_log`.
+    ``all_control``: every broker is a controller, too, so that each may be away; else the first is
+    the only one. ``broker``: further options of every `KafkaBroker`.
     """
 
     def __init__(
@@ -62,9 +53,7 @@ class KafkaCluster:
     ) -> None:
         self._stack = ExitStack()
         settings = {**(REPLICATED if count >= 3 else {}), **(properties or {})}
-        each = [
-            settings | ({"broker.rack": racks[number]} if racks else {}) for number in range(count)
-        ]
+        each = [settings | ({"broker.rack": racks[n]} if racks else {}) for n in range(count)]
         options = broker | {"log_requests": log_requests}
         first = KafkaBroker(properties=each[0], **options)
         if all_control:
@@ -161,10 +150,7 @@ def _vote(brokers: Sequence[KafkaBroker]) -> None:
     voters = ",".join(f"{n}@{one.address('CONTROLLER')}" for n, one in enumerate(brokers, 1))
     for broker in brokers:
         config = broker.log_dir.parent / "server.properties"
-        text, count = re.subn(
-            "(?m)^controller.quorum.voters=.*$",
-            f"controller.quorum.voters={voters}",
-            config.read_text(),
-        )
+        own = f"controller.quorum.voters={voters}"
+        text, count = re.subn("(?m)^controller.quorum.voters=.*$", own, config.read_text())
         assert count == 1
         config.write_text(text)

@@ -89,7 +89,6 @@ def parse_members(text: str) -> list[DescribedMember]:
 
 
 def parse_states(text: str) -> list[DescribedGroup]:
-    """Parse states of groups."""
     return [
         DescribedGroup(
             group=group,

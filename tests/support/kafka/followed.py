@@ -59,14 +59,8 @@ def in_archive(folder: Path) -> list[Record]:
 def compared(expected: Collection[Record], there: Collection[Record], folder: Path) -> Compared:
     """Compare an archive with the topic.
 
-    Parameters
-    ----------
-    expected
-        What it has to have.
-    there
-        What it may have. The topic may have pruned what the archive still has.
-    folder
-        The archive.
+    ``expected``: what it has to have. ``there``: what it may have. The topic may have pruned what
+    the archive still has. ``folder``: the archive.
     """
     kept = in_archive(folder)
     of_topic = {one[:2]: one for one in there}

@@ -72,13 +72,8 @@ DELTA = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
 CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1"}
 NEWEST_CONNECTOR = "4.2.0"
 #: A version of each release of Kafka that has share groups, in their order.
-RELEASES = {
-    "4.0": "4.0.1",
-    "4.1": "4.1.1",
-    "4.2": EARLIER_VERSION,
-    "4.3": PREVIOUS_VERSION,
-    "4.4": "4.4.0",
-}
+RELEASES = {"4.0": "4.0.1", "4.1": "4.1.1", "4.2": EARLIER_VERSION}
+RELEASES |= {"4.3": PREVIOUS_VERSION, "4.4": "4.4.0"}
 
 
 def cache_dir() -> Path:

@@ -9,11 +9,8 @@ from pathlib import Path
 #: Many short-lived JVMs on a small machine: the quick compiler only, one collector thread, a small
 #: heap, and no counters that a JVM without work would wake up for twenty times a second.
 FAST_JVM = (
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",
-    "-Xshare:auto",
-    "-Xms64m",
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
+    *("-Xshare:auto", "-Xms64m"),
 )
 #: One JVM that works long enough to be timed: both compilers, and the collector that costs it least.
 TIMED_JVM = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xms2g")
@@ -27,10 +24,7 @@ class RigError(Exception):
 def find_java(tool: str = "java") -> Path:
     """Find a Java program through ``JAVA_HOME``, then ``PATH``.
 
-    Parameters
-    ----------
-    tool
-        ``java`` or ``javac``.
+    ``tool``: ``java`` or ``javac``.
     """
     home = os.environ.get("JAVA_HOME")
     candidates = [Path(home, "bin", tool)] if home else []

@@ -27,20 +27,9 @@ _ONE_AT_A_TIME = threading.Lock()
 class Oracle:
     """One Java program, running until it is closed. Not for use by several threads at once.
 
-    Parameters
-    ----------
-    program
-        Name of a program in ``java/``.
-    args
-        Its options.
-    version
-        Of Kafka, whose classes are asked.
-    heap, flags
-        Of the JVM.
-    sources
-        The folder of the program; it may use those of ``java/``, too.
-    libraries
-        Jars beside Kafka's.
+    ``program``: name of a program in ``java/``. ``args``: its options. ``version``: of Kafka, whose
+    classes are asked. ``heap``, ``flags``: of the JVM. ``sources``: the folder of the program; it
+    may use those of ``java/``, too. ``libraries``: jars beside Kafka's.
     """
 
     def __init__(
@@ -75,7 +64,6 @@ class Oracle:
 
     @property
     def process_id(self) -> int:
-        """Id of its process."""
         return self._process.pid
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,11 +44,8 @@ def prometheus(folder: Path, target: int, token: str) -> Iterator[Prometheus]:
     config = folder / "prometheus.yml"
     config.write_text(_CONFIG.format(token=token, port=target))
     address = f"127.0.0.1:{free_port()}"
-    command = [
-        str(prometheus_bin() / "prometheus"),
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder}/tsdb",
-    ]
+    command = [str(prometheus_bin() / "prometheus"), f"--config.file={config}"]
+    command.append(f"--storage.tsdb.path={folder}/tsdb")
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, f"--web.listen-address={address}"], stdout=log, stderr=log

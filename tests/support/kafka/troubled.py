@@ -43,15 +43,10 @@ KNOWN = {p: 3 + p for p in range(PARTITIONS)}
 _LISTENER = "CLIENTS"
 #: The rights of docs/how-to/permissions.md.
 RIGHTS = (
-    "TOPIC __share_group_state READ",
-    "TOPIC __share_group_state DESCRIBE",
-    "TOPIC __consumer_offsets READ",
-    "TOPIC __consumer_offsets DESCRIBE",
-    "TOPIC * READ",
-    "TOPIC * DESCRIBE",
-    "TOPIC * DESCRIBE_CONFIGS",
-    "GROUP * DESCRIBE_CONFIGS",
-    "BROKER kafka-cluster DESCRIBE_CONFIGS",
+    *("TOPIC __share_group_state READ", "TOPIC __share_group_state DESCRIBE"),
+    *("TOPIC __consumer_offsets READ", "TOPIC __consumer_offsets DESCRIBE"),
+    *("TOPIC * READ", "TOPIC * DESCRIBE", "TOPIC * DESCRIBE_CONFIGS"),
+    *("GROUP * DESCRIBE_CONFIGS", "BROKER kafka-cluster DESCRIBE_CONFIGS"),
 )
 _RULES = """\
 version: 1
@@ -72,12 +67,7 @@ _PROPERTIES = {
 def troubled(folder: Path, version: str = KAFKA_VERSION) -> Iterator[KafkaCluster]:
     """Three brokers that are all controllers, behind SASL_SSL with SCRAM and an authorizer.
 
-    Parameters
-    ----------
-    folder
-        For certificates, client settings and rules.
-    version
-        Of Kafka.
+    ``folder``: for certificates, client settings and rules. ``version``: of Kafka.
     """
     make_authority(folder)
     make_certificate(folder, "broker")
@@ -129,10 +119,8 @@ class Busy:
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._ended, self._paused = threading.Event(), threading.Event()
-        self._threads = [
-            threading.Thread(target=work, daemon=True)
-            for work in (self._produce, self._consume, self._consume)
-        ]
+        works = (self._produce, self._consume, self._consume)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
         self.finished = 0
 
     def __enter__(self) -> Self:
@@ -181,14 +169,11 @@ class Busy:
 class Asker:
     """Asks a cluster by commands and judges each answer by what is known of `still`.
 
-    Parameters
-    ----------
-    cluster, folder
-        As of `troubled`.
-    timeout
-        Seconds that commands are given; more where they take long with nothing wrong, too.
+    ``cluster``, ``folder``: as of `troubled`. ``timeout``: seconds that commands are given; more
+    where they take long with nothing wrong, too.
 
-    ``over`` has the seconds by which each command outlasted its timeout and what it takes ``alone``.
+    ``over`` has the seconds by which each command outlasted its timeout and what it takes
+    ``alone``.
     """
 
     cluster: KafkaCluster

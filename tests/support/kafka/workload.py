@@ -52,10 +52,8 @@ def create_topics(
 ) -> None:
     """Create topics with the given numbers of partitions, and wait until they have leaders."""
     admin = _admin(bootstrap)
-    topics = [
-        NewTopic(name, count, copies, config=dict(config or {}))
-        for name, count in partitions.items()
-    ]
+    given = dict(config or {})
+    topics = [NewTopic(name, count, copies, config=given) for name, count in partitions.items()]
     for done in admin.create_topics(topics).values():
         done.result(timeout=30)
 
@@ -63,9 +61,7 @@ def create_topics(
         led = [leader > 0 for leader in _leaders(admin, name).values()]
         return led == [True] * count
 
-    wait_until(
-        lambda: all(are_led(*topic) for topic in partitions.items()), "the new topics have leaders"
-    )
+    wait_until(lambda: all(are_led(*t) for t in partitions.items()), "the new topics have leaders")
 
 
 def create_compacted(bootstrap: str, topic: str) -> None:
@@ -196,14 +192,11 @@ def topic_ids(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
     requested = admin.describe_topics(TopicCollection(list(topics)))
     # confluent-kafka writes ids in plain base64; Kafka's own alphabet has - and _ for + and /.
     kafkas = str.maketrans("+/", "-_")
-    return {
-        name: str(found.result(timeout=30).topic_id).translate(kafkas)
-        for name, found in requested.items()
-    }
+    ids = {name: str(found.result(timeout=30).topic_id) for name, found in requested.items()}
+    return {name: topic_id.translate(kafkas) for name, topic_id in ids.items()}
 
 
 def log_start_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], int]:
-    """Return the log start offset of every partition of the topics."""
     return _offsets(bootstrap, topics, OffsetSpec.earliest())
 
 
@@ -246,20 +239,12 @@ def share_consume(
 ) -> list[Delivery]:
     """Consume as a member of a share group, acknowledging each record as decided.
 
-    Parameters
-    ----------
-    decide
-        Called with each delivered record. ``None`` leaves the record alone until ``wait_for_locks``
-        returns, with the consumer alive: were it closed earlier, its records would be released at
-        once.
-    until
-        Number of deliveries to stop at, or a function of the deliveries so far. Looked at after
-        each poll, of which every record is decided: so there can be more.
-    timeout
-        Seconds until the end has to be reached.
-    wait_for_locks
-        Returns when the locks of the given deliveries have ended; needed when ``decide`` may return
-        ``None``.
+    ``decide``: called with each delivered record. ``None`` leaves the record alone until
+    ``wait_for_locks`` returns, with the consumer alive: were it closed earlier, its records would
+    be released at once. ``until``: number of deliveries to stop at, or a function of the deliveries
+    so far. Looked at after each poll, of which every record is decided: so there can be more.
+    ``timeout``: seconds until the end has to be reached. ``wait_for_locks``: returns when the locks
+    of the given deliveries have ended; needed when ``decide`` may return ``None``.
     """
     deliveries: list[Delivery] = []
 
@@ -340,12 +325,8 @@ def _poll_once(
 
 def delivery_of(message: Message, decision: AcknowledgeType | None) -> Delivery:
     """Note a delivered message together with what was decided about it."""
-    topic, partition, offset, count = (
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.delivery_count(),
-    )
+    topic, partition = message.topic(), message.partition()
+    offset, count = message.offset(), message.delivery_count()
     if topic is None or partition is None or offset is None or count is None:
         raise RigError(
             f"a delivered record without its place: {topic} {partition} {offset}, delivery {count}"
@@ -417,7 +398,6 @@ def read_in_part(
 
 
 def delete_below(servers: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Delete the records below an offset of each partition."""
     admin = _admin(servers)
     below = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     for done in admin.delete_records(below).values():

@@ -115,10 +115,7 @@ class Running:
 def assert_whole(page: Page, notebook: NotebookNode) -> int:
     """Assert that a page shows all outputs of a notebook's cells, and that nothing failed.
 
-    Returns
-    -------
-    int
-        How many views of ours the notebook has.
+    Returns: how many views of ours the notebook has.
     """
     assert complaints(notebook) == []
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -131,8 +128,7 @@ def assert_whole(page: Page, notebook: NotebookNode) -> int:
         if {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(output.get("data", {}))
     ]
     assert page.locator(".jp-OutputArea .sl").count() >= len(widgets)
-    assert empty_views(page) == []
-    assert page.locator(".sl-failure:visible").count() == 0
+    assert (empty_views(page), page.locator(".sl-failure:visible").count()) == ([], 0)
     return len(widgets)
 
 

@@ -56,21 +56,10 @@ def papermill(
 ) -> NotebookNode:
     """Run a notebook with papermill in its own process.
 
-    Parameters
-    ----------
-    name : str
-    folder : Path
-        Where the notebook goes.
-    remote : str
-        The Spark Connect server of its kernel; empty: the kernel starts a Spark.
-    cells : int, optional
-        How many of its code cells run; all by default.
-    engine : str, optional
-        Instead of Spark.
-    env : mapping of str to str, optional
-        In place of this process's environment.
-    **parameters
-        In place of the notebook's.
+    ``folder``: where the notebook goes. ``remote``: the Spark Connect server of its kernel; empty:
+    the kernel starts a Spark. ``cells``: how many of its code cells run; all by default.
+    ``engine``: instead of Spark. ``env``: in place of this process's environment. ``parameters``:
+    in place of the notebook's.
     """
     shipped, out = folder / f"{name}-shipped.ipynb", folder / f"{name}.ipynb"
     notebook = _on(read(name), engine)

@@ -21,15 +21,10 @@ def main(capture: str) -> None:
     spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
     try:
         rows = plain_rows(readings.lag(CaptureInput(Path(capture)), "spark").table)
-        result = (
-            spark.sparkContext.parallelize(range(8), 8)
-            .map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"])
-            .collect()
-        )
-        print(
-            json.dumps({"master": spark.sparkContext.master, "executors": len(set(result))}),
-            file=sys.stderr,
-        )
+        tasks = spark.sparkContext.parallelize(range(8), 8)
+        result = tasks.map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"]).collect()
+        told = {"master": spark.sparkContext.master, "executors": len(set(result))}
+        print(json.dumps(told), file=sys.stderr)
         for row in rows:
             print(json.dumps(row))
     finally:

@@ -7,11 +7,8 @@ from tests.support.connect import no_session
 
 WAIT = "spark.python.authenticate.socketTimeout"
 NAMES = (
-    "spark.master",
-    "spark.sql.session.timeZone",
-    "spark.sql.shuffle.partitions",
-    "spark.ui.enabled",
-    WAIT,
+    *("spark.master", "spark.sql.session.timeZone"),
+    *("spark.sql.shuffle.partitions", "spark.ui.enabled", WAIT),
 )
 SCRIPT = f"""
 from sharelag.inputs.spark import is_connect, session

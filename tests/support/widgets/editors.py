@@ -101,9 +101,7 @@ def load(
     if choice == "broken":
         raise ValueError(f"no answer of {choice}")
     first, *rest = assignment
-    return {first: {"orders": list(range(5)), "refunds": list(range(5))}} | {
-        member: {} for member in rest
-    }
+    return {first: {"orders": list(range(5)), "refunds": list(range(5))}} | {m: {} for m in rest}
 
 
 def editor(**changes: Any) -> AssignmentEditor:
@@ -125,12 +123,8 @@ def random_edits(seed: int, count: int = 60) -> list[dict[str, Any]]:
     for _ in range(count):
         do = random.choice(["assign", "take", "move", "move", "add", "remove", "set", "reset"])
         rows, who = as_ranges(random.sample(range(10), random.randrange(4))), random.choice(names)
-        about: dict[str, Any] = {
-            "rows": rows,
-            "to": who,
-            "member": who,
-            "from": random.choice([None, *names]),
-        }
+        about: dict[str, Any] = {"rows": rows, "to": who, "member": who}
+        about |= {"from": random.choice([None, *names])}
         about["all"] = {random.choice(names): as_ranges(random.sample(range(10), 3))}
         edits.append(new_edit(do, **about))
     return edits

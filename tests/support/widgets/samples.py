@@ -16,23 +16,15 @@ _WITH_END = pa.schema([*schemas.WINDOWS, pa.field("end_offset", pa.int64())])
 
 
 def run(first: int, last: int, state: int, count: int = 1) -> dict[str, int]:
-    return {
-        "first_offset": first,
-        "last_offset": last,
-        "delivery_state": state,
-        "delivery_count": count,
-    }
+    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    return dict(zip(names, (first, last, state, count), strict=True))
 
 
 def window(**changes: Any) -> dict[str, Any]:
     """Offsets 100 to 119: three finished, available, nothing persisted, acknowledged, archived."""
     known: dict[str, Any] = {"group_id": "payments", "topic_id": TOPIC_ID, "partition": 0}
-    known |= {
-        "start_offset": 100,
-        "effective_start_offset": 103,
-        "window_end_offset": 120,
-        "end_offset": 1120,
-    }
+    known |= {"start_offset": 100, "effective_start_offset": 103, "window_end_offset": 120}
+    known |= {"end_offset": 1120}
     known |= {
         "runs": [run(103, 104, 0, 3), run(107, 112, 2), run(113, 113, 4, 5), run(118, 119, 0)]
     }

@@ -20,11 +20,7 @@ def unpacked(data: bytes) -> dict[str, list[Any]]:
         values = struct.unpack_from(f"<{entry['length']}{letter}", body, entry["at"])
         texts = entry.get("texts")
         columns[entry["name"]] = [
-            (None if value < 0 else texts[value])
-            if texts is not None
-            else None
-            if value != value
-            else value
-            for value in values
+            (None if v < 0 else texts[v]) if texts is not None else None if v != v else v
+            for v in values
         ]
     return columns

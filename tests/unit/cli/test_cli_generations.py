@@ -112,15 +112,10 @@ def test_kinds_of_todays_records_are_not_those_of_older_ones(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("tombstones", [0, 99])
-def test_the_doctor_says_which_generations_a_topic_has(
-    tombstones: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_tells_generations(tombstones: int, monkeypatch: pytest.MonkeyPatch) -> None:
     upgraded = [of_partition(2, 3).slice(0, 1), of_partition(2, TODAY, tombstones).slice(1)]
-    parts = {
-        0: of_partition(0, TODAY),
-        1: of_partition(1, 3, tombstones),
-        2: pa.concat_batches(upgraded),
-    }
+    parts = {0: of_partition(0, TODAY), 1: of_partition(1, 3, tombstones)}
+    parts[2] = pa.concat_batches(upgraded)
 
     def read(_: object, topic: str, spans: dict[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         assert topic == STATE_TOPIC
@@ -189,11 +184,9 @@ def test_checkpoints_and_deltas_read_as_they_are_printed(tmp_path: Path) -> None
     assert lines[1]["value"]["data"]["startOffset"] == 110
     delta = lines[2]
     assert delta["key"]["data"]["deltaIndex"] == 2
-    assert delta["value"]["data"] == {
-        "checkpointEpoch": 0,
-        "startOffset": -1,
-        "states": [{"baseOffset": 110, "lastOffset": 110, "state": 0, "deliveryCount": 1}],
-    }
+    states = [{"baseOffset": 110, "lastOffset": 110, "state": 0, "deliveryCount": 1}]
+    found = {"checkpointEpoch": 0, "startOffset": -1, "states": states}
+    assert delta["value"]["data"] == found
     assert [line["key"]["type"] for line in lines[:2]] == [0, 1]
     checkpoint = records.raw_file(tmp_path, raw([row(2, 0, 0, 110, [])]))
     assert decoded(checkpoint, "--generation", "2")[0]["value"]["data"] == {
@@ -281,10 +274,8 @@ def test_python_reports_and_exports_take_a_generation(tmp_path: Path) -> None:
     assert read(raw=path, engine="local", generation=3).bench.groups == ("G1",)
     metrics = tmp_path / "sharelag.prom"
     export = ["export", "prometheus", "--textfile", str(metrics), "--raw", path]
-    assert (
-        "1 record could not be decoded, and there are no others"
-        in sharelag(*export, "--engine", "local").stderr
-    )
+    said = sharelag(*export, "--engine", "local").stderr
+    assert "1 record could not be decoded, and there are no others" in said
     assert sharelag(*export, "--engine", "local", "--generation", "3").returncode == 0
     assert 'group="G1"' in metrics.read_text()
 
@@ -294,17 +285,14 @@ def test_a_generation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert "--generation" in refused("lag", "--raw", path, "--generation", "5", code=2)
     with pytest.raises(InputError, match="unknown generation 5: choose one of 0, 1, 2, 3, 4"):
         open_workbench(path, generation=5)
-    assert "unknown generation 'five'" in refused(
-        "report", "daily", "--raw", path, "-p", "generation", "five", code=2
-    )
+    said = refused("report", "daily", "--raw", path, "-p", "generation", "five", code=2)
+    assert "unknown generation 'five'" in said
     scenario = sharelag("simulate", "--scenario", "steady", "--generation", "3")
     assert "--generation is for an input" in scenario.stderr
 
 
 @pytest.mark.parametrize("command", ["lag", "windows"])
-def test_records_of_another_generation_than_asked_for_are_counted(
-    tmp_path: Path, command: str
-) -> None:
+def test_records_of_another_generation_than_asked_are_counted(tmp_path: Path, command: str) -> None:
     path = written(tmp_path, WALK.values(), 2)
     said = refused(command, "--raw", path, "--generation", "4")
     assert f"{len(WALK)} records could not be decoded, and there are no others" in said
@@ -312,9 +300,7 @@ def test_records_of_another_generation_than_asked_for_are_counted(
 
 
 @pytest.mark.parametrize("command", ["lag", "windows", "explain"])
-def test_the_hint_on_rejects_beside_other_rows_keeps_the_generation(
-    tmp_path: Path, command: str
-) -> None:
+def test_the_hint_on_rejects_beside_rows_keeps_the_generation(tmp_path: Path, command: str) -> None:
     good, bad = records.row(3, []), (b"\0\0", b"no record")
     rows = records.raw([encode_record(SHARE_SNAPSHOT, good), bad])
     asked = (command, "--raw", records.raw_file(tmp_path, rows), "--engine", "local")
@@ -332,9 +318,7 @@ def test_a_schedule_keeps_the_generation(tmp_path: Path) -> None:
 
 def test_one_generation_can_be_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path, WALK.values(), 2)
-    of_2, of_3, of_4 = (
-        sharelag("decode", "--raw", path, "--generation", number).stdout for number in "234"
-    )
+    of_2, of_3, of_4 = (sharelag("decode", "--raw", path, "--generation", n).stdout for n in "234")
     assert of_2 == sharelag("decode", "--raw", path).stdout
     assert of_2.count('"generation": 2') == len(WALK)
     assert of_3.count("reject") == of_4.count("reject") == len(WALK)

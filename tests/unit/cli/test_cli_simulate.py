@@ -70,8 +70,7 @@ def test_every_format_says_the_same(output: str) -> None:
 
 def test_the_timeline_has_a_row_a_step() -> None:
     lines = rows("--scenario", "delivery-limit", "--timeline", "--duration", "3s")
-    assert [line["time_ms"] for line in lines] == list(range(0, 3001, 100))
-    assert lines[0]["lag"] == 1
+    assert ([line["time_ms"] for line in lines], lines[0]["lag"]) == (list(range(0, 3001, 100)), 1)
     assert lines[-1]["lag"] == 0
     assert (lines[0]["assignor"], lines[0]["members"], lines[0]["fetching"]) == ("simple", 1, 0)
     assert lines[-1]["fetching"] == 1
@@ -90,9 +89,8 @@ def test_what_is_wrong_is_said() -> None:
 
 
 def test_a_group_is_chosen_among_many() -> None:
-    (line,) = rows(
-        "--capture", str(CAPTURE), "--group", "billing", "--members", "3", "--duration", "5s"
-    )
+    of_one = ("--group", "billing", "--members", "3", "--duration", "5s")
+    (line,) = rows("--capture", str(CAPTURE), *of_one)
     assert (line["scenario"], line["members"]) == ("billing", 3)
 
 
@@ -103,10 +101,8 @@ IDLE = ("--scenario", "idle-members", "--duration", "8s")
 
 def test_seeds_are_named_or_counted() -> None:
     assert [line["seed"] for line in rows("--scenario", "gaps", "--seeds", "3")] == [0, 1, 2]
-    assert [line["seed"] for line in rows("--scenario", "gaps", "--seed", "7", "--seed", "5")] == [
-        7,
-        5,
-    ]
+    named = rows("--scenario", "gaps", "--seed", "7", "--seed", "5")
+    assert [line["seed"] for line in named] == [7, 5]
     assert [line["seed"] for line in rows("--scenario", "gaps")] == [0]
 
 
@@ -150,9 +146,7 @@ def test_a_comparison_for_machines() -> None:
         ("csv", lambda text: list(csv.DictReader(io.StringIO(text)))),
     ):
         answer = run(*given, "-o", output, code=0)
-        assert [line["variant"] for line in read(answer.stdout)] == [
-            line["variant"] for line in lines
-        ]
+        assert [r["variant"] for r in read(answer.stdout)] == [line["variant"] for line in lines]
 
 
 def test_a_comparison_for_people() -> None:
@@ -245,12 +239,9 @@ def test_seeds_too_few_for_a_verdict_are_said() -> None:
     """Nothing is left to chance in it: all seeds differ by the same."""
     words = "--scenario delivery-limit --setting share.delivery.count.limit=2,5 --compare"
     given = words.split()
-    few, enough = (
-        run(*given, "--measure", "redeliveries", "--seeds", count) for count in ("3", "6")
-    )
-    assert (
-        "sharelag: 3 seeds are too few for a verdict where all differences are equal" in few.stderr
-    )
+    few, enough = (run(*given, "--measure", "redeliveries", "--seeds", n) for n in ("3", "6"))
+    said = few.stderr
+    assert "sharelag: 3 seeds are too few for a verdict where all differences are equal" in said
     assert "give 6 or more" in few.stderr
     assert "worse" not in few.stdout
     assert "too few" not in enough.stderr
@@ -265,9 +256,8 @@ def test_seeds_too_few_for_a_verdict_are_said() -> None:
 def test_seeds_too_few_for_a_move_are_said() -> None:
     given = ("--scenario", "idle-members", "--duration", "60s", "--against", "consumer-group")
     few, enough = (run(*given, "--seeds", count) for count in ("2", "6"))
-    assert (
-        "sharelag: 2 seeds are too few for a verdict where all differences are equal" in few.stderr
-    )
+    said = few.stderr
+    assert "sharelag: 2 seeds are too few for a verdict where all differences are equal" in said
     assert not [line for line in few.stdout.splitlines() if line.endswith("share group")]
     assert "too few" not in enough.stderr
     assert [line for line in enough.stdout.splitlines() if line.endswith("share group")]
@@ -402,10 +392,8 @@ def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
 def test_what_is_not_there_is_said_before_anything_is_read(
     given: tuple[str, ...], result: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "sharelag.cli.simulate_options._from_input",
-        lambda _: pytest.fail("the input was read for nothing"),
-    )
+    place = "sharelag.cli.simulate_options._from_input"
+    monkeypatch.setattr(place, lambda _: pytest.fail("the input was read for nothing"))
     answer = run("--capture", SLOW, *given, code=1)
     assert result in answer.stderr
 
@@ -473,9 +461,8 @@ def test_the_work_of_a_run_is_foreseen() -> None:
     scenario = Scenario(
         (Topic("t", 1, starts=(log,)),), members, (burst, half), duration_ms=20_000, step_ms=100
     )
-    assert size(scenario) == pytest.approx(
-        (10 + 60 + 20) + (100 + 300 + 20) / 10 + (40 + 40 + 10) + 200
-    )
+    wanted = (10 + 60 + 20) + (100 + 300 + 20) / 10 + (40 + 40 + 10) + 200
+    assert size(scenario) == pytest.approx(wanted)
     named_ones = {name: size(named(name)) for name in names()}
     assert max(named_ones, key=named_ones.__getitem__) in ("burst", "uneven")
     assert 20 * max(named_ones.values()) < 20_000_000

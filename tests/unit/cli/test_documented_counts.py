@@ -29,8 +29,6 @@ def lag_of(folder: Path, start: int, batches: list[Any], count: int) -> dict[str
 def test_the_count_is_that_of_terminal_offsets_from_the_start_on(
     tmp_path: Path, start: int, batches: list[Any], right: int
 ) -> None:
-    found = {
-        count: COUNT_DIFFERS in lag_of(tmp_path, start, batches, count)["notes"]
-        for count in range(right - 1, right + 2)
-    }
+    notes = {n: lag_of(tmp_path, start, batches, n)["notes"] for n in range(right - 1, right + 2)}
+    found = {count: COUNT_DIFFERS in said for count, said in notes.items()}
     assert found == {right - 1: True, right: False, right + 1: True}

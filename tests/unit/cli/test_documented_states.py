@@ -59,9 +59,7 @@ def test_where_a_leader_begins_to_read_and_how_much(tmp_path: Path) -> None:
 @pytest.mark.row("PCR-16")
 def test_what_the_documents_leave_open_is_said() -> None:
     (said,) = [
-        line
-        for line in (DOCS / "generations.md").read_text().split("\n* ")
-        if "snapshot file" in line
+        r for r in (DOCS / "generations.md").read_text().split("\n* ") if "snapshot file" in r
     ]
     assert "no document defines" in said
     assert "`needed_from`" in said

@@ -41,11 +41,8 @@ def test_the_type_is_that_of_version_1_and_else_consumer(tmp_path: Path) -> None
     batch = raw(("old", V0), ("none", NULL), ("named", CONSUMER), ("orders", SHARE), ("x", OTHER))
     names = ("group_id", "version", "type")
     assert [tuple(row[name] for name in names) for row in group_types(batch).to_pylist()] == [
-        ("old", 0, "consumer"),
-        ("none", 1, "consumer"),
-        ("named", 1, "consumer"),
-        ("orders", 1, "share"),
-        ("x", 1, None),
+        *(("old", 0, "consumer"), ("none", 1, "consumer")),
+        *(("named", 1, "consumer"), ("orders", 1, "share"), ("x", 1, None)),
     ]
     types, _ = told(tmp_path, batch)
     assert types.endswith("has them: consumer: named, none, old; share: orders; unknown: x")

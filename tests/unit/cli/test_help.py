@@ -44,10 +44,8 @@ def test_the_rights_of_every_command_that_reads_a_cluster_are_known() -> None:
 def test_the_help_has_sections_whole_summaries_and_examples() -> None:
     text = sharelag("--help").stdout
     words = " ".join(text.split())
-    assert [line[:-1] for line in text.splitlines() if line[:1].strip() and line.endswith(":")] == [
-        "Options",
-        *SECTIONS,
-    ]
+    told = [line[:-1] for line in text.splitlines() if line[:1].strip() and line.endswith(":")]
+    assert told == ["Options", *SECTIONS]
     for name, example in EXAMPLES.items():
         assert cli.commands[name].get_short_help_str(1000) in words
         assert f"$ {example}\n" in text
@@ -76,9 +74,7 @@ def test_an_example_is_understood(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in NOT_RUN])
-def test_an_example_of_the_demo_answers(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_examples_answer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     answer = sharelag(*shlex.split(EXAMPLES[name])[1:], code=0)
     assert len(answer.stdout.splitlines()) > 1
@@ -127,9 +123,8 @@ def test_bash_completes(tmp_path: Path) -> None:
     echo "${COMPREPLY[@]}"
     """
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    answer = subprocess.run(
-        ["bash", "-c", asked], env=env, capture_output=True, text=True, check=True
-    )
+    shell = ["bash", "-c", asked]
+    answer = subprocess.run(shell, env=env, capture_output=True, text=True, check=True)
     assert answer.stdout == "windows\n"
 
 

@@ -32,8 +32,7 @@ def test_a_reset_that_says_neither_dry_run_nor_execute_is_flagged() -> None:
         # In quotes, and with the folder of the tool.
         assert linted(f"/opt/kafka/bin/{' '.join(words)}") == (code, rows)
     code, rows = linted(*_S1, "--topic", "T1", "--reset-offsets", "--to-earliest")
-    assert code == 1
-    assert rows["--reset-offsets"]["problem"] == "it needs --dry-run or --execute"
+    assert (code, rows["--reset-offsets"]["problem"]) == (1, "it needs --dry-run or --execute")
     assert "--dry-run first" in rows["--reset-offsets"]["hint"]
     assert rows["--group"] == {"name": "--group", "value": "S1", "problem": None, "hint": None}
     assert rows["--timeout"]["value"] == "30000"
@@ -84,8 +83,7 @@ def test_what_an_early_release_only_names_is_refused() -> None:
 )
 def test_an_option_is_of_the_versions_that_have_it(target: tuple[str, ...]) -> None:
     line = (*_S1, "--reset-offsets", *target, "--dry-run")
-    assert linted(*line)[0] == 0
-    assert linted("--kafka-version", "4.4.0", *line)[0] == 0
+    assert (linted(*line)[0], linted("--kafka-version", "4.4.0", *line)[0]) == (0, 0)
     code, rows = linted("--kafka-version", "4.3.1", *line)
     assert code == 1
     name, value = target[-2:]
@@ -140,8 +138,7 @@ def test_a_cause_is_one_problem_with_what_was_given(
 
 def test_what_else_is_wrong_is_said_of_the_option() -> None:
     code, rows = linted(*_S1, "--list", "--topci", "t", "--describe", "--state", "Stable")
-    assert code == 1
-    assert rows["--group"]["problem"] == "it does not go with --list"
+    assert (code, rows["--group"]["problem"]) == (1, "it does not go with --list")
     assert rows["--topci"]["hint"] == "did you mean --topic?"
     assert rows["--state"]["problem"] == "it takes no value with --describe"
     assert rows["action"]["problem"] == "exactly one is needed"

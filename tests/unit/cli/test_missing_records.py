@@ -129,9 +129,7 @@ FOR_PEOPLE = ("lag", "explain", "history --events", "health --findings", "settin
 
 
 @pytest.mark.parametrize("command", FROM_RECORDS)
-def test_every_answer_from_records_is_partial_without_many_of_them(
-    command: str, tmp_path: Path
-) -> None:
+def test_every_answer_from_records_is_partial_without_many(command: str, tmp_path: Path) -> None:
     name, *options = command.split()
     options += QUEUE if name == "dlq" else ()
     raw = ("--raw", _with_rejects(tmp_path / "raw.parquet", 16), "--engine", "local")
@@ -185,9 +183,7 @@ def test_a_few_rejects_are_a_note(command: str, tmp_path: Path) -> None:
         "plan-delete --group gaps",
     ],
 )
-def test_without_one_record_that_could_be_decoded_the_spelling_is_not_to_blame(
-    command: str, tmp_path: Path
-) -> None:
+def test_without_one_decoded_record_no_spelling_is_to_blame(command: str, tmp_path: Path) -> None:
     raw = _with_rejects(tmp_path / "raw.parquet", None)
     told = "309 records could not be decoded, and there are no others: `sharelag decode` shows them"
     name, *options = command.split()
@@ -231,16 +227,13 @@ def test_group_records_that_cannot_be_decoded_are_no_deleted_groups(tmp_path: Pa
         rules.write_text(f"version: 1\nrules: [{{name: r, measure: {measure}, warn: 999d}}]")
         if measure == "lag":
             rules.write_text("version: 1\nrules: [{name: r, measure: lag, warn: 99999999}]")
-        assert (said in sharelag("check", "--rules", str(rules), *asked, code=code).stdout) == bool(
-            code
-        )
+        done = sharelag("check", "--rules", str(rules), *asked, code=code)
+        assert (said in done.stdout) == bool(code)
     bench = package.open(capture, engine="local")
     assert any(said in one for one in bench.overview().unknown)
 
 
-def test_one_brokers_folder_tells_nothing_of_a_group_whose_partition_is_elsewhere(
-    tmp_path: Path,
-) -> None:
+def test_one_brokers_folder_tells_nothing_of_groups_that_are_elsewhere(tmp_path: Path) -> None:
     """A folder with all states may lack partitions of the groups' topic, as others lead those."""
     for name in ("d1", "d2"):
         shutil.copytree(DATA / "two-log-dirs" / name, tmp_path / name)
@@ -353,10 +346,8 @@ def test_a_folder_that_ends_before_its_last_state_partition(tmp_path: Path) -> N
     """Partitions 0 to 3 of 50 are no whole topic, though none is missing between them."""
     folder = _directory(tmp_path / "part", 50, range(4))
     done = sharelag("lag", "--segments", folder, "--engine", "local", "-o", "json", code=3)
-    assert (
-        f"lacks partitions 4-49 of {STATE_TOPIC}, which has 50 partitions, judging by the"
-        in done.stderr
-    )
+    lacks = f"lacks partitions 4-49 of {STATE_TOPIC}, which has 50 partitions, judging by the"
+    assert lacks in done.stderr
     assert "give --segments for each directory" in done.stderr
     rows = rows_of(done)
     assert 0 < len(rows) < len(KEYS)
@@ -419,14 +410,10 @@ def _rows(*arguments: str) -> list[dict[str, Any]]:
 def test_all_log_directories_of_a_broker_are_one_input(order: int) -> None:
     first, second = DIRECTORIES[::order]
     rows = _rows("--segments", first, "--segments", second)
-    assert len(rows) == 10
-    assert _rows("--segments", f"{first},{second}") == rows
+    assert (len(rows), _rows("--segments", f"{first},{second}")) == (10, rows)
     assert sum(row["lag"] for row in rows if row["group_id"] == "billing") == 80
-    (billing,) = [
-        row
-        for row in _rows("--segments", first, "--segments", second, "--by", "group")
-        if row["group_id"] == "billing"
-    ]
+    rows_by_group = _rows("--segments", first, "--segments", second, "--by", "group")
+    (billing,) = [row for row in rows_by_group if row["group_id"] == "billing"]
     assert billing["lag"] == 80
     bench = package.open(f"{first},{second}", engine="local")
     assert len(bench.lag()) == 10
@@ -450,9 +437,8 @@ def test_log_directories_of_two_brokers_are_refused(tmp_path: Path) -> None:
     replica = Path(second) / f"{STATE_TOPIC}-0"
     shutil.copytree(first, tmp_path / "other")
     shutil.copytree(replica, tmp_path / "other" / replica.name)
-    assert f"both have {STATE_TOPIC}-0: give the log directories of one broker" in refused(
-        "lag", "--segments", str(tmp_path / "other"), "--segments", second
-    )
+    said = refused("lag", "--segments", str(tmp_path / "other"), "--segments", second)
+    assert f"both have {STATE_TOPIC}-0: give the log directories of one broker" in said
 
 
 def test_a_log_directory_without_state_goes_with_one_that_has_it(tmp_path: Path) -> None:
@@ -480,9 +466,7 @@ def test_a_log_directory_without_state_goes_with_one_that_has_it(tmp_path: Path)
         ("texts", "give a broker's log directory, with topic-0/"),
     ],
 )
-def test_a_folder_above_or_below_a_log_directory_is_refused_by_name(
-    given: str, instead: str
-) -> None:
+def test_a_folder_above_or_below_log_directories_is_refused(given: str, instead: str) -> None:
     said = refused("lag", "--segments", str(DATA / given))
     assert "has no topic partitions" in said
     assert instead in said

@@ -57,9 +57,8 @@ def test_the_newest_rows_of_a_history_are_kept_and_all_are_counted() -> None:
     assert (shown.num_rows, total) == (6, 90)
     whole = reading.history().table
     newest = pc.array_sort_indices(whole.column("record_timestamp"), "descending")[:6]
-    assert set(shown.column("start_offset").to_pylist()) == set(
-        whole.take(newest).column("start_offset").to_pylist()
-    )
+    found = set(shown.column("start_offset").to_pylist())
+    assert found == set(whole.take(newest).column("start_offset").to_pylist())
 
 
 def test_a_whole_reading_has_every_group_and_the_health_of_the_topic() -> None:
@@ -90,10 +89,8 @@ def test_the_progress_of_a_group_is_the_same_alone_and_among_others(as_of: Any) 
         windows = QuickReading(
             WrittenInput([*early, *late]), as_of, Choice(frozenset({group})), history=False
         )
-        assert (windows.counted.first, windows.counted.last) == (
-            together.counted.first,
-            together.counted.last,
-        )
+        found = (windows.counted.first, windows.counted.last)
+        assert found == (together.counted.first, together.counted.last)
 
 
 # ---- each question to a reading is answered once, and waits for no other question ----------------
@@ -161,18 +158,14 @@ def read() -> Iterator[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("most", few_of([10, 100, 1000, 10**6], [100, 10**6]))
-def test_share_partitions_are_whole_in_however_many_passes(
-    monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_they_are_whole_in_however_many_passes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(tasks, "_MOST_ROWS", most)
     records = decode_arrow(RAW).records.select(REPLAYED[STATE_TOPIC].names)
     parts = list(TaskRecords(read).share_partitions())
     found = pa.Table.from_batches(parts)
     order = [(name, "ascending") for name in (*KEY, "offset")]
     assert found.sort_by(order).equals(pa.Table.from_batches([records]).sort_by(order))
-    shares = [
-        set(zip(*(part.column(name).to_pylist() for name in KEY), strict=True)) for part in parts
-    ]
+    shares = [set(zip(*(p.column(name).to_pylist() for name in KEY), strict=True)) for p in parts]
     assert sum(map(len, shares)) == len(set.union(*shares))
     assert (len(parts) > 1) == (most < records.num_rows)
 
@@ -245,8 +238,7 @@ def same(one: QuickReading, other: QuickReading) -> None:
     for name in TABLES:
         assert one.table(name).equals(other.table(name)), name
     assert one.history().table.equals(other.history().table)
-    assert one.counted == other.counted
-    assert (one.now, one.span) == (other.now, other.span)
+    assert (one.counted, one.now, one.span) == (other.counted, other.now, other.span)
 
 
 @pytest.mark.parametrize("source", [WrittenInput(MOMENTS_WRITTEN), OutOfTime(MOMENTS_WRITTEN)])

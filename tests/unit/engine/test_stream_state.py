@@ -98,16 +98,12 @@ def test_records_in_any_order(cases: Cases) -> None:
 
 
 def test_the_state_grows_with_share_partitions_and_not_with_records() -> None:
-    updates = [
-        encode_record(SHARE_UPDATE, row(n, [(n, n + 4, 2, 1)], partition=n % 5))
-        for n in range(5000)
-    ]
+    made = (row(n, [(n, n + 4, 2, 1)], partition=n % 5) for n in range(5000))
+    updates = [encode_record(SHARE_UPDATE, one) for one in made]
     first = [encode_record(SHARE_SNAPSHOT, row(0, [], partition=n)) for n in range(5)]
     log = raw(first + updates)
-    sizes = [
-        (kept.records.num_rows, len(kept.to_bytes()))
-        for kept, _ in _tables(log.slice(a, 1001) for a in range(0, 5005, 1001))
-    ]
+    pieces = (log.slice(a, 1001) for a in range(0, 5005, 1001))
+    sizes = [(kept.records.num_rows, len(kept.to_bytes())) for kept, _ in _tables(pieces)]
     assert {rows for rows, _ in sizes} == {5}
     assert max(size for _, size in sizes) < 1.2 * min(size for _, size in sizes)
 
@@ -123,9 +119,7 @@ def test_records_that_cannot_be_replayed_are_counted_over_micro_batches() -> Non
     assert rejected == [[0], [1], [1], [2], [2], [0]]
 
 
-def test_what_comes_too_late_is_an_error_unless_a_snapshot_replaces_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_too_late_is_an_error_without_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "WAITING", 8)
     log = raw([encode_record(SHARE_UPDATE, row(n, [])) for n in range(40)])
     kept, _ = _apply(State.begin(), log.slice(0, 5))
@@ -153,9 +147,7 @@ def test_as_many_records_wait_for_earlier_ones_as_may(monkeypatch: pytest.Monkey
     assert (kept.records.num_rows, _rows(changed.drop_columns("deleted"))) == (1, _replayed(log))
 
 
-def test_what_comes_too_late_does_not_bring_back_what_was_deleted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_comes_late_brings_nothing_deleted_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "WAITING", 8)
     update = encode_record(SHARE_UPDATE, row(3, []))
     others = [encode_record(SHARE_UPDATE, row(n, [], partition=1)) for n in range(20)]

@@ -38,18 +38,14 @@ def leader_row(topic: str, topic_id: str, partition: int, leader: int | None) ->
 
 
 def nodes() -> pa.Table:
-    rows = [
-        {"broker_id": number, "host": "h", "port": 9090 + number, "rack": rack, "as_of": NOW}
-        for number, rack in RACKS.items()
-    ]
+    rows = [{"broker_id": n, "host": "h", "port": 9090 + n, "rack": RACKS[n]} for n in RACKS]
+    rows = [row | {"as_of": NOW} for row in rows]
     return pa.Table.from_pylist(rows, schema=schemas.NODES)
 
 
 def lag_rows(lags: list[int | None], group: str = "g") -> pa.Table:
-    rows = [
-        {"group_id": group, "topic": "t", "topic_id": "T", "partition": p, "lag": lag}
-        for p, lag in enumerate(lags)
-    ]
+    place = {"group_id": group, "topic": "t", "topic_id": "T"}
+    rows = [place | {"partition": p, "lag": lag} for p, lag in enumerate(lags)]
     return pa.Table.from_pylist(rows, schema=schemas.LAG)
 
 
@@ -195,10 +191,8 @@ def test_the_load_of_a_broker_is_that_of_what_it_leads() -> None:
 
 def test_another_leader_between_two_moments_is_told() -> None:
     (window,) = replay_arrow(decode([encode_record(SHARE_SNAPSHOT, row(10, []))])).to_pylist()
-    was, now = (
-        pa.Table.from_pylist([window | {"leader_epoch": epoch}], schema=schemas.WINDOWS)
-        for epoch in (5, 6)
-    )
+    rows = (window | {"leader_epoch": epoch} for epoch in (5, 6))
+    was, now = (pa.Table.from_pylist([one], schemas.WINDOWS) for one in rows)
     (found_row,) = diff_arrow(was, now).to_pylist()
     assert_fields(found_row, leader_epoch_before=5, leader_epoch_after=6)
     assert found_row["change"] == "same"  # nothing moved by it

@@ -49,9 +49,7 @@ def test_without_packages_there_are_the_built_in_causes() -> None:
     assert known_causes() == CAUSES
 
 
-def test_a_cause_that_is_declared_in_one_place_is_in_every_output(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cause_declared_in_one_place_is_in_every_output(monkeypatch: pytest.MonkeyPatch) -> None:
     @causes.cause(
         WARNING,
         "the lag is odd",
@@ -114,8 +112,7 @@ def test_what_members_do_not_finish_is_stuck(packages: Packages) -> None:
 def test_reports_and_rules_take_it(packages: Packages) -> None:
     install(packages)
     judged = verdict(read(capture=STUCK, engine="local"))
-    assert judged["level"] == "critical"
-    assert judged["groups"][0]["causes"][0]["advice"] == "buy more"
+    assert (judged["level"], judged["groups"][0]["causes"][0]["advice"]) == ("critical", "buy more")
     rule = "version: 1\nrules: [{name: q, measure: cause, causes: [quota_reached], critical: 0}]"
     assert parse_rules(rule).rules[0].causes == ("quota_reached",)
     with pytest.raises(InputError, match=r"unknown cause 'other': choose from .*quota_reached"):
@@ -154,9 +151,7 @@ def test_a_broken_package_is_named(packages: Packages, point: str, message: str)
         ('{"lag": lag}', '{}, {"why": ["a"] * 9}', r"returned 9 texts as 'why'"),
     ],
 )
-def test_what_goes_wrong_in_a_cause_is_one_sentence(
-    packages: Packages, was: str, becomes: str, message: str
-) -> None:
+def test_a_wrong_cause_is_told(packages: Packages, was: str, becomes: str, message: str) -> None:
     install(packages, code=CODE.replace(was, becomes))
     said = refused("explain", "--capture", STUCK)
     error = " ".join(said.split())

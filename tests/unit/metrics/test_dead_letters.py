@@ -80,11 +80,8 @@ def test_each_status_and_reason() -> None:
         (-1, [(20, 20, 4, 2)]),
     ]
     given = [
-        letter(10, 1, "Offset rejected by client."),
-        letter(13, 5, EXCEEDED),
-        letter(13, 5, EXCEEDED),
-        letter(14, 5, EXCEEDED),
-        letter(40, None, "out of patience"),
+        *(letter(10, 1, "Offset rejected by client."), letter(13, 5, EXCEEDED)),
+        *(letter(13, 5, EXCEEDED), letter(14, 5, EXCEEDED), letter(40, None, "out of patience")),
     ]
     found, _ = ledger(writes, queue_table(given))
     assert by_offset(found) == {
@@ -134,9 +131,7 @@ def test_letters_that_are_markers_are_their_own_kind() -> None:
         16: (None, b"\0\0\0\0\0\0"),
         17: (None, None),
     }
-    given = [
-        letter(offset, 5, EXCEEDED, key=key, value=value) for offset, (key, value) in of.items()
-    ]
+    given = [letter(o, 5, EXCEEDED, key=key, value=value) for o, (key, value) in of.items()]
     found, _ = ledger([(-1, [(10, 17, 4, 5)])], queue_table([*given, given[1]]))
     said = {offset: row[0] for offset, row in by_offset(found).items()}
     assert said == dict.fromkeys(of, "written") | {10: "marker", 11: "marker"}
@@ -156,8 +151,7 @@ def test_a_queue_that_a_broker_wrote_markers_into() -> None:
     queue = DATA / "queue-dlq.gaps-gaps.parquet"
     found = by_offset(bench.dead_letters("gaps", queue).table)
     assert {offset for offset, row in found.items() if row[0] == "marker"} == {3, 7, 11, 15}
-    assert {row[0] for row in found.values()} == {"written", "marker"}
-    assert len(found) == 16
+    assert ({row[0] for row in found.values()}, len(found)) == ({"written", "marker"}, 16)
     assert {row["topic"] for row in bench.dead_letters("gaps", queue).table.to_pylist()} == {"gaps"}
     planned = bench.redrive("gaps", queue).table.to_pylist()
     assert sum(row["offsets"] for row in planned) == 12
@@ -263,8 +257,7 @@ def test_a_batch_that_no_window_can_have_is_an_error() -> None:
 
 def test_nothing() -> None:
     found, _ = ledger([(-1, [(10, 12, 2, 1)])], queue_table([]))
-    assert found.num_rows == 0
-    assert summary_words(sums_of(found)) == []
+    assert (found.num_rows, summary_words(sums_of(found))) == (0, [])
     kinds = {"group_id": pa.string(), "delivery_limit": pa.int64(), "patience_ms": pa.int64()}
     limits = pa.schema(kinds | {"nameless": pa.bool_()}).empty_table()
     letters = count_letters(letters_arrow(queue_table([])), NAMES)
@@ -328,10 +321,8 @@ def test_random_histories_and_queues_are_compared_offset_by_offset(cases: Cases)
             writes.append((start if random.random() < 0.5 else -1, batches))
         said = [None, EXCEEDED, "Offset rejected by client."]
         reasons = {n: random.choice(said) for n in range(40)}
-        given = [
-            letter(offset, 1 + offset % 5, reasons[offset])
-            for offset in random.choices(range(40), k=random.randint(0, 25))
-        ]
+        some = random.choices(range(40), k=random.randint(0, 25))
+        given = [letter(offset, 1 + offset % 5, reasons[offset]) for offset in some]
         now = random.choice([10, PATIENCE + 4])
         found, windows = ledger(writes, queue_table(given), now)
         (window,) = windows.to_pylist()

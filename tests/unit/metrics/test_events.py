@@ -96,18 +96,15 @@ def test_a_new_leader_has_its_epochs_and_the_broker_where_it_leads_still() -> No
     written = [encode_record(SHARE_UPDATE, state) for state in states[1:]]
     history = history_arrow(decode([encode_record(SHARE_SNAPSHOT, states[0]), *written]))
     begin = pc.min(history.column("record_timestamp")).as_py()
-    fine, coarse = (
-        events.events_arrow(history, begin, every)
-        for every in (timedelta(milliseconds=1), timedelta(days=1))
-    )
+    steps = (timedelta(milliseconds=1), timedelta(days=1))
+    fine, coarse = (events.events_arrow(history, begin, every) for every in steps)
     names = ("leader_epoch_before", "leader_epoch", "occurrences")
 
     def told(table: pa.Table) -> list[tuple[int, ...]]:
         mine = table.filter(pc.equal(table.column("event"), events.NEW_LEADER))
         return [tuple(one[name] for name in names) for one in mine.to_pylist()]
 
-    assert told(fine) == [(4, 5, 1), (5, 7, 1)]
-    assert told(coarse) == [(4, 7, 2)]
+    assert (told(fine), told(coarse)) == ([(4, 5, 1), (5, 7, 1)], [(4, 7, 2)])
     key = {name: fine.column(name)[0].as_py() for name in schemas.SHARE_PARTITION}
     around = {"current_leader_epoch": 7, "leader_id": 3}
     brokers = pa.Table.from_pylist([key | around], schema=schemas.BROKERS)

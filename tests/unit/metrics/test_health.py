@@ -74,10 +74,8 @@ def test_every_column_of_a_worked_example() -> None:
     records += [update(0), snapshot(0), snapshot(2), update(2), tombstone(2)]
     records += [_BAD, _UNKNOWN_KIND, update(0)]
     size = sum(len(key or b"") + len(value or b"") for key, value in records)
-    finished = [
-        {"record_topic": STATE_TOPIC, "record_partition": partition, "finished": count}
-        for partition, count in ((0, None), (0, 3), (0, 4), (7, 1))
-    ]
+    place, counts = {"record_topic": STATE_TOPIC}, ((0, None), (0, 3), (0, 4), (7, 1))
+    finished = [place | {"record_partition": p, "finished": count} for p, count in counts]
     history = pa.Table.from_pylist(finished, schema=schemas.HISTORY)
     assert health(state(*records, first=100), partitions=1, history=history) == [
         {
@@ -186,9 +184,8 @@ def test_a_state_that_kafka_never_writes_is_kept_and_found() -> None:
     batch = state(encode_record(SHARE_SNAPSHOT, row(0, odd)), partition=home)
     assert [tuple(run.values()) for run in windows(batch).to_pylist()[0]["batches"]] == odd
     found = found_in(batch)
-    assert [(one["finding"], one["group_id"]) for one in found.to_pylist()] == [
-        ("non_durable_state", KEY.group_id)
-    ] * 2
+    told = [(one["finding"], one["group_id"]) for one in found.to_pylist()]
+    assert told == [("non_durable_state", KEY.group_id)] * 2
     place = f"state partition {home}, {KEY.group_id}:{KEY.topic_id}:{KEY.partition}"
     assert in_words(found) == [f"{place}: non-durable state code {code}" for code in (1, 9)]
     durable = row(0, [(0, 1, 0, 1), (2, 3, 2, 1), (4, 5, 4, 1)])

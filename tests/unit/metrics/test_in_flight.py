@@ -155,9 +155,8 @@ def test_expired_locks_have_a_rate_between_two_readings_unless_a_load_lies_betwe
 def test_it_is_said_in_words_and_in_columns() -> None:
     row = measured(*IN_FLIGHT)
     table = pa.Table.from_pylist([row], schema=schemas.MEASURED)
-    assert describe_measured(table) == {
-        ("g", "T", 0): "18 to 27 acquired, 60 to 62 never delivered, 30 in flight"
-    }
+    found = describe_measured(table)
+    assert found == {("g", "T", 0): "18 to 27 acquired, 60 to 62 never delivered, 30 in flight"}
     lag = pa.Table.from_pylist([LAG], schema=schemas.LAG)
     assert add_measured(lag, table).column("acquired_high").to_pylist() == [27]
     assert add_measured(lag, schemas.MEASURED.empty_table()) is lag

@@ -49,10 +49,7 @@ def test_the_example_of_the_kip() -> None:
 @pytest.mark.row("LAG-02", "LAG-10", "ADM-06")
 @pytest.mark.parametrize(
     ("step", "count", "lag"),
-    [
-        *((0, 0, 21), (2, 0, 11), (4, 0, 11), (5, 1, 10)),
-        *((7, 1, 10), (8, 7, 4), (10, 8, 3), (11, 0, 1)),
-    ],
+    [(0, 0, 21), (2, 0, 11), (4, 0, 11), (5, 1, 10), (7, 1, 10), (8, 7, 4), (10, 8, 3), (11, 0, 1)],
 )
 def test_lag_along_the_walk(step: int, count: int, lag: int) -> None:
     """The count is right for the start offset that is persisted after each write of the walk."""
@@ -164,13 +161,9 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
     newer, older = datetime(2026, 11, 2, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
     table = pa.Table.from_pylist(
         [
-            share("g", 0, lag=7, unread=5, as_of=newer),
-            share("g", 1, as_of=older),
-            share("g", 2, lag=3, unread=1),
-            share("h", 0),
-            share("k", 0, lag=0),
-            share("k", 1),
-            share("z", 0, lag=0),
+            *(share("g", 0, lag=7, unread=5, as_of=newer), share("g", 1, as_of=older)),
+            *(share("g", 2, lag=3, unread=1), share("h", 0), share("k", 0, lag=0)),
+            *(share("k", 1), share("z", 0, lag=0)),
         ],
         schema=schemas.LAG,
     )
@@ -181,8 +174,7 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
         assert_fields(last, lag=0, max_lag=0, unknown_lags=0)
         assert_fields(first, partitions=3, unknown_lags=1, lag=10, max_lag=7)
         assert_fields(second, partitions=1, unknown_lags=1, lag=None, unread=None)
-        assert first["topic"] == (None if by == "group" else "t")
-        assert first["as_of"] == older
+        assert (first["topic"], first["as_of"]) == (None if by == "group" else "t", older)
 
 
 def test_no_windows_no_rows() -> None:
@@ -220,14 +212,10 @@ def test_every_moment_of_the_recording_from_one_history() -> None:
     compared = 0
     for path in MOMENTS:
         then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment(path))))
-        ours = [
-            (row["group_id"], row["topic"], row["partition"], row["start_offset"], row["lag"])
-            for row in then.to_pylist()
-        ]
-        theirs = [
-            (row["group"], row["topic"], row["partition"], row["start_offset"], row["lag"])
-            for row in parse_describe(path.read_text())
-        ]
+        names = ("topic", "partition", "start_offset", "lag")
+        ours = [(row["group_id"], *(row[name] for name in names)) for row in then.to_pylist()]
+        described: list[Any] = list(parse_describe(path.read_text()))
+        theirs = [(row["group"], *(row[name] for name in names)) for row in described]
         assert sorted(ours) == sorted(theirs)
         compared += len(ours)
     assert compared > 100

@@ -84,11 +84,8 @@ def test_sums_are_of_the_span_alone() -> None:
 
 def test_a_state_without_its_snapshot_is_unknown_until_the_next() -> None:
     blind = {"from_snapshot": False} | dict.fromkeys(CHANGES)
-    rows = [
-        line(100, **blind | {"follows": False}),
-        line(200, **blind),
-        line(300, **dict.fromkeys(CHANGES)),
-    ]
+    rows = [line(100, **blind | {"follows": False}), line(200, **blind)]
+    rows.append(line(300, **dict.fromkeys(CHANGES)))
     row = only(*rows, line(400, finished=5))
     assert_fields(row, begin=at(300), finished=5, breaks=0, records=4)
     later = only(line(50, **CREATED), *rows, line(400, finished=5))
@@ -291,7 +288,7 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
 
 
 @given(HISTORIES, st.integers(0, 2000), st.integers(1, 400).map(lambda tenth: tenth * 10))
-def test_any_history_says_what_reading_it_row_by_row_says(
+def test_any_history_says_what_its_rows_do(
     shares: list[list[dict[str, Any]]], end: int, over: int
 ) -> None:
     expected = [by_hand(rows, at(end), over * MS) for rows in shares]

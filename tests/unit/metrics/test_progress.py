@@ -89,8 +89,7 @@ def test_records_of_an_open_transaction_wait_although_none_can_be_read() -> None
     ):
         logs = [log(last_stable_offset=stable)]
         line = one(lag(), *given, logs, reads_committed=True)
-        assert age(line) == found
-        assert line["drain"] == ("stalled" if stable == 95 else "drained")
+        assert (age(line), line["drain"]) == (found, "stalled" if stable == 95 else "drained")
         # Who reads uncommitted records would have read them.
         assert age(one(lag(), *given, logs)) == (90, "record", 0)
 
@@ -216,10 +215,8 @@ def test_what_was_finished_before_is_not_lost() -> None:
 @pytest.mark.row("WIN-13")
 def test_retention_of_a_topic_concerns_all_its_groups() -> None:
     groups = {"A": 40, "B": 120}
-    lags = [
-        lag_of(snapshot(start, [], group_id=name), 200, log_start=100)
-        for name, start in groups.items()
-    ]
+    states = (snapshot(start, [], group_id=name) for name, start in groups.items())
+    lags = [lag_of(state, 200, log_start=100) for state in states]
     times = [time(100, 100, ago(2 * HOUR)), time(120, 120, ago(HOUR))]
     first, second = progress(lags, (), (), times, [log(retention=3 * HOUR)]).to_pylist()
     assert [row["effective_start_offset"] for row in lags] == [100, 120]

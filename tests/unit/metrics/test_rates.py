@@ -45,9 +45,8 @@ def test_a_lag_began_within_the_part_before_which_there_was_none() -> None:
     grew = round(3.5 * part)  # for so long, steadily, from 1,000 to 1,350
     lags = pa.Table.from_pylist([lag(350, 1_000, 1_350)], schemas.LAG)
     seen = pa.Table.from_pylist([observed([0] * BINS)], schemas.OBSERVED)
-    past = pa.Table.from_pylist(
-        [end(1_000, 2 * HOUR), end(1_000, grew), end(1_350, 0)], schemas.OFFSETS
-    )
+    ends = [end(1_000, 2 * HOUR), end(1_000, grew), end(1_350, 0)]
+    past = pa.Table.from_pylist(ends, schemas.OFFSETS)
     now = round(NOON.timestamp() * 1000)
     (began,), (is_older,) = lag_began(lags, seen, known_ends(lags, past, now))
     assert began == pytest.approx(now - grew, abs=part / 10)
@@ -128,10 +127,8 @@ def test_rates_of_those_who_have_left_foretell_nothing() -> None:
     """The group finished more than arrived; then its last member left."""
     seen, ends = [observed([36] * BINS, last_finished=ago(1000))], [end(28, HOUR)]
     assert one(lag(), seen, ends)["drain"] == "drains"
-    groups, one_is_there, unknown = (
-        pa.Table.from_pylist([{"group_id": "G1", "members": members}], schemas.GROUPS)
-        for members in (0, 1, None)
-    )
+    rows = ({"group_id": "G1", "members": members} for members in (0, 1, None))
+    groups, one_is_there, unknown = (pa.Table.from_pylist([r], schemas.GROUPS) for r in rows)
     line = one(lag(), seen, ends, groups=groups)
     assert_fields(line, drain="nobody", completion_rate=0.1)
     assert_fields(line, drain_ms=None, drain_low_ms=None, drain_high_ms=None)
@@ -204,19 +201,15 @@ def test_what_takes_longer_than_anybody_waits_has_no_time() -> None:
     st.integers(1, 10**6),
     st.integers(0, 30_000),
 )
-def test_the_interval_follows_from_the_parts_of_the_span(
-    bins: list[int], left: int, arrived: int
-) -> None:
+def test_the_interval_follows_from_the_parts(bins: list[int], left: int, arrived: int) -> None:
     assume(sum(bins) > 0)
     assume(not last_change(np.array([bins], float)).any())  # test_regime has those that change
     line = one(lag(left, 0, 10**7), [observed(bins)], [end(10**7 - arrived, HOUR)])
     a_part = HOUR // BINS / 1000
     rates, arrival = [count / a_part for count in bins], arrived / 3600
     wide = STUDENT_T * stdev(rates) / math.sqrt(BINS)
-    possible = {
-        name: mean(rates) + sign * wide - arrival
-        for name, sign in (("low", 1), ("point", 0), ("high", -1))
-    }
+    signs = {"low": 1, "point": 0, "high": -1}
+    possible = {name: mean(rates) + sign * wide - arrival for name, sign in signs.items()}
     assume(all(abs(net) > 1e-6 for net in possible.values()))
     expected = {name: left * 1000 / net if net > 0 else None for name, net in possible.items()}
     names = {"low": "drain_low_ms", "point": "drain_ms", "high": "drain_high_ms"}
@@ -227,9 +220,8 @@ def test_the_interval_follows_from_the_parts_of_the_span(
     if ours["high"] is not None:
         assert ours["low"] <= ours["point"] <= ours["high"]
     grows = expected["point"] is None and expected["low"] is None
-    assert line["drain"] == (
-        "never" if grows else "uncertain" if expected["point"] is None else "drains"
-    )
+    drains = "uncertain" if expected["point"] is None else "drains"
+    assert line["drain"] == ("never" if grows else drains)
 
 
 def test_the_quantile_is_students() -> None:
@@ -323,8 +315,6 @@ def test_the_mean_and_its_interval_are_of_what_follows_the_change() -> None:
     parts = [40.0, 41, 39, 40, 42, 3, 0, 2, 1, 2]
     found, wide = mean_since(np.array([parts, FLAT], float), np.array([5, 0]))
     assert found.tolist() == pytest.approx([mean(parts[5:]), mean(FLAT)])
-    expected = [
-        2.7764451 * stdev(parts[5:]) / math.sqrt(5),
-        2.2621572 * stdev(FLAT) / math.sqrt(BINS),
-    ]
+    last, all_parts = 2.7764451 * stdev(parts[5:]), 2.2621572 * stdev(FLAT)
+    expected = [last / math.sqrt(5), all_parts / math.sqrt(BINS)]
     assert wide.tolist() == pytest.approx(expected)

@@ -82,7 +82,7 @@ def test_each_topic_partition_by_itself(seed: int) -> None:
         if random.random() < 0.7
     ]  # fmt: skip
     random.shuffle(rows)
-    expected = []
+    wanted = []
     place = ("topic", "partition")
     for key, found in groupby(
         sorted(rows, key=lambda row: [row[n] for n in place]), lambda row: [row[n] for n in place]
@@ -91,11 +91,9 @@ def test_each_topic_partition_by_itself(seed: int) -> None:
         starts = [row["start_offset"] for row in mine]
         low = None if None in starts else min(starts)
         reclaim = None if low is None else max(low - 3 * key[1], 0)
-        expected.append(
-            (*key, len(mine), low, None if low is None else mine[0]["group_id"], reclaim)
-        )
+        wanted.append((*key, len(mine), low, None if low is None else mine[0]["group_id"], reclaim))
     columns = (*place, "groups", "start_offset", "group_id", "reclaimable")
-    assert [tuple(row[name] for name in columns) for row in reclaimable(*rows)] == expected
+    assert [tuple(row[name] for name in columns) for row in reclaimable(*rows)] == wanted
 
 
 SIX_MINUTES = timedelta(minutes=6)
@@ -118,10 +116,8 @@ def archived(
     """About, at least, at most."""
     now = PLACE | {"end_offset": end_offset, "log_start_offset": log_start, "as_of": NOON}
     lag = lag_arrow(state, pa.Table.from_pylist([now], schemas.OFFSETS))
-    past, of_records = (
-        pa.Table.from_pylist(ends, schemas.OFFSETS),
-        pa.Table.from_pylist(times, schemas.TIMES),
-    )
+    past = pa.Table.from_pylist(ends, schemas.OFFSETS)
+    of_records = pa.Table.from_pylist(times, schemas.TIMES)
     table = archived_by_ttl(lag, state, past, of_records, NOON, ttl)
     assert table.schema.equals(schemas.ARCHIVED)
     (line,) = table.to_pylist()
@@ -172,10 +168,8 @@ def test_an_end_that_is_older_than_the_state() -> None:
 
 def test_what_is_not_known_of_one_partition_is_not_taken_from_another() -> None:
     state = windows(snapshot(0, [], partition=0), snapshot(50, [], partition=1))
-    now = [
-        PLACE | {"partition": p, "end_offset": 100, "log_start_offset": 0, "as_of": NOON}
-        for p in (0, 1)
-    ]
+    known = PLACE | {"end_offset": 100, "log_start_offset": 0, "as_of": NOON}
+    now = [known | {"partition": p} for p in (0, 1)]
     lag = lag_arrow(state, pa.Table.from_pylist(now, schemas.OFFSETS))
     past = pa.Table.from_pylist([end(80, 8 * MINUTE), end(90, 4 * MINUTE)], schemas.OFFSETS)
     young = pa.Table.from_pylist([time(50, 50, ago(MINUTE), partition=1)], schemas.TIMES)
@@ -238,10 +232,8 @@ def test_the_two_numbers_hold_what_going_through_the_offsets_gives(seed: int) ->
     )
     known = random.sample(range(end_offset), random.choice([0, 1, 5, end_offset]))
     times = [time(offset, offset, ago(came[offset])) for offset in known]
-    ends = [
-        end(sum(one >= then for one in came), then)
-        for then in random.sample(range(1, 600), random.choice([0, 3]))
-    ]
+    moments = random.sample(range(1, 600), random.choice([0, 3]))
+    ends = [end(sum(one >= then for one in came), then) for then in moments]
     about, low, high = archived(state, end_offset, ends, times, ttl * MS, log_start)
     assert high is not None
     assert (low or 0) <= truth <= high

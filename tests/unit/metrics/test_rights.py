@@ -49,14 +49,12 @@ def _table(**allowed: bool | None) -> pa.Table:
 def test_what_is_granted_needs_no_command() -> None:
     table = _table()
     assert set(table.column("granted").to_pylist()) == {YES}
-    assert table.column("grant").null_count == table.num_rows
-    assert failing(table) == {}
+    assert (table.column("grant").null_count, failing(table)) == (table.num_rows, {})
 
 
 def test_what_was_not_answered_is_unknown() -> None:
     table = rights(schemas.ASKED_RIGHTS.empty_table(), [], [])
-    assert set(table.column("granted").to_pylist()) == {UNKNOWN}
-    assert failing(table) == {}
+    assert (set(table.column("granted").to_pylist()), failing(table)) == ({UNKNOWN}, {})
     every = [row for row in table.to_pylist() if row["resource"] is None]
     assert {row["resource_type"] for row in every} == {"TOPIC", "GROUP"}
     names = {shlex.split(row["grant"])[-1] for row in every}
@@ -97,10 +95,8 @@ def test_a_shell_reads_the_name_as_it_is(name: str) -> None:
     script = f'kafka-acls.sh() {{ printf "%s\\0" "$@"; }}\n{line}\n'
     shell = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     words = shell.stdout.split("\0")[:-1]
-    assert words == [
-        *("--bootstrap-server", "broker:9092", "--add", f"--allow-principal=User:{name}"),
-        *("--operation", "Read", f"--group={name}"),
-    ]
+    first = ["--bootstrap-server", "broker:9092", "--add", f"--allow-principal=User:{name}"]
+    assert words == [*first, "--operation", "Read", f"--group={name}"]
 
 
 def test_the_cluster_has_no_name_in_a_grant() -> None:
@@ -120,16 +116,12 @@ def test_only_what_is_needed_is_offered() -> None:
     lines = grants(_table(**nothing))
     ends = [line.partition("--operation ")[2] for line in lines]
     assert ends == [
-        "Read --topic=__share_group_state",
-        "Read --topic=__consumer_offsets",
-        "Read --topic=orders",
-        "DescribeConfigs --topic=orders",
-        "DescribeConfigs --group=billing",
-        "DescribeConfigs --cluster",
+        *("Read --topic=__share_group_state", "Read --topic=__consumer_offsets"),
+        *("Read --topic=orders", "DescribeConfigs --topic=orders"),
+        *("DescribeConfigs --group=billing", "DescribeConfigs --cluster"),
     ]
     consumers = [line.partition("--operation ")[2] for line in grants(_table(**nothing), True)]
-    assert consumers == ["Read --topic=orders", "Read --group=billing"]
-    assert grants(_table()) == []
+    assert (consumers, grants(_table())) == (["Read --topic=orders", "Read --group=billing"], [])
     unknown = rights(schemas.ASKED_RIGHTS.empty_table(), [], [])
     assert grants(unknown) == []
 
@@ -265,9 +257,7 @@ def test_super_users_that_brokers_hide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (set(said), unknown) == ({YES}, "")
 
 
-def test_what_no_rule_is_about_and_an_authorizer_that_lists_no_rules(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_no_rule_is_about_and_rules_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     said, unknown = judged(monkeypatch, Authorizer(rules(READS), False, True, True))
     assert "allow.everyone.if.no.acl.found" in unknown
     assert said[YES] == 2

@@ -119,16 +119,13 @@ def test_the_share_checkpoint_offset_and_the_deltas_since(tmp_path: Path, genera
     (line,) = bench.snapshots().table.to_pylist()
     assert_fields(line, snapshot_offset=130, updates_since=7, snapshot_epoch=1)
     assert "130" in bench.snapshots()._repr_html_()
-    assert _seen(raw_file(tmp_path, raw([other, *by_checkpoint]))) == [
-        ("G1", 137, 0),
-        ("G2", 90, 0),
-    ]
+    whole = raw_file(tmp_path, raw([other, *by_checkpoint]))
+    assert _seen(whole) == [("G1", 137, 0), ("G2", 90, 0)]
     stale = row(generation, 138, 1, None, [(120, 121, 2, 1)], epoch=1)
     assert _seen(raw_file(tmp_path, raw([*by_checkpoint, stale]))) == [("G1", 137, 0)]  # of epoch 1
 
 
 def test_findings_and_snapshots_are_not_asked_for_together(tmp_path: Path) -> None:
     path = raw_file(tmp_path, raw(control(1)))
-    assert "--findings and --snapshots are two tables: choose one" in refused(
-        "health", "--raw", path, "--findings", "--snapshots", code=2
-    )
+    said = refused("health", "--raw", path, "--findings", "--snapshots", code=2)
+    assert "--findings and --snapshots are two tables: choose one" in said

@@ -36,9 +36,8 @@ AFFECTED: dict[str, dict[bool | None, str]] = {
 def test_versions(issue: str) -> None:
     (defect,) = [one for one in DEFECTS if one.issue == issue]
     for expected, versions in AFFECTED[issue].items():
-        assert {one: defect.affects(one) for one in versions.split()} == dict.fromkeys(
-            versions.split(), expected
-        )
+        found = {one: defect.affects(one) for one in versions.split()}
+        assert found == dict.fromkeys(versions.split(), expected)
 
 
 def test_the_table_is_in_order() -> None:
@@ -61,15 +60,8 @@ def test_what_is_not_a_version_is_an_error() -> None:
 
 
 def test_a_release_is_known_by_what_it_supports() -> None:
-    levels: dict[int, str | None] = {
-        25: "4.0",
-        26: "4.0",
-        27: "4.1",
-        28: "4.1",
-        29: "4.2",
-        30: "4.3",
-        31: "4.4",
-    }
+    levels: dict[int, str | None] = {25: "4.0", 26: "4.0", 27: "4.1", 28: "4.1", 29: "4.2"}
+    levels |= {30: "4.3", 31: "4.4"}
     levels |= {33: "4.4", 24: None, 34: None}
     assert {level: release_of(level) for level in levels} == levels
 
@@ -92,28 +84,15 @@ def test_the_doctor_names_those_of_a_version() -> None:
 @pytest.mark.parametrize(
     ("text", "version"),
     [
-        ("v4.4.0", (4, 4, 0)),
-        ("kafka_2.13-4.3.1", (4, 3, 1)),
-        ("4.4.0-SNAPSHOT", (4, 4, 0)),
-        ("4.1.0.redhat-00001", (4, 1, 0)),
-        ("4.3-IV0", (4, 3)),
-        ("4.1.0-ccs", (4, 1, 0)),
-        ("8.1.2-ccs", (4, 1)),
-        ("8.0.0", (4, 0)),
-        ("4.5.0", (4, 5, 0)),
-        ("5.0.0", (5, 0, 0)),
-        ("2.13-4.4.0", (4, 4, 0)),
-        ("kafka_2.13-4.4.0.tgz", (4, 4, 0)),
-        ("kafka-4.4.0", (4, 4, 0)),
-        ("0.48.0-kafka-4.1.0", (4, 1, 0)),
+        *(("v4.4.0", (4, 4, 0)), ("kafka_2.13-4.3.1", (4, 3, 1)), ("4.4.0-SNAPSHOT", (4, 4, 0))),
+        *(("4.1.0.redhat-00001", (4, 1, 0)), ("4.3-IV0", (4, 3)), ("4.1.0-ccs", (4, 1, 0))),
+        *(("8.1.2-ccs", (4, 1)), ("8.0.0", (4, 0)), ("4.5.0", (4, 5, 0)), ("5.0.0", (5, 0, 0))),
+        *(("2.13-4.4.0", (4, 4, 0)), ("kafka_2.13-4.4.0.tgz", (4, 4, 0))),
+        *(("kafka-4.4.0", (4, 4, 0)), ("0.48.0-kafka-4.1.0", (4, 1, 0))),
         ("quay.io/strimzi/kafka:0.48.0-kafka-4.1.0", (4, 1, 0)),
-        ("latest-kafka-4.1.0", (4, 1, 0)),
-        ("apache/kafka:4.4.0", (4, 4, 0)),
-        ("confluentinc/cp-kafka:8.1.2", (4, 1)),
-        ("4.4.0 (Commit:abc)", (4, 4, 0)),
-        ("8.1.2-ccs (Commit:abc)", (4, 1)),
-        (" 4.4.0 ", (4, 4, 0)),
-        ("4.10.1", (4, 10, 1)),
+        *(("latest-kafka-4.1.0", (4, 1, 0)), ("apache/kafka:4.4.0", (4, 4, 0))),
+        *(("confluentinc/cp-kafka:8.1.2", (4, 1)), ("4.4.0 (Commit:abc)", (4, 4, 0))),
+        *(("8.1.2-ccs (Commit:abc)", (4, 1)), (" 4.4.0 ", (4, 4, 0)), ("4.10.1", (4, 10, 1))),
     ],
 )
 def test_versions_as_distributions_write_them(text: str, version: tuple[int, ...]) -> None:
@@ -173,9 +152,7 @@ def test_unknown_defects_are_not_told_as_none(version: str, said: str) -> None:
     assert known_defects(version) is None
 
 
-def test_the_doctor_names_those_of_the_release_that_a_broker_tells(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_doctor_names_those_of_a_brokers_release(monkeypatch: pytest.MonkeyPatch) -> None:
     def said(level: int) -> dict[str, str]:
         features = Features({85: 1}, {"share.version": 1}, {"metadata.version": level})
         monkeypatch.setattr("sharelag.inputs.kafka.brokers.broker_features", lambda _: features)

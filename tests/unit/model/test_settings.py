@@ -43,9 +43,7 @@ def test_a_duration_beyond_its_maximum_is_refused() -> None:
         (None, (30_000, "default")),
     ],
 )
-def test_brokers_bound_what_is_stored_for_a_group(
-    stored: str | None, expected: tuple[int, str]
-) -> None:
+def test_brokers_bound_what_is_stored_of_it(stored: str | None, expected: tuple[int, str]) -> None:
     name, bound = "share.record.lock.duration.ms", "group.share.{}.record.lock.duration.ms"
     brokers = {bound.format("min"): "15000", bound.format("max"): "20000"}
     assert effective({name: stored} if stored else {}, brokers)[name] == expected
@@ -73,11 +71,8 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
     ) -> dict[str, Any]:
         return {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
 
-    lock, limit, locks = (
-        "share.record.lock.duration.ms",
-        "share.delivery.count.limit",
-        "share.partition.max.record.locks",
-    )
+    lock, limit = "share.record.lock.duration.ms", "share.delivery.count.limit"
+    locks = "share.partition.max.record.locks"
     table = pa.Table.from_pylist(
         [
             row("group", "g", lock, "20000", "group"),
@@ -96,8 +91,7 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
     assert in_force(table, "other")[limit] == (7, "group")
     empty = in_force(schemas.SETTINGS.empty_table(), "g")
     assert set(empty) == {setting.name for setting in CATALOGUE}
-    assert {value.source for value in empty.values()} == {"assumed"}
-    assert empty[lock].value == 30_000
+    assert ({value.source for value in empty.values()}, empty[lock].value) == ({"assumed"}, 30_000)
 
 
 def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -> None:
@@ -142,8 +136,7 @@ def test_a_version_that_nobody_gives_is_the_newest() -> None:
 )
 def test_settings_of_any_version(version: str | None, judged: str, said: str) -> None:
     found = basis(version, oldest=FIRST)
-    assert str(found) == said
-    assert catalogue(found.version) == catalogue(judged)
+    assert (str(found), catalogue(found.version)) == (said, catalogue(judged))
     assert version is None or catalogue(version) == catalogue(judged)
     # Of an input the same words say that it told.
     whose = str(basis(version, oldest=FIRST, whose="of the input"))
@@ -189,17 +182,15 @@ def test_a_queue_that_takes_no_letters_is_a_problem(
     if enabled is not None:
         rows.append(("topic", topic, f"{QUEUE}.group.enable", *enabled))
     table = table_of(*rows)
-    shown = settings_in_force(table, ["g", "other"]).to_pylist()
-    (row,) = [
-        one for one in shown if (one["group_id"], one["name"]) == ("g", f"{QUEUE}.topic.name")
-    ]
+    seen = settings_in_force(table, ["g", "other"]).to_pylist()
+    (row,) = [one for one in seen if (one["group_id"], one["name"]) == ("g", f"{QUEUE}.topic.name")]
     words = Queues.of(table).refusals(["g", "other"])
     if said:
         assert f"{row['problem']}: {row['hint']}" == ACCEPTED + words["g"]
         assert all(one in words["g"] for one in said)
     else:
         assert (row["problem"], words) == (None, {})
-    assert not [one for one in shown if one["group_id"] == "other" and one["problem"]]
+    assert not [one for one in seen if one["group_id"] == "other" and one["problem"]]
 
 
 def test_a_queue_that_is_given_is_checked_as_if_it_were_set() -> None:

@@ -33,10 +33,8 @@ from tests.support.written_input import Write, WrittenInput
 if TYPE_CHECKING:  # each process of tests would import it
     from mcp.server.mcpserver import MCPServer
 
-NAMES = [
-    *("groups", "lag", "explain", "window", "what_if", "compare"),
-    *("settings", "plan_reset", "plan_delete"),
-]
+NAMES = ["groups", "lag", "explain", "window", "what_if", "compare", "settings"]
+NAMES += ["plan_reset", "plan_delete"]
 
 
 @cache
@@ -82,10 +80,8 @@ def test_an_agents_way_over_the_wire() -> None:
     """Over stdin and stdout, as an agent starts it: groups, the worst one, its causes, its window."""
     from mcp import Client, StdioServerParameters
 
-    command = ["-c", "from sharelag.cli import main; main()", "mcp", "--capture"]
-    server = StdioServerParameters(
-        command=sys.executable, args=[*command, str(folder_of("poison"))]
-    )
+    words = ["-c", "from sharelag.cli import main; main()", "mcp", "--capture"]
+    server = StdioServerParameters(command=sys.executable, args=[*words, str(folder_of("poison"))])
 
     async def story() -> None:
         async with Client(server, read_timeout_seconds=120) as client:
@@ -175,9 +171,7 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
         ("lag", {"capture": "/etc", "group": 7}, "group: give a text, not 7"),
     ],
 )  # fmt: skip
-def test_a_wrong_request_is_answered_by_a_sentence(
-    tool: str, given: dict[str, Any], sentence: str
-) -> None:
+def test_a_wrong_request_gets_a_sentence(tool: str, given: dict[str, Any], sentence: str) -> None:
     assert sentence in asked("poison", tool, **given)["error"]
 
 
@@ -204,9 +198,7 @@ def test_an_unforeseen_error_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         ("window", {}, "topic: it is missing; partition: it is missing"),
     ],
 )  # fmt: skip
-def test_a_sentence_about_a_request_is_all_that_is_said(
-    tool: str, given: dict[str, Any], said: str
-) -> None:
+def test_one_sentence_is_all_that_is_said(tool: str, given: dict[str, Any], said: str) -> None:
     assert asked("poison", tool, group="poison", **given) == {"error": said}
 
 
@@ -230,8 +222,7 @@ def test_each_answer_has_its_question_its_verdict_and_sentences() -> None:
     assert why["verdict"].startswith("search-index: lag 912 in 2 share partitions, ")
     assert "; window_full: the in-flight window is full" in why["verdict"]
     evidence = {one["name"]: (one["value"], one["unit"]) for one in why["rows"][0]["evidence"]}
-    assert evidence["stuck for"] == (435_916, "ms")
-    assert evidence["offset"] == (4994, None)
+    assert (evidence["stuck for"], evidence["offset"]) == ((435_916, "ms"), (4994, None))
     assert evidence["partitions"] == ("1", None)  # a list of them in other rows
 
 
@@ -247,10 +238,8 @@ def test_an_answer_is_bounded() -> None:
 def test_sentences_are_bounded_as_rows_are() -> None:
     """Each group lags, and has a setting that brokers would refuse."""
     names = [f"g{n:03}" for n in range(MOST_ROWS + 7)]
-    source = WrittenInput(
-        [Write(60, 0, group=name) for name in names],
-        group_settings={"share.delivery.count.limit": "1000"},
-    )
+    writes, limit = [Write(60, 0, group=name) for name in names], "share.delivery.count.limit"
+    source = WrittenInput(writes, group_settings={limit: "1000"})
     asked_of = tools.Tools(sharelag.open(source, engine="local"))
     for answer in (asked_of.groups(), asked_of.lag(), asked_of.settings(), asked_of.explain()):
         *some, last = answer["summary"]
@@ -286,9 +275,7 @@ def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         server_of(sharelag.open("poison", engine="local"))
 
 
-def test_reading_ahead_spares_the_first_question_and_hides_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reading_ahead_spares_a_question_and_hides_none(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = sharelag.open("healthy", engine="local")
     asked_of = tools.Tools(bench)
     asked_of.read_ahead()
@@ -325,9 +312,7 @@ def test_reading_ahead_spares_the_first_question_and_hides_nothing(
         ("plan_delete", {"topics": ["orders"]}, ["--topic", "orders"]),
     ],
 )  # fmt: skip
-def test_a_plan_is_that_of_the_command(
-    tool: str, given: dict[str, Any], options: list[str]
-) -> None:
+def test_a_plan_is_the_commands(tool: str, given: dict[str, Any], options: list[str]) -> None:
     """The same rows and sentences, Kafka's command among them; a plan runs nothing."""
     found = asked("demo", tool, group="billing", **given)
     name = tool.replace("_", "-")
@@ -338,9 +323,8 @@ def test_a_plan_is_that_of_the_command(
     told = [*found["notes"], *(f"not known: {one}" for one in found["unknown"])]
     # A tool cannot simulate: the command can.
     here, there = f"`sharelag {name} --simulate`", "--simulate (simulate=True)"
-    assert [one.replace(here, there) for one in told] == [
-        line.removeprefix("sharelag: ") for line in said.stderr.splitlines()[1:]
-    ]
+    seen = [one.replace(here, there) for one in told]
+    assert seen == [line.removeprefix("sharelag: ") for line in said.stderr.splitlines()[1:]]
     assert f"How long the new lag takes is not known: {here} simulates it." in told
     assert not any(there in one for one in told)
     assert "Nothing was written." in told[0]

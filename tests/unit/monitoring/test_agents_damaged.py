@@ -30,10 +30,8 @@ FITS: dict[str, Any] = {
     "assignors": ["simple"], "to": "latest", "topics": [], "given": {"share.delivery.count.limit": "7"},
     "kafka_version": "4.4",
 }  # fmt: skip
-NAMES = [
-    *("groups", "lag", "explain", "window", "what_if", "compare"),
-    *("settings", "plan_reset", "plan_delete"),
-]
+NAMES = ["groups", "lag", "explain", "window", "what_if", "compare", "settings"]
+NAMES += ["plan_reset", "plan_delete"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -123,9 +123,8 @@ def test_a_rule_about_groups_that_were_not_chosen_does_not_say_that_they_are_gon
 
 def test_groups_and_topics_are_chosen_by_patterns() -> None:
     writes = [Write(600, 6600, group=group) for group in ("billing", "order-a", "order-b", "x[1]")]
-    table = judged(
-        WrittenInput(writes), "measure: lag, warn: 100, groups: ['order-?', 'x[[]1]']"
-    ).table
+    line = "measure: lag, warn: 100, groups: ['order-?', 'x[[]1]']"
+    table = judged(WrittenInput(writes), line).table
     assert sorted(table.column("group_id").to_pylist()) == ["order-a", "order-b", "x[1]"]
     row = outcome(WrittenInput(writes[:1]), "measure: lag, warn: 100, topics: [returns]")
     assert row["level"] == "unknown"
@@ -133,10 +132,8 @@ def test_groups_and_topics_are_chosen_by_patterns() -> None:
 
 def test_the_worst_share_partition_stands_for_its_group() -> None:
     writes = [Write(600, start, partition=p) for p, start in enumerate([7200, 6900, 6500, 6600])]
-    row = outcome(
-        WrittenInput(writes, partitions_of_topic=4),
-        "measure: lag, per: partition, warn: 300, critical: 600",
-    )
+    line = "measure: lag, per: partition, warn: 300, critical: 600"
+    row = outcome(WrittenInput(writes, partitions_of_topic=4), line)
     result = [row[name] for name in ("level", "partition", "value", "at_this_level")]
     assert result == ["critical", 2, 700, 2]
 
@@ -289,9 +286,7 @@ NEW = [Write(600, 6600), Write(600, -1, partition=1, count=-1)]
         ("by_duration:PT1H", "unknown", 600, True),
     ],
 )
-def test_what_was_never_fetched_counts_with_what_waits_there(
-    reset: str, level: str, value: int, at_least: bool
-) -> None:
+def test_unfetched_counts_as_it_waits(reset: str, level: str, value: int, at_least: bool) -> None:
     source = WrittenInput(NEW, partitions_of_topic=2, group_settings={AUTO_RESET: reset})
     for line in ("measure: lag, warn: 5000", "measure: lag, warn: 5000, for: 5m"):
         row = outcome(source, line)

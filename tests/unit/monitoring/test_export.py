@@ -69,11 +69,9 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     rows = now.evidence.lag.to_pylist()
     for column in ("lag", "start_offset", "delivery_complete_count"):
         assert found[f"kafka_share_group_{column}"] == {
-            labels(
-                group=row["group_id"], topic=row["topic"], partition=str(row["partition"])
-            ): value
-            for row in rows
-            if (value := row[column]) is not None
+            labels(group=r["group_id"], topic=r["topic"], partition=str(r["partition"])): value
+            for r in rows
+            if (value := r[column]) is not None
         }
     assert len(found["kafka_share_group_lag"]) < len(rows)
     ages = now.evidence.progress.column("age_ms").drop_null().to_pylist()
@@ -87,9 +85,8 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     assert found["kafka_share_group_unknown_lags"][labels(group="analytics")] == 3
     of_billing = [row["lag"] for row in rows if row["group_id"] == "billing"]
     assert found["kafka_share_group_max_lag"][labels(group="billing")] == max(of_billing)
-    assert found["kafka_share_group_imbalance_ratio"][labels(group="billing")] == pytest.approx(
-        max(of_billing) * len(of_billing) / sum(of_billing)
-    )
+    told = found["kafka_share_group_imbalance_ratio"][labels(group="billing")]
+    assert told == pytest.approx(max(of_billing) * len(of_billing) / sum(of_billing))
     assert not [value for series in found.values() for value in series.values() if value < 0]
     assert found["kafka_share_group_last_success_timestamp_seconds"] == {(): 1_000.0}
     assert found["kafka_share_group_collect_duration_seconds"] == {(): 0.5}
@@ -216,9 +213,8 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         failed = get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode()
         found = scraped(port)
         assert "kafka_share_group_lag" not in found  # an autoscaler holds still
-        assert found["kafka_share_group_collect_errors_total"] == {
-            labels(kind="BrokerUnreachableError"): 1
-        }
+        errors = found["kafka_share_group_collect_errors_total"]
+        assert errors == {labels(kind="BrokerUnreachableError"): 1}
         assert found["kafka_share_group_collect_attempts_total"] == {(): 2}
         assert found["kafka_share_group_last_success_timestamp_seconds"] == succeeded
         status, told_keda = get(port, "/keda/billing")
@@ -277,9 +273,8 @@ def test_a_result_is_written_before_the_next_one_is_requested() -> None:
             status, _, text = ask(application(result), "/metrics", accept=OPENMETRICS)
             assert (status, list(now.texts.values())) == (200, [text])
             found = samples(text.decode())
-            assert found["kafka_share_group_sum_lag"] == {
-                labels(group="billing"): 600 + 100 * attempts
-            }
+            lag = 600 + 100 * attempts
+            assert found["kafka_share_group_sum_lag"] == {labels(group="billing"): lag}
         cluster.over.set()
 
 
@@ -297,8 +292,7 @@ def test_gathering_ends_with_its_context() -> None:
     with gathering(cluster.gather, every=3600) as result:
         assert cluster.asked.acquire(timeout=30)
         threading.Timer(0.2, cluster.over.set).start()  # the answer comes when nobody wants it
-    assert threads() == 0
-    assert result().attempts == 1
+    assert (threads(), result().attempts) == (0, 1)
 
 
 # ---- the server
@@ -348,8 +342,7 @@ def test_a_probe_needs_no_token_and_tells_one_word() -> None:
     with running(lambda: failing, "s3cret-token") as port:
         assert get(port, "/livez") == (200, b"ok\n")
         assert get(port, "/livez", method="HEAD") == (200, b"")
-        assert get(port, "/livez", method="POST")[0] == 401
-        assert get(port, "/livez/")[0] == 401
+        assert (get(port, "/livez", method="POST")[0], get(port, "/livez/")[0]) == (401, 401)
 
 
 SERVE = ("export", "serve", "--capture", "demo", "--token-file")
@@ -358,9 +351,7 @@ SERVE = ("export", "serve", "--capture", "demo", "--token-file")
 @pytest.mark.parametrize(
     ("content", "said"), [(b"", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")]
 )
-def test_a_token_file_that_holds_none_is_refused(
-    content: bytes | None, said: str, tmp_path: Path
-) -> None:
+def test_a_file_without_one_is_refused(content: bytes | None, said: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "token").write_bytes(content)
     assert said in refused(*SERVE, str(tmp_path / "token"))

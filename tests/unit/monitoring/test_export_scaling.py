@@ -143,9 +143,7 @@ def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
     assert (row["lag"], row["max_lag"], row["unknown_lags"]) == (None, None, 1)
     assert "lag - (+1 unknown)" in told.stderr
     spread = map(json.loads, sharelag("imbalance", *words, "-o", "json").stdout.splitlines())
-    totals = [
-        (row["over"], row["topic"], row["total"]) for row in spread if row["measure"] == "lag"
-    ]
+    totals = [(r["over"], r["topic"], r["total"]) for r in spread if r["measure"] == "lag"]
     expected = {("partition", None, None), ("topic", None, None), ("partition", "clicks", None)}
     assert (len(totals), set(totals)) == (3, expected)
     assert "fraud: no lag is known" in sharelag("imbalance", *words).stderr
@@ -206,33 +204,25 @@ def test_each_run_has_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
     out = tmp_path / "lake"
     to_delta = ("export", "--to", "delta", "--out", str(out), "--capture")
-    answer = sharelag(*to_delta, str(SCENARIOS / "poison"))
-    assert (
-        answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
-    )
+    done = sharelag(*to_delta, str(SCENARIOS / "poison"))
+    assert done.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
     source = CaptureInput(SCENARIOS / "poison")
     now = engines.read(source, "local")
     readings = [now, engines.read(source, "local", now.now - timedelta(seconds=1))]
     poison, earlier = (begun.evidence for begun in readings)
-    result = ["group_id", "topic", "partition", "lag", "notes"]
-    assert (
-        DeltaTable(out / "lag").to_pyarrow_table().select(result).equals(poison.lag.select(result))
-    )
+    found = ["group_id", "topic", "partition", "lag", "notes"]
+    assert DeltaTable(out / "lag").to_pyarrow_table().select(found).equals(poison.lag.select(found))
     shutil.rmtree(out / "windows")  # as if the run had been interrupted
-    assert append_run(readings[0], out) == ["windows"]
-    assert append_run(readings[0], out) == []
+    assert (append_run(readings[0], out), append_run(readings[0], out)) == (["windows"], [])
     assert append_run(readings[1], out) == ["lag", "windows", "imbalance"]
     windows = DeltaTable(out / "windows").to_pyarrow_table()
     assert windows.num_rows == poison.windows.num_rows + earlier.windows.num_rows
-    assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {
-        poison.as_of,
-        earlier.as_of,
-    }
+    told = {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()}
+    assert told == {poison.as_of, earlier.as_of}
     of_now = windows.filter(pc.equal(windows["as_of"], poison.as_of))
     assert of_now.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
-    assert [one["source"] for one in DeltaTable(out / "windows").history()] == [
-        begun.source.describe() for begun in (readings[1], readings[0])
-    ]
+    seen = [one["source"] for one in DeltaTable(out / "windows").history()]
+    assert seen == [begun.source.describe() for begun in (readings[1], readings[0])]
     with pytest.raises(InputError, match=r"has the lag of share groups of cluster \S+, not of"):
         append_run(engines.read(CaptureInput(SCENARIOS / "slow"), "local"), out)
     kept = CurrentTables(tmp_path / "now", "c", "cluster at b:1")
@@ -304,9 +294,7 @@ def test_windows_of_these_tables_are_written_where_they_changed(tmp_path: Path) 
     assert DeltaTable(str(tmp_path / "windows")).version() == 1
 
 
-def test_files_of_tables_as_of_now_do_not_pile_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_tables_of_now_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current, "KEEP", timedelta(0))
     monkeypatch.setattr(current, "_TIDY_EVERY", 10)
     tables, state = _tables(tmp_path), _state(0, 1)
@@ -320,9 +308,8 @@ def test_files_of_tables_as_of_now_do_not_pile_up(
 
 def test_tables_as_of_now_replace_no_other_table(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "lag"), pa.table({"mine": [1]}))
-    with pytest.raises(
-        InputError, match=r"lag is a different table and would be replaced: choose another"
-    ):
+    said = r"lag is a different table and would be replaced: choose another"
+    with pytest.raises(InputError, match=said):
         _tables(tmp_path)
     _tables(tmp_path / "ours").write(*_state(0))
     with pytest.raises(InputError, match="windows is a different table and"):

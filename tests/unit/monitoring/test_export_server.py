@@ -161,9 +161,7 @@ def test_clients_that_misbehave_leave_nothing_in_memory(
     injected("clients", what, count, measured=kept)
 
 
-def test_clients_that_go_away_are_logged_nowhere(
-    now: Gathered, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_clients_that_go_are_not_logged(now: Gathered, capfd: pytest.CaptureFixture[str]) -> None:
     _ = now.groups
     reset = struct.pack("ii", 1, 0)
     with running(lambda: now) as port:

@@ -24,10 +24,8 @@ from tests.support.fields import assert_fields
 from tests.support.records import decode, raw, raw_file, row
 
 #: Columns that a history and windows have in common.
-STATE = (
-    *("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"),
-    *("effective_start_offset", "window_end_offset", "delivery_complete_count"),
-)
+STATE = ["snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"]
+STATE += ["effective_start_offset", "window_end_offset", "delivery_complete_count"]
 
 
 def story(
@@ -35,10 +33,8 @@ def story(
 ) -> list[tuple[bytes, bytes | None]]:
     """A first snapshot, then an update for each further write."""
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * (len(writes) - 1)
-    return [
-        encode_record(kind, row(*write, **changes))
-        for kind, write in zip(kinds, writes, strict=True)
-    ]
+    both = zip(kinds, writes, strict=True)
+    return [encode_record(kind, row(*write, **changes)) for kind, write in both]
 
 
 def offsets_of(runs: list[dict[str, int]], states: Collection[int]) -> int:
@@ -56,26 +52,23 @@ def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
     random = Random("history")
     for _ in range(cases(20, 600)):
         records = decode(generators.sequence(random))
-        for line in history_arrow(records).to_pylist():
+        for one in history_arrow(records).to_pylist():
             then = replay_arrow(
-                records.filter(pc.less_equal(records.column("offset"), line["record_offset"]))
+                records.filter(pc.less_equal(records.column("offset"), one["record_offset"]))
             )
-            window = next(
-                (w for w in then.to_pylist() if w["partition"] == line["partition"]), None
-            )
+            window = next((w for w in then.to_pylist() if w["partition"] == one["partition"]), None)
             if window is None:
-                assert line["record_kind"] == "tombstone"
-                assert line["snapshot_epoch"] is None
+                assert one["record_kind"] == "tombstone"
+                assert one["snapshot_epoch"] is None
                 continue
-            assert_fields(line, **{name: window[name] for name in STATE})
+            assert_fields(one, **{name: window[name] for name in STATE})
             runs = window["runs"]
             unfinished = [run for run in runs if run["delivery_state"] not in TERMINAL_STATES]
-            if line["start_offset"] is not None:
-                assert line["runs"] == len(runs)
-                assert line["max_delivery_count"] == max(
-                    (run["delivery_count"] for run in unfinished), default=0
-                )
-                assert line["window_available"] == offsets_of(runs, {0})
+            if one["start_offset"] is not None:
+                assert one["runs"] == len(runs)
+                found = one["max_delivery_count"]
+                assert found == max((run["delivery_count"] for run in unfinished), default=0)
+                assert one["window_available"] == offsets_of(runs, {0})
 
 
 def per_offset(window: Window) -> dict[int, tuple[int, int]]:
@@ -94,9 +87,7 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
     for _ in range(cases(30, 800)):
         raw_records = generators.sequence(random, keys=1, length=14)
         numbered = [(100 + n, *record) for n, record in enumerate(raw_records)]
-        history = {
-            line["record_offset"]: line for line in history_arrow(decode(raw_records)).to_pylist()
-        }
+        history = {r["record_offset"]: r for r in history_arrow(decode(raw_records)).to_pylist()}
         for n in range(1, len(numbered)):
             before, after = replay(numbered[:n]), replay(numbered[: n + 1])
             line = history[100 + n]
@@ -110,18 +101,16 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
             ]
             begin = new.start_offset if old.start_offset == -1 else old.start_offset
             assert line["finished"] == new.start_offset + done[1] - begin - done[0]
-            assert line["archived"] == sum(
-                s == 4 and was.get(o, (0, 0))[0] != 4 for o, (s, _) in now.items()
-            )
+            found = line["archived"]
+            assert found == sum(s == 4 and was.get(o, (0, 0))[0] != 4 for o, (s, _) in now.items())
             rises = {
                 o: (s, c, was.get(o, (0, 0))[1])
                 for o, (s, c) in now.items()
                 if c > was.get(o, (0, 0))[1]
             }
             assert line["released"] == sum(s == 0 for s, _, _ in rises.values())
-            assert line["redelivered"] == sum(
-                c - max(earlier, 1) for _, c, earlier in rises.values()
-            )
+            told = line["redelivered"]
+            assert told == sum(c - max(earlier, 1) for _, c, earlier in rises.values())
     assert seen > cases(15, 400)
 
 
@@ -153,10 +142,8 @@ def test_a_reset_is_a_new_state_and_a_later_snapshot_is_not() -> None:
     reset = encode_record(
         SHARE_SNAPSHOT, row(20, [], snapshot_epoch=2, state_epoch=7, leader_epoch=0)
     )
-    twice = encode_record(
-        SHARE_SNAPSHOT,
-        row(10, [], snapshot_epoch=3, state_epoch=7, leader_epoch=0, create_timestamp=12),
-    )
+    state = row(10, [], snapshot_epoch=3, state_epoch=7, leader_epoch=0, create_timestamp=12)
+    twice = encode_record(SHARE_SNAPSHOT, state)
     history = history_arrow(decode([*first, later, reset, twice]))
     assert column(history, "replaced") == [True, False, False, True, True]
     assert column(history, "finished") == [None, 10, 10, None, None]
@@ -164,9 +151,7 @@ def test_a_reset_is_a_new_state_and_a_later_snapshot_is_not() -> None:
 
 
 @pytest.mark.parametrize(("leader_epoch", "is_another"), [(0, True), (1, False), (2, False)])
-def test_an_empty_snapshot_is_another_state_only_if_no_leader_wrote_it(
-    leader_epoch: int, is_another: bool
-) -> None:
+def test_an_empty_snapshot_of_nobody_is_another_state(leader_epoch: int, is_another: bool) -> None:
     """A leader also writes a snapshot without batches: all that its window had is finished."""
     first = story((100, []), (100, [(100, 109, 2, 1)]))
     empty = row(110, [], snapshot_epoch=1, create_timestamp=9, leader_epoch=leader_epoch)
@@ -227,8 +212,7 @@ def test_the_first_write_after_an_unknown_start_is_counted() -> None:
 
 def test_a_history_that_begins_in_the_middle_says_so() -> None:
     history = history_arrow(decode(story((100, []), (100, [(100, 109, 2, 1)]))[1:]))
-    assert column(history, "follows") == [False]
-    assert column(history, "from_snapshot") == [False]
+    assert (column(history, "follows"), column(history, "from_snapshot")) == ([False], [False])
     assert column(history, "finished") == [None]
 
 

@@ -43,9 +43,8 @@ from tests.support.group_records import (
 
 def initialized(group: str, *numbers: int) -> dict[str, Any]:
     topics = [topic | {"topic_name": "orders"} for topic in partitions(*numbers)]
-    return record(
-        TOPICS, group, initialized_topics=topics, initializing_topics=[], deleting_topics=[]
-    )
+    none: dict[str, Any] = {"initializing_topics": [], "deleting_topics": []}
+    return record(TOPICS, group, initialized_topics=topics, **none)
 
 
 def one_member(table: pa.Table, as_of: Any = None) -> dict[str, Any]:
@@ -113,8 +112,7 @@ def test_between_its_tombstones_a_member_is_assigned_nothing() -> None:
     assert (member["member_epoch"], member["previous_member_epoch"]) == (-1, -1)
     assert member["assigned_partitions"] == member["target_partitions"] == []
     assert one_member(table, {0: 4})["member_epoch"] == 2
-    assert members_arrow(table, {0: 7}).num_rows == 0
-    assert members_arrow(table, {1: 7}).num_rows == 0
+    assert (members_arrow(table, {0: 7}).num_rows, members_arrow(table, {1: 7}).num_rows) == (0, 0)
 
 
 def test_who_comes_back_begins_anew() -> None:
@@ -151,10 +149,8 @@ def test_the_same_names_elsewhere_are_others() -> None:
 
 def test_no_records_no_rows_and_a_wrong_table_is_refused() -> None:
     empty = schemas.GROUP_RECORDS.empty_table()
-    assert (members_arrow(empty).schema, groups_arrow(empty).schema) == (
-        schemas.MEMBERS,
-        schemas.GROUPS,
-    )
+    found = members_arrow(empty).schema, groups_arrow(empty).schema
+    assert found == (schemas.MEMBERS, schemas.GROUPS)
     assert drop_superseded_group_records(empty).num_rows == 0
     with pytest.raises(InputError, match=r"group records: 1 of .* member_id: expected string"):
         members_arrow(empty.drop(["member_id"]))
@@ -218,9 +214,8 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
     (more,) = drift_arrow(members_arrow(result), groups_arrow(result)).to_pylist()
     assert (more["group_id"], more["missing"], more["surplus"]) == ("h", 2, 0)
     untold = log([*join("g", "m", 4, 0), record(ASSIGNMENT_EPOCH, "g", assignment_epoch=5)])
-    assert drift_arrow(members_arrow(untold), groups_arrow(untold)).to_pylist() == [
-        behind | {"missing": 0, "surplus": 0}
-    ]
+    found = drift_arrow(members_arrow(untold), groups_arrow(untold)).to_pylist()
+    assert found == [behind | {"missing": 0, "surplus": 0}]
     nobody = schemas.MEMBERS.empty_table()
     assert drift_arrow(nobody, groups_arrow(table)).num_rows == 0
 
@@ -329,7 +324,6 @@ def test_any_story_ends_as_step_by_step_in_any_order_and_any_pieces(seed: int) -
     ]
     found = [Decoded(piece, piece.slice(0, 0), 0) for piece in pieces]
     thin, records, _ = read_group_log(found, schemas.GROUP_RECORDS)
-    assert records == sum(piece.num_rows for piece in pieces)
-    assert ours(thin) == expected
+    assert (records, ours(thin)) == (sum(piece.num_rows for piece in pieces), expected)
     assert members_arrow(thin).equals(members_arrow(table))
     assert groups_arrow(thin).equals(groups_arrow(table))

@@ -113,14 +113,8 @@ def test_a_reset_discards_batches_and_counts(tmp_path: Path) -> None:
 @pytest.mark.row("FND-03")
 def test_groups_on_one_topic_are_independent(tmp_path: Path) -> None:
     """A acknowledges 100 to 109; B does nothing."""
-    pairs = [
-        encode_record(kind, row(start, [], group_id=group))
-        for kind, group, start in (
-            (SHARE_SNAPSHOT, "A", 100),
-            (SHARE_SNAPSHOT, "B", 100),
-            (SHARE_UPDATE, "A", 110),
-        )
-    ]
+    kinds = (SHARE_SNAPSHOT, "A", 100), (SHARE_SNAPSHOT, "B", 100), (SHARE_UPDATE, "A", 110)
+    pairs = [encode_record(kind, row(at, [], group_id=group)) for kind, group, at in kinds]
     opened = sharelag.open(
         _capture(tmp_path / "two", [(n, *pair) for n, pair in enumerate(pairs)]), engine="local"
     )
@@ -136,9 +130,7 @@ def _capture(folder: Path, records: list[tuple[int, bytes, bytes | None]]) -> Pa
     ends |= {"log_start_offset": 0, "end_offset": 121, "leader_epoch": 0}
     offsets = pa.Table.from_pylist([ends], schema=schemas.OFFSETS)
     info = CaptureInfo("cluster", now, {STATE_TOPIC: 1})
-    write_capture(
-        folder, [raw([record[1:] for record in records])], lambda _: ({"offsets": offsets}, info)
-    )
+    write_capture(folder, [raw([r[1:] for r in records])], lambda _: ({"offsets": offsets}, info))
     return folder
 
 
@@ -150,10 +142,8 @@ def test_state_of_another_cluster_stays_apart() -> None:
     )
     both = pa.concat_tables([mirrored, pa.Table.from_batches([original])])
     table = replay_arrow(decode_arrow(both).records).to_pylist()
-    assert {row["record_topic"]: row["window_end_offset"] for row in table} == {
-        "eu.__share_group_state": 120,
-        "__share_group_state": 110,
-    }
+    found = {row["record_topic"]: row["window_end_offset"] for row in table}
+    assert found == {"eu.__share_group_state": 120, "__share_group_state": 110}
 
 
 def test_a_merge_that_would_never_end_is_refused_and_counted() -> None:
@@ -180,9 +170,8 @@ def test_strict_names_the_record_and_the_default_leaves_it_out() -> None:
     bad = (6, walk_records(0)[0][1], b"\0\0\1")
     records = [*walk_records(5), bad]
     assert replay(records) == replay(walk_records(5))
-    with pytest.raises(
-        ReplayError, match=r"offset 6: the value ends before or inside SnapshotEpoch"
-    ):
+    said = r"offset 6: the value ends before or inside SnapshotEpoch"
+    with pytest.raises(ReplayError, match=said):
         replay(records, strict=True)
 
 
@@ -274,11 +263,8 @@ def one_by_one(records: pa.RecordBatch, moments: list[int]) -> pa.Table:
     parts = [WINDOWS_AT.empty_table()]
     for at in pa.array(moments).view(schemas.TIMESTAMP).to_pylist():
         then = as_table(replay_arrow(up_to(records, at)))
-        parts.append(
-            then.append_column(
-                WINDOWS_AT.field("as_of"), pa.array([at] * len(then), schemas.TIMESTAMP)
-            )
-        )
+        times = pa.array([at] * len(then), schemas.TIMESTAMP)
+        parts.append(then.append_column(WINDOWS_AT.field("as_of"), times))
     return pa.concat_tables(parts)
 
 
@@ -317,17 +303,12 @@ def golden() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
-def test_golden_records_read_and_write_as_kafkas_classes_do(
-    topic: str, golden: list[dict[str, Any]]
-) -> None:
+def test_golden_records_read_and_write_as_kafkas(topic: str, golden: list[dict[str, Any]]) -> None:
     lines = [line for line in golden if line["topic"] == topic]
     rows = [
-        {name: line[name] for name in ("topic", "partition", "offset")}
-        | {
-            "key": bytes.fromhex(line["key"]),
-            "value": line["value"] and bytes.fromhex(line["value"]),
-        }
-        for line in lines
+        {name: r[name] for name in ("topic", "partition", "offset")}
+        | {"key": bytes.fromhex(r["key"]), "value": r["value"] and bytes.fromhex(r["value"])}
+        for r in lines
     ]
     raw = pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
     decoded = decode_arrow(raw, topic)

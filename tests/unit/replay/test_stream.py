@@ -25,7 +25,6 @@ def replayed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def cut(batch: pa.RecordBatch, random: Random) -> list[pa.RecordBatch]:
-    """Cut a batch at random places."""
     places = sorted(random.choices(range(batch.num_rows + 1), k=random.randrange(6)))
     ends = zip([0, *places], [*places, batch.num_rows], strict=True)
     return [batch.slice(begin, end - begin) for begin, end in ends]
@@ -117,9 +116,7 @@ def test_boundaries_are_those_of_the_version(
 
 
 @pytest.mark.parametrize("worth_it", [True, False])
-def test_what_cannot_be_streamed_becomes_tables(
-    worth_it: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_stream_becomes_tables(worth_it: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
     ordered = raw(generators.sequence(Random(2), keys=2, length=200))
     backward = ordered.take(pa.array(np.arange(len(ordered))[::-1]))

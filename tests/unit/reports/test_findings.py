@@ -56,10 +56,8 @@ def test_records_that_lack_some_are_never_fine(tmp_path: Path) -> None:
     kept = pc.invert(pc.is_in(state.column("offset"), pa.array([5, 6], pa.int64())))
     for name, some in {"whole": state, "part": state.filter(kept)}.items():
         pq.write_table(some, tmp_path / f"{name}.parquet")
-    found = {
-        name: verdict(read(raw=str(tmp_path / f"{name}.parquet"), engine="local"))
-        for name in ("whole", "part")
-    }
+    files = {name: str(tmp_path / f"{name}.parquet") for name in ("whole", "part")}
+    found = {name: verdict(read(raw=file, engine="local")) for name, file in files.items()}
     assert [found[name]["complete"] for name in found] == [True, False]
     missing = [rule for rule in found["part"]["rules"] if rule["rule"] == "completeness"]
     assert [rule["level"] for rule in missing] == ["unknown"]
@@ -82,9 +80,8 @@ def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
     # To one group records came, and nobody fetched any; to the other nothing was ever sent.
     assert (found["analytics"]["level"], found["refunds"]["level"]) == ("warning", "ok")
     assert found["analytics"]["why"].startswith("records arrived, but none is")
-    assert [(one["rule"], one["level"]) for one in found["analytics"]["rules"]] == [
-        ("lag", "warning")
-    ]
+    told = [(one["rule"], one["level"]) for one in found["analytics"]["rules"]]
+    assert told == [("lag", "warning")]
     assert found["refunds"]["why"] == "nothing to fetch has arrived yet (2 share partitions)"
     assert found["billing"]["why"] == "the group has no members"
     assert whole["headline"] == (
@@ -106,10 +103,8 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     def found(*writes: Write, reset: str = "latest", **more: Any) -> list[tuple[str, str]]:
         settings = {"share.auto.offset.reset": reset}
         source = WrittenInput(writes, partitions_of_topic=2, group_settings=settings, **more)
-        return [
-            (level, words.split(" (")[0])
-            for level, words in unknown_lags(gather(source, "local")).get("billing", [])
-        ]
+        said = unknown_lags(gather(source, "local")).get("billing", [])
+        return [(level, words.split(" (")[0]) for level, words in said]
 
     never, known = Write(600, -1, count=-1), Write(600, 6600, partition=1)
     assert found(known) == []
@@ -129,10 +124,8 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
         patched.setattr(WrittenInput, "past_offsets", lambda *_: before)
         assert found(never, rate=0.0, unreachable=frozenset({0})) == dark
     unread = found(never, known, unreachable=frozenset({1}))
-    assert unread == [
-        came,
-        ("unknown", "the end offset could not be read from the partition's leader"),
-    ]
+    said = "the end offset could not be read from the partition's leader"
+    assert unread == [came, ("unknown", said)]
 
 
 def test_there_is_no_forecast_where_nobody_works() -> None:
@@ -162,16 +155,14 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
 
 
 def test_a_table_leaves_out_what_has_no_value() -> None:
-    made = table(
-        [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}],
-        {"A": "a", "B": "b", "N": "n"},
-        "c.",
-        "",
-    )
+    rows: list[dict[str, Any]] = [
+        {"a": "x", "b": None, "n": 1234},
+        {"a": None, "b": None, "n": None},
+    ]
+    made = table(rows, {"A": "a", "B": "b", "N": "n"}, "c.", "")
     assert "Left out, as they are empty: B." in made.html
     headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
-    assert headings == ["A", "N"]
-    assert made.html.count('<td class="sr-n">') == 2
+    assert (headings, made.html.count('<td class="sr-n">')) == (["A", "N"], 2)
     assert made.text.splitlines()[0].split() == ["A", "B", "N"]
 
 
@@ -253,27 +244,20 @@ def test_what_is_wrong_in_many_groups_is_reported_once() -> None:
     assert (worst["level"], [at["group_id"] for at in worst["places"]]) == ("critical", alone)
     assert all(f"<bdi>{name}</bdi></strong>" in shown for name in alone)
     assert "partitions 0-5; holds 2,390 offsets" in shown
-    assert (deleted["level"], deleted["title"]) == (
-        "warning",
-        "records were deleted before the group finished them",
-    )
+    told = (deleted["level"], deleted["title"])
+    assert told == ("warning", "records were deleted before the group finished them")
     # How bad that is says the report itself, and what to do the cause.
     assert (never["level"], never["title"][:25]) == ("warning", "records arrived, but none")
     rule = {"rule": "big", "level": "critical", "topic": "orders", "partition": 1, "summary": "lag"}
     own = rule | {"rule": "drain", "summary": "nothing is being finished", "is_own": True}
     many = group_findings([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
-    assert [(one["title"], one["is_rule"], len(one["places"])) for one in many] == [
-        ("big", True, 2),
-        ("nothing is being finished", False, 2),
-    ]
+    seen = [(one["title"], one["is_rule"], len(one["places"])) for one in many]
+    assert seen == [("big", True, 2), ("nothing is being finished", False, 2)]
     changed = {"since": found["as_of"], "comparable": True, "lasting_causes": worst["places"]}
     changed |= {name: [] for name in ("groups", "new_causes", "gone_causes")}
     assert cells.changes({"changes": changed}).html.count("the group has no members") == 1
-    assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == [
-        "0-2, 5, 7, 8",
-        "4",
-        "0-2, ...",
-    ]
+    given = ("0,1,2,5,7,8", "4", "0,1,2,...")
+    assert [ranges(one) for one in given] == ["0-2, 5, 7, 8", "4", "0-2, ..."]
 
 
 def test_a_review_of_capacity_says_who_keeps_up() -> None:

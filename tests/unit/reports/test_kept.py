@@ -27,10 +27,8 @@ def case(*writes: Write, choice: Choice | None = None, **more: Any) -> Case:
 
 def test_the_group_that_holds_most_comes_last_and_names_are_escaped() -> None:
     shown = cells.reclaimable(case())
-    rows = [
-        (row["partition"], row["groups"], row["group_id"], row["reclaimable"])
-        for row in capacity.reclaimable(case())
-    ]
+    names = ("partition", "groups", "group_id", "reclaimable")
+    rows = [tuple(row[name] for name in names) for row in capacity.reclaimable(case())]
     assert rows == [(1, 1, "billing", 6900), (0, 2, HOSTILE, 6600)]
     assert "6900" in shown.text
     assert "<img" not in shown.html
@@ -48,10 +46,8 @@ def test_it_says_who_else_may_read_the_topic() -> None:
     assert "another one may be further back" not in cells.reclaimable(case()).html
     chosen = case(choice=Choice(frozenset({"billing"})))
     assert [row["reclaimable"] for row in capacity.reclaimable(chosen)] == [7000, 6900]
-    assert (
-        "Only the chosen groups are considered: another one may be further back."
-        in cells.reclaimable(chosen).html
-    )
+    said = cells.reclaimable(chosen).html
+    assert "Only the chosen groups are considered: another one may be further back." in said
     nothing = cells.reclaimable(case(Write(600, 0))).text
     assert nothing == "Share groups still need every log from its start."
     assert (
@@ -62,11 +58,8 @@ def test_it_says_who_else_may_read_the_topic() -> None:
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     """The source knows where the logs ended 300.5 s ago, at 6,899: nothing is estimated."""
     (first, second) = capacity.estimate_archived(case(), timedelta(seconds=300.5))
-    assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
-        HOSTILE,
-        600,
-        500,
-    )
+    assert (first["group_id"], first["effective_lag"]) == (HOSTILE, 600)
+    assert second["effective_lag"] == 500
     assert (first["archived"], first["archived_low"], first["archived_high"]) == (299, 299, 299)
     assert second["archived"] == 0  # it has finished all that is so old
     shown = cells.archived(case(), 300.5)
@@ -83,9 +76,7 @@ def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() ->
     assert second["archived_low"] == 99
 
 
-def test_the_times_of_records_count_as_the_group_reads_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_times_of_records_count_as_the_group_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read_committed group has its own times; no earlier end is known."""
     monkeypatch.setattr(WrittenInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):

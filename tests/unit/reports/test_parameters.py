@@ -43,9 +43,7 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
         ({"over": True}, "'over' must be a duration"),
     ],
 )
-def test_parameters_that_cannot_be_given(
-    given: dict[str, Any], result: str, tmp_path: Path
-) -> None:
+def test_parameters_that_are_not_given(given: dict[str, Any], result: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=result) as raised:
         report("daily", given, tmp_path)
     assert "hunter22" not in str(raised.value)
@@ -110,9 +108,8 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     from sharelag.reports.schedules import as_word, from_word
 
     (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
-    assert _read_given(
-        tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))
-    ) == {"over": 30, "group": ["a", "b"], "as_of": "2026-06-01T00:00:00Z"}
+    found = _read_given(tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z")))
+    assert found == {"over": 30, "group": ["a", "b"], "as_of": "2026-06-01T00:00:00Z"}
     texts = ("orders", "123", "null", "'", "a: b", "- x", '"q"', "2026-06-01T00:00:00Z")
     odd = ("2026-02-30", "[" * 1500, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x")
     for value in (*texts, *odd, ["a", "1"], 3, 2.5, True):

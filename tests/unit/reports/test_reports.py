@@ -46,9 +46,8 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
 def test_every_night_has_kafkas_lag(month: tuple[Path, list[Any]]) -> None:
     for number, made in enumerate(month[1]):
         assert made.run.error is None
-        assert {name: group["lag"] for name, group in groups(made.verdict).items()} == {
-            name: lag_of(name, number) for name in nightly.FINISHED
-        }
+        found = {name: group["lag"] for name, group in groups(made.verdict).items()}
+        assert found == {name: lag_of(name, number) for name in nightly.FINISHED}
 
 
 def test_what_changed_since_the_night_before(month: tuple[Path, list[Any]]) -> None:
@@ -61,17 +60,14 @@ def test_what_changed_since_the_night_before(month: tuple[Path, list[Any]]) -> N
             assert rows[name]["lag_change"] == lag_of(name, number) - lag_of(name, number - 1)
             # What arrived and is not lag was finished.
             assert rows[name]["finished"] == nightly.DAILY - rows[name]["lag_change"]
-        assert [cause["cause"] for cause in changes["new_causes"]] == ["head_of_line"] * (
-            number == HELD_FROM
-        )
-        assert [cause["cause"] for cause in changes["gone_causes"]] == ["head_of_line"] * (
-            number == HELD_TO
-        )
+        told = [cause["cause"] for cause in changes["new_causes"]]
+        assert told == ["head_of_line"] * (number == HELD_FROM)
+        seen = [cause["cause"] for cause in changes["gone_causes"]]
+        assert seen == ["head_of_line"] * (number == HELD_TO)
         assert len(changes["lasting_causes"]) == (HELD_FROM < number < HELD_TO)
     levels = [groups(made.verdict)["billing"]["level"] for made in month[1]]
-    assert {number for number, level in enumerate(levels) if level == "warning" and number} == set(
-        range(HELD_FROM, HELD_TO)
-    )
+    found = {number for number, level in enumerate(levels) if level == "warning" and number}
+    assert found == set(range(HELD_FROM, HELD_TO))
 
 
 def test_the_ledger_has_every_night_by_the_clock(month: tuple[Path, list[Any]]) -> None:
@@ -118,9 +114,7 @@ def test_the_index_has_every_night_and_links_what_is_there(month: tuple[Path, li
 
 
 @pytest.mark.exhaustive  # `test_run.py` has a report by papermill in each run
-def test_papermill_and_this_process_say_the_same(
-    month: tuple[Path, list[Any]], tmp_path: Path
-) -> None:
+def test_papermill_and_this_process_agree(month: tuple[Path, list[Any]], tmp_path: Path) -> None:
     last = partial(_five_past, NIGHTS - 1)
     real: Any = daily(month[0].parent / "archive", tmp_path, now=last, run=execute)
     assert real.verdict["groups"] == month[1][-1].verdict["groups"]
@@ -148,9 +142,7 @@ def test_a_group_that_is_not_there_is_worded_as_by_other_commands(tmp_path: Path
     assert "there are billing" not in (made.run.error or "")
 
 
-def test_a_kernel_leaves_nothing_where_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_leave_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run has its sockets in a separate folder, so that two runs do not share them."""
     place = tmp_path / "work"
     place.mkdir()
@@ -181,5 +173,4 @@ def test_a_ledger_line_of_another_version_is_passed_over(tmp_path: Path) -> None
     with (tmp_path / "ledger.jsonl").open("a") as file:
         file.write('{"run_id": "y", "of": "another version"}\nnot json\n')
     store.append(tmp_path, run)
-    assert [one.run_id for one in store.read(tmp_path)][-1] == "x"
-    assert len(store.read(tmp_path)) == 2
+    assert ([one.run_id for one in store.read(tmp_path)][-1], len(store.read(tmp_path))) == ("x", 2)

@@ -212,9 +212,7 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
     ("kind", "status"),
     [("NoLeaderError", 3), *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in _WHOLE)],
 )
-def test_a_report_on_a_part_of_the_input_ends_with_3(
-    kind: str | None, status: int, tmp_path: Path
-) -> None:
+def test_a_report_on_a_part_ends_with_3(kind: str | None, status: int, tmp_path: Path) -> None:
     raised = f"from sharelag.errors import {kind}\nraise {kind}('partition 3 is away')"
     path = own(tmp_path, "a = 1", raised if kind else "a")
     done = sharelag("report", str(path), "--out", str(tmp_path / "out"), "--no-figures")
@@ -251,8 +249,7 @@ def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "papermill", None)
-        with pytest.raises(
-            SetupError, match=r"reports need papermill: pip install 'sharelag\[report\]'"
-        ):
+        said = r"reports need papermill: pip install 'sharelag\[report\]'"
+        with pytest.raises(SetupError, match=said):
             importlib.reload(reports)
     importlib.reload(reports)

@@ -198,9 +198,7 @@ NOT_CRON, EXTENSION = "is not a cron expression", "some schedulers do not suppor
         ("0 0 30 2 *", "never matches"),
     ],
 )
-def test_what_is_no_cron_expression_that_schedulers_read_the_same(
-    kind: str, cron: str, why: str
-) -> None:
+def test_what_schedulers_do_not_read_as_the_same_cron(kind: str, cron: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         defined(kind, cron)
 
@@ -290,9 +288,7 @@ def test_on_the_command_line() -> None:
     assert (done.returncode, "name an input" in done.stderr) == (2, True)
 
 
-def test_paths_are_whole_wherever_they_were_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_whole_wherever_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scheduler has another working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text("rules: rules.yaml\n")

@@ -69,11 +69,8 @@ def own(tmp_path: Path) -> Path:
 def leaks(folder: Path, *more: str) -> list[tuple[str, str]]:
     """Which secrets are in which files, also in what a page has packed."""
     found = []
-    texts = {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    texts = {str(path.relative_to(folder)): path.read_bytes() for path in files}
     assert texts
     for name, content in list(texts.items()):
         for number, packed in enumerate(
@@ -113,9 +110,7 @@ def test_a_notebook_that_shows_everything(
 
 
 @pytest.mark.exhaustive
-def test_of_the_command_against_a_cluster_that_does_not_answer(
-    properties: Path, tmp_path: Path
-) -> None:
+def test_of_the_command_against_a_silent_cluster(properties: Path, tmp_path: Path) -> None:
     given = ["--command-config", str(properties), "-v"]
     given += ["--command-property", f"ssl.key.password={IN_OPTION}"]
     out = ["--out", str(tmp_path / "out"), "--no-figures"]
@@ -142,10 +137,8 @@ def test_what_counts_as_a_secret(properties: Path, monkeypatch: pytest.MonkeyPat
     )
     assert {IN_FILE, "abcd", "eight-or-more"} <= found
     assert not {"true", "not-secret", str(properties), "PLAIN", "u"} & found
-    assert scrub({"a": ["x abcd y", 3], "abcd": None}, found) == {
-        "a": [f"x {MASK} y", 3],
-        MASK: None,
-    }
+    kept = {"a": [f"x {MASK} y", 3], MASK: None}
+    assert scrub({"a": ["x abcd y", 3], "abcd": None}, found) == kept
     assert scrub("untouched", frozenset()) == "untouched"
 
 
@@ -158,9 +151,7 @@ STRUCTURE = (
 
 
 @pytest.mark.exhaustive
-def test_a_secret_that_is_called_like_a_part_of_the_notebook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_named_as_notebook_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is taken out of texts; the notebook, the page, its windows and its charts stay whole."""
     monkeypatch.setattr(
         "sharelag.reports.run.secrets_of", lambda *_: frozenset([*STRUCTURE, "shipping"])
@@ -184,10 +175,8 @@ def test_a_secret_that_is_called_like_a_part_of_the_notebook(
 def test_texts_are_masked_and_structure_is_not() -> None:
     shown = {"application/json": {"data": ["data"]}, "text/plain": "some data", "image/png": "data"}
     shown |= {PLOTLY_MIME: {"data": [{"type": "data", "name": "data"}]}}
-    outputs = [
-        new_output("display_data", shown),
-        new_output("stream", name="stdout", text="data\n"),
-    ]
+    stream = new_output("stream", name="stdout", text="data\n")
+    outputs = [new_output("display_data", shown), stream]
     outputs += [new_output("error", ename="data", evalue="no data", traceback=["data"])]
     notebook = new_notebook(
         cells=[new_code_cell("data = 1", outputs=outputs, metadata={"data": "data", "tags": []})]
@@ -204,8 +193,5 @@ def test_texts_are_masked_and_structure_is_not() -> None:
         PLOTLY_MIME: {"data": [{"type": "data", "name": MASK}]},
     }
     assert cell.outputs[1].text == f"{MASK}\n"
-    assert [cell.outputs[2][name] for name in ("ename", "evalue", "traceback")] == [
-        MASK,
-        f"no {MASK}",
-        [MASK],
-    ]
+    found = [cell.outputs[2][name] for name in ("ename", "evalue", "traceback")]
+    assert found == [MASK, f"no {MASK}", [MASK]]

@@ -34,8 +34,7 @@ def test_retention_by_days_and_by_number(tmp_path: Path) -> None:
     store.retain(tmp_path / "daily", night(5), 2, None)
     assert kept(tmp_path) == [run.run_id for run in runs[4:]]
     store.retain(tmp_path / "daily", night(300), None, 1)
-    assert kept(tmp_path) == [runs[5].run_id]
-    assert len(store.read(tmp_path)) == 6
+    assert (kept(tmp_path), len(store.read(tmp_path))) == ([runs[5].run_id], 6)
 
 
 def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
@@ -47,10 +46,7 @@ def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
 def test_retention_counts_runs_with_the_same_parameters(tmp_path: Path) -> None:
     """Of a second group, and of another cluster, as many stay."""
     requests: list[dict[str, Any]] = [{"group": ["billing"]}, {"group": ["shipping"]}, {}]
-    runs = [
-        made_run(tmp_path, number, cluster="a", as_of=str(number), **requests[number % 3])
-        for number in range(9)
-    ]
+    runs = [made_run(tmp_path, n, cluster="a", as_of=str(n), **requests[n % 3]) for n in range(9)]
     runs += [made_run(tmp_path, 9, cluster="b", capture="/b"), made_run(tmp_path, 10, "no broker")]
     store.retain(tmp_path / "daily", night(10), 2, None)
     # The failed one was asked as the last of cluster b, and the last good one of each stays anyway.
@@ -148,13 +144,11 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process in the middle of a report into ``tmp_path/out``."""
     capture = nightly.record_nights(tmp_path / "capture")
     command = [sys.executable, "-c", _HOLDER, str(capture), str(tmp_path / "out")]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        yield process
-        process.kill()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "begun\n"
+        yield run
+        run.kill()
 
 
 def test_while_a_report_is_under_way(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
@@ -176,8 +170,7 @@ def test_while_a_report_is_under_way(tmp_path: Path, holder: subprocess.Popen[st
     made = daily(capture, out, tell=tell)
     assert said == [f"waiting for another run of report 'daily', which is under way in {out}"]
     runs = store.read(out)
-    assert [run.report for run in runs] == ["incident", "daily", "daily"]
-    assert runs[2] == made.run
+    assert ([run.report for run in runs], runs[2]) == (["incident", "daily", "daily"], made.run)
 
 
 # One that has imported everything, and makes each report in a fork: it is killed while it works,
@@ -282,11 +275,8 @@ def test_a_run_killed_at_random_moments(runner: Runner) -> None:
     assert len(noted) == len(set(noted))
     assert set(runs) | {made.run.run_id} <= set(noted)
     assert {place.name for place in (runner.out / "daily" / "runs").iterdir()} <= set(noted)
-    assert sorted(path.name for path in (runner.out / "daily").iterdir()) == [
-        ".lock",
-        "latest",
-        "runs",
-    ]
+    there = sorted(path.name for path in (runner.out / "daily").iterdir())
+    assert there == [".lock", "latest", "runs"]
     assert made.verdict is not None
     assert made.verdict["changes"] is not None
     assert "old" in outcomes
@@ -295,9 +285,7 @@ def test_a_run_killed_at_random_moments(runner: Runner) -> None:
 @pytest.mark.parametrize(
     "step", ["publish", "rename", "append", "point_latest", "write_index", "retain"]
 )
-def test_a_run_ended_right_at_each_step(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_ended_at_a_step(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moments that chance hits too seldom: just before each of the last steps."""
     from sharelag.reports import run as running
 
@@ -317,9 +305,8 @@ def test_a_run_ended_right_at_each_step(
             daily(capture, out)
     latest = (out / "daily" / "latest").resolve()
     check_whole(latest)
-    assert (latest == old.folder.resolve()) == (
-        step in ("publish", "rename", "append", "point_latest")
-    )
+    found = latest == old.folder.resolve()
+    assert found == (step in ("publish", "rename", "append", "point_latest"))
     new = daily(capture, out)
     noted = [run.run_id for run in store.read(out)]
     assert len(noted) == len(set(noted)) == len(list((out / "daily" / "runs").iterdir()))

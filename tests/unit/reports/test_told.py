@@ -149,39 +149,28 @@ def test_what_never_began_in_two_topics_has_one_level() -> None:
         return type(table).from_pylist(rows, schema=table.schema)
 
     tables = {field.name: getattr(case.evidence, field.name) for field in fields(case.evidence)}
-    made = {
-        name: halved(one)
-        for name, one in tables.items()
-        if isinstance(one, (pa.Table, pa.RecordBatch))
-    }
+    kinds = (pa.Table, pa.RecordBatch)
+    made = {name: halved(one) for name, one in tables.items() if isinstance(one, kinds)}
     result = verdict(replace(case, evidence=replace(case.evidence, **made)))
     (one,) = group_findings(result["groups"])
-    assert (one["level"], [at["topic"] for at in one["places"]]) == (
-        "warning",
-        ["not-started-orders", "second"],
-    )
+    found = (one["level"], [at["topic"] for at in one["places"]])
+    assert found == ("warning", ["not-started-orders", "second"])
 
 
 def test_a_warning_beside_what_is_not_known() -> None:
     """Nothing was fetched from one topic partition; another has lost its leader."""
-    source = WrittenInput(
-        [Write(600, -1, count=-1), Write(600, 6600, partition=1)],
-        partitions_of_topic=2,
-        unreachable=frozenset({1}),
-    )
+    writes = [Write(600, -1, count=-1), Write(600, 6600, partition=1)]
+    source = WrittenInput(writes, partitions_of_topic=2, unreachable=frozenset({1}))
     result = verdict(
         replace(read(capture=str(CAPTURE), engine="local"), evidence=gather(source, "local"))
     )
     (group,) = result["groups"]
-    assert [(one["rule"], one["level"]) for one in group["rules"]] == [
-        ("lag", "warning"),
-        ("lag", "unknown"),
-    ]
+    found = [(one["rule"], one["level"]) for one in group["rules"]]
+    assert found == [("lag", "warning"), ("lag", "unknown")]
     first, *others = group_findings(result["groups"])
     assert (first["level"], first["title"]) == ("warning", NEVER_STARTED.summary)
-    assert [(one["level"], one["title"][:28]) for one in others] == [
-        ("unknown", "the end offset could not be ")
-    ]
+    told = [(one["level"], one["title"][:28]) for one in others]
+    assert told == [("unknown", "the end offset could not be ")]
 
 
 def test_a_judgement_stays_where_no_cause_explains_it() -> None:

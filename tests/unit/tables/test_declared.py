@@ -58,11 +58,7 @@ def test_every_output_has_it(longer: Table) -> None:
     plain = plain_rows(rows(longer))
     heading, known, unknown = lines(plain, "human", longer.view.columns)
     at = heading.index("WAITS")
-    assert [line[at : at + 5].strip() for line in (heading, known, unknown)] == [
-        "WAITS",
-        "5 s",
-        "-",
-    ]
+    assert [r[at : at + 5].strip() for r in (heading, known, unknown)] == ["WAITS", "5 s", "-"]
     assert [json.loads(line)["waiting_ms"] for line in lines(plain, "json")] == [5_000, None]
     (first, second) = csv.DictReader(io.StringIO("\n".join(lines(plain, "csv"))))
     assert (first["waiting_ms"], second["waiting_ms"]) == ("5000", "")
@@ -79,10 +75,8 @@ def test_pages_show_and_explain_it(longer: Table) -> None:
 def test_documentation_has_it(longer: Table) -> None:
     page = "\n".join(frames_page.section(longer))
     assert "| `waiting_ms` | bigint | ms | time that it waits; null: unknown |" in page
-    assert json_schemas.properties(longer.schema)["waiting_ms"] == {
-        "description": "time that it waits; null: unknown",
-        "type": ["integer", "null"],
-    }
+    said = {"description": "time that it waits; null: unknown", "type": ["integer", "null"]}
+    assert json_schemas.properties(longer.schema)["waiting_ms"] == said
 
 
 def test_a_table_may_have_a_column_otherwise() -> None:
@@ -96,16 +90,11 @@ def test_a_table_may_have_a_column_otherwise() -> None:
         view=view("lag topic group_id", {"topic": "all"}, **named),
     )
     assert [str(field.type) for field in table.schema] == ["string", "double", "large_string"]
-    assert [column.meaning for column in table.columns[1:]] == [
-        "their sum; null: none is known",
-        COLUMNS["topic"].meaning,
-    ]
+    found = [column.meaning for column in table.columns[1:]]
+    assert found == ["their sum; null: none is known", COLUMNS["topic"].meaning]
     assert table.view.columns == {"LAG-HERE": "lag", "TOPIC": "topic", "GROUP": "group_id"}
-    assert table.view.means == {
-        "lag": "their sum; -: none is known",
-        "topic": "all",
-        "group_id": "share group",
-    }
+    told = table.view.means
+    assert told == {"lag": "their sum; -: none is known", "topic": "all", "group_id": "share group"}
     assert COLUMNS["lag"].format is Format.OFFSETS
     assert schemas.LAG.field("lag").type == pa.int64()
 
@@ -233,8 +222,7 @@ def test_columns_that_nobody_declared_are_read_by_their_names() -> None:
 
 def test_the_order() -> None:
     assert list(level.LEVELS) == ["ok", "note", "unknown", "warning", "critical", "failed"]
-    assert level.worst(["ok", "warning", "unknown"]) == "warning"
-    assert level.worst([]) == "ok"
+    assert (level.worst(["ok", "warning", "unknown"]), level.worst([])) == ("warning", "ok")
 
 
 def test_all_that_judge_use_it() -> None:
@@ -253,8 +241,7 @@ def test_a_note_needs_nobody(severity: str, expected: str) -> None:
 
 
 def test_rule_files_call_a_warning_otherwise() -> None:
-    assert level.of_rule("warn") == "warning"
-    assert level.of_rule("ok") == "ok"
+    assert (level.of_rule("warn"), level.of_rule("ok")) == ("warning", "ok")
 
 
 # ---- state 3, Archiving (KIP-1191), is a separate state wherever states are shown ----------------

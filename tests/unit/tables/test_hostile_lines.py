@@ -19,27 +19,8 @@ ACTING = [
     *("\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\x85", "\ue000", "\U000e0041", "\u061c"),
 ]
 FORMULAS = ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
-PLAIN = [
-    *(
-        "g",
-        "ü",
-        "注文",
-        "🦜",
-        "'",
-        '"',
-        "\\",
-        ": ",
-        "- ",
-        "#",
-        "{",
-        "}",
-        ",",
-        " ",
-        "%",
-        "null",
-        "1e9",
-    )
-]
+PLAIN = ["g", "ü", "注文", "🦜", "'", '"', "\\", ": ", "- "]
+PLAIN += ["#", "{", "}", ",", " ", "%", "null", "1e9"]
 
 
 def names(count: int) -> list[str]:
@@ -66,8 +47,7 @@ def test_programs_read_the_names_as_they_are() -> None:
 def test_no_cell_is_a_formula() -> None:
     rows = [{"group_id": name} for name in names(300)]
     heading, *cells = csv.reader(io.StringIO("\n".join(lines(rows, "csv"))))
-    assert heading == ["group_id"]
-    assert len(cells) == len(rows)
+    assert (heading, len(cells)) == (["group_id"], len(rows))
     acts = tuple({one[0] for one in FORMULAS})
     for name, (text,) in zip(names(300), cells, strict=True):
         assert text.startswith("'") == name.startswith((*acts, "'"))
@@ -75,10 +55,8 @@ def test_no_cell_is_a_formula() -> None:
 
 def test_groups_with_different_names_look_different() -> None:
     r"""A line feed is ``\n``, which is also what a name may have in it."""
-    parts = [
-        *("\n", "\\", "n", "\\n", "\t", "t", "x1b", "\x1b"),
-        *("u202e", "\u202e", "U", "r", "\r", " a"),
-    ]
+    parts = ["\n", "\\", "n", "\\n", "\t", "t", "x1b", "\x1b"]
+    parts += ["u202e", "\u202e", "U", "r", "\r", " a"]
     different = {"".join(pair) for pair in itertools.product(parts, repeat=3)} | {*names(300)}
     rows = [{"group_id": name} for name in sorted(different)]
     assert len({cell(row, "group_id") for row in rows}) == len(different)

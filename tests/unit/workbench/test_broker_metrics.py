@@ -109,6 +109,5 @@ def test_the_figures_of_a_group_are_a_result() -> None:
 
 
 def test_what_does_not_go_together_is_wrong_usage() -> None:
-    assert "--broker-metrics needs --by partition" in refused(
-        "lag", "--capture", "demo", "--by", "group", "--broker-metrics", "m.txt", code=2
-    )
+    said = refused("lag", "--capture", "demo", "--by", "group", "--broker-metrics", "m.txt", code=2)
+    assert "--broker-metrics needs --by partition" in said

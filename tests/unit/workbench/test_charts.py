@@ -75,9 +75,8 @@ def test_colours_and_patterns_are_those_of_the_widgets() -> None:
         for name in ("FILLS", "LADDERS")
     )
     for theme, line in zip(THEMES, fills.strip().splitlines(), strict=True):
-        assert re.findall("#[0-9A-F]{6}", line) == [
-            kind.fill[theme] for kind in palette.KINDS.values()
-        ]
+        found = re.findall("#[0-9A-F]{6}", line)
+        assert found == [kind.fill[theme] for kind in palette.KINDS.values()]
     for theme, line in zip(THEMES, ladders.strip().splitlines(), strict=True):
         assert tuple(re.findall("#[0-9A-F]{6}", line)) == palette.LADDERS[theme]
 
@@ -110,12 +109,10 @@ def test_names_cannot_act() -> None:
     assert "$" not in shown
     assert shown.startswith("&lt;img src=x onerror=alert(1)&gt;&lt;b&gt;bold&lt;/b&gt;&amp;lt; ")
     assert shown.endswith("\\u202e🦜")
-    assert text.name("a\nb\x00") == "a\\nb\\x00"
-    assert text.name(ARABIC) == f"\u2068{ARABIC}\u2069"
+    assert (text.name("a\nb\x00"), text.name(ARABIC)) == ("a\\nb\\x00", f"\u2068{ARABIC}\u2069")
     assert text.name("👩‍👩‍👧") == "👩‍👩‍👧"
     short = text.name("a" + LONG + "z")
-    assert len(short) == text.LABEL
-    assert (short[0], short[-1], "…" in short) == ("a", "z", True)
+    assert (len(short), short[0], short[-1], "…" in short) == (text.LABEL, "a", "z", True)
 
 
 def test_numbers_and_lists_read_well() -> None:
@@ -197,17 +194,14 @@ def test_of_ten_thousand_share_partitions_the_largest_are_drawn() -> None:
     rows = ({"partition": n, "lag": n, "unread": n} | none for n in range(10_000))
     figure = charts.decomposition_figure(charts.decomposition_records(lag_rows(*rows)))
     assert list(figure.layout.yaxis.ticktext[:2]) == ["t-9999", "t-9998"]
-    assert list(figure.data[0].x[:2]) == [9999, 9998]
-    assert len(figure.layout.yaxis.ticktext) == 30
+    assert (list(figure.data[0].x[:2]), len(figure.layout.yaxis.ticktext)) == ([9999, 9998], 30)
     assert "Not drawn: 9,970 bars with less lag." in figure.layout.meta["facts"]
     assert "49,995,000 offsets of lag, 100 % of it unread" in figure.layout.meta["title"]
 
 
 def test_names_that_look_the_same_when_short_keep_their_own_rows() -> None:
-    rows = (
-        {"topic": "a" * 60 + middle + "a" * 60, "topic_id": middle * 22, "lag": 1, "unread": 1}
-        for middle in "bc"
-    )
+    names = {middle: "a" * 60 + middle + "a" * 60 for middle in "bc"}
+    rows = ({"topic": names[m], "topic_id": m * 22, "lag": 1, "unread": 1} for m in names)
     figure = charts.decomposition_figure(charts.decomposition_records(lag_rows(*rows)))
     assert list(figure.data[0].y) == [0, 1]
     assert figure.layout.yaxis.ticktext[0] == figure.layout.yaxis.ticktext[1]
@@ -220,17 +214,14 @@ def test_points_name_their_share_partitions_for_picking() -> None:
     first = charts.decomposition_records(known).sort_by([("lag", "descending")]).to_pylist()[0]
     place = [first[name] for name in ("group_id", "topic_id", "partition")]
     assert [list(bar.customdata[0]) for bar in bars] == [place] * 4
-    assert all(
-        bar.customdata is None
-        for bar in charts.decomposition_figure(charts.decomposition_records(known, "group")).data
-    )
+    groups = charts.decomposition_figure(charts.decomposition_records(known, "group"))
+    assert all(bar.customdata is None for bar in groups.data)
     held = evidence("slow")
     heat = charts.assigned_figure(charts.assigned_records(held.members, held.lag)).data[0]
     for places, lags in zip(heat.customdata, heat.z, strict=True):
         assert [one is None for one in places] == [lag is None for lag in lags]
-    assert {one[2] for places in heat.customdata for one in places if one} == {
-        *held.lag.column("partition").to_pylist()
-    }
+    found = {one[2] for places in heat.customdata for one in places if one}
+    assert found == {*held.lag.column("partition").to_pylist()}
 
 
 # ---- the chart of brokers counts share partitions by role, and says whose broker is not known ----
@@ -286,8 +277,7 @@ def test_the_spread_of_keys_over_all_partitions_of_the_state_topic(tmp_path: Pat
     bench = sharelag.open(raw_file(tmp_path, records), engine="local")
     figure = bench.health().charts["keys"]("light")
     (bar,) = figure.data
-    assert list(bar.x) == list(range(50))
-    assert list(bar.y) == [at.count(place) for place in range(50)]
+    assert (list(bar.x), list(bar.y)) == (list(range(50)), [at.count(place) for place in range(50)])
     assert 0 in bar.y
     used, most = len(set(at)), max(at.count(place) for place in at)
     assert figure.layout.meta["title"].startswith(
@@ -363,7 +353,7 @@ def test_a_cause_that_began_late_is_named_where_there_is_room(demo: Workbench) -
         (["lag", "age_ms"], [], "Not known: the lag at any moment; the age at any moment."),
     ],
 )
-def test_what_is_known_at_no_moment_has_no_axis(
+def test_what_is_unknown_has_no_axis(
     demo: Workbench, unknown: list[str], drawn: list[str], said: str
 ) -> None:
     records = charts.group_story_records(demo.timeline("checkout").table)

@@ -42,13 +42,10 @@ def test_sums_are_those_of_the_roll_up(by: str) -> None:
     figure = charts.decomposition_figure(table)
     assert len(figure.layout.yaxis.ticktext) == len(rolled)
     assert ("billing" in figure.layout.yaxis.ticktext) == (by == "group")
-    assert (
-        "Not known: the lag of 5 share partitions; marked with ?, never counted as 0."
-        in figure.layout.meta["facts"]
-    )
-    assert len([note for note in figure.layout.annotations if note.text.startswith("?")]) == sum(
-        row["lag"] is None and row["unread"] is None for row in rolled
-    )
+    said = figure.layout.meta["facts"]
+    assert "Not known: the lag of 5 share partitions; marked with ?, never counted as 0." in said
+    found = len([note for note in figure.layout.annotations if note.text.startswith("?")])
+    assert found == sum(row["lag"] is None and row["unread"] is None for row in rolled)
 
 
 def test_parts_of_an_unknown_lag_are_no_finding() -> None:
@@ -78,10 +75,8 @@ WINDOW_TABLE = pa.Table.from_pylist(
 
 def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
     made = charts.delivery_count_records(WINDOW_TABLE).to_pylist()
-    result = [
-        (r["delivery_state"], r["delivery_count"], r["offsets"], r["share_partitions"])
-        for r in made
-    ]
+    names = ("delivery_state", "delivery_count", "offsets", "share_partitions")
+    result = [tuple(r[name] for name in names) for r in made]
     assert result == [(0, 2, 4, 2), (2, 1, 5, 1), (9, 1, 2, 1), (None, None, 10, 1)]
     figure = charts.delivery_count_figure(charts.delivery_count_records(WINDOW_TABLE), limit=5)
     assert [(trace.name, list(trace.x), list(trace.y)) for trace in figure.data] == [
@@ -92,27 +87,19 @@ def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
     )
     assert "state and delivery count of 10 offsets" in figure.layout.meta["facts"][1]
     # Two states share the count 1; alone, a bar stands over its count.
-    assert [(trace.offset[0], trace.width[0]) for trace in figure.data] == [
-        (-0.4, 0.8),
-        (-0.4, 0.4),
-        (0, 0.4),
-    ]
+    assert [(t.offset[0], t.width[0]) for t in figure.data] == [(-0.4, 0.8), (-0.4, 0.4), (0, 0.4)]
     known = evidence("lock_expiry")
     stateless = charts.delivery_count_records(known.windows).filter(
         pc.field("delivery_state").is_null()
     )
-    assert (pc.sum(stateless.column("offsets")).as_py() or 0) == pc.sum(
-        known.lag.column("window_unknown")
-    ).as_py()
+    found = pc.sum(stateless.column("offsets")).as_py() or 0
+    assert found == pc.sum(known.lag.column("window_unknown")).as_py()
 
 
 def test_window_states_cover_the_window_without_a_hole() -> None:
     made = charts.window_state_records(WINDOW_TABLE).to_pylist()
-    first = [
-        (r["first_offset"], r["last_offset"], r["delivery_state"])
-        for r in made
-        if r["partition"] == 0
-    ]
+    whole = [r for r in made if r["partition"] == 0]
+    first = [(r["first_offset"], r["last_offset"], r["delivery_state"]) for r in whole]
     assert first == [(10, 12, 0), (13, 19, None), (20, 24, 2), (25, 27, None), (28, 29, 9)]
     assert [(r["first_offset"], r["last_offset"]) for r in made if r["partition"] == 1] == [(5, 5)]
     assert all(r["until"] - r["as_of"] == timedelta(seconds=1) for r in made)
@@ -136,16 +123,11 @@ def test_offsets_on_their_last_delivery_are_apart_from_others_that_are_available
     made = charts.window_state_records(WINDOW_TABLE)
     made = made.filter(pc.equal(made.column("partition"), 0))
     counts = {
-        row["first_offset"]: row["delivery_count"]
-        for row in made.to_pylist()
-        if row["delivery_state"] == 0
+        r["first_offset"]: r["delivery_count"] for r in made.to_pylist() if r["delivery_state"] == 0
     }
     ((first, count),) = counts.items()
     for limit, words in ((count + 1, palette.LAST.words), (count + 2, "Available")):
-        drawn = {
-            trace.name: list(trace.base)
-            for trace in charts.window_state_figure(made, limit=limit).data
-        }
+        drawn = {t.name: list(t.base) for t in charts.window_state_figure(made, limit=limit).data}
         assert drawn[words] == [first - 0.5]
         assert ({palette.LAST.words, "Available"} & set(drawn)) == {words}
 
@@ -162,10 +144,8 @@ def test_a_full_window_reaches_its_limit() -> None:
     assert set(assumed.column("limit_from").to_pylist()) == {"assumed"}
     figure = charts.window_span_figure(assumed)
     assert "Not known: the span of 5 windows, marked with ?." in figure.layout.meta["facts"]
-    assert (
-        "The limit is Kafka's default: the settings in force are not known."
-        in figure.layout.meta["facts"]
-    )
+    said = figure.layout.meta["facts"]
+    assert "The limit is Kafka's default: the settings in force are not known." in said
     assert sum(value is None for value in figure.data[0].x) == len(figure.layout.annotations) > 0
 
 
@@ -179,8 +159,7 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
         if mine[0]["gini"] is None:
             continue
         x, y = ([0.0, *(row[name] for row in mine)] for name in ("item_share", "value_share"))
-        assert (x[-1], y[-1]) == (pytest.approx(1), pytest.approx(1))
-        assert y == sorted(y)
+        assert (x[-1], y[-1], y) == (pytest.approx(1), pytest.approx(1), sorted(y))
         assert 1 - 2 * np.trapezoid(y, x) == pytest.approx(mine[0]["gini"])
     demo = sharelag.open("demo", engine="local").lag().table
     for records, title in (
@@ -224,9 +203,8 @@ def test_members_stand_beside_their_share_partitions() -> None:
     named = ["no member", "client-a a", "client-b b", "client-idle idle"]
     assert list(figure.layout.yaxis.ticktext) == named
     assert list(figure.layout.xaxis.ticktext) == ["t-2", "t-0", "t-1"]
-    assert list(map(list, heat.z)) == [
-        *([7, None, None], [None, 5, None], [None, 5, None], [None, None, None])
-    ]
+    found = list(map(list, heat.z))
+    assert found == [*([7, None, None], [None, 5, None], [None, 5, None], [None, None, None])]
     assert (list(unknown.x), unknown.marker.pattern.shape) == ([2], "\\")
     assert figure.layout.meta["title"] == "g: 1 share partition with lag and no member"
     assert figure.layout.meta["facts"][1] == "Not known: the lag of 1 cell, hatched."
@@ -253,11 +231,7 @@ def test_kinds_of_state_records_add_up_and_prunable_ones_are_reported() -> None:
         == f"{text.number(pc.sum(known.column('records')).as_py())} records in 4 partitions of the state topic"
     )
     assert "Not known: what may be pruned of 4 partitions." in result["facts"]
-    assert (
-        "Not drawn: 2 partitions with higher numbers."
-        in charts.state_record_figure(made, most=2).layout.meta["facts"]
-    )
-    assert (
-        "has any group consumed?"
-        in charts.state_record_figure(made.slice(0, 0)).layout.annotations[0].text
-    )
+    said = charts.state_record_figure(made, most=2).layout.meta["facts"]
+    assert "Not drawn: 2 partitions with higher numbers." in said
+    told = charts.state_record_figure(made.slice(0, 0)).layout.annotations[0].text
+    assert "has any group consumed?" in told

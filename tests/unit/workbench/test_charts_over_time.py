@@ -29,11 +29,8 @@ def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> d
 def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     table = pa.Table.from_pylist(
         [
-            moment_row(0, 50, 100),
-            moment_row(10, 100, 200),
-            moment_row(20, 150, 200),
-            moment_row(30, 200, 200),
-            moment_row(40, None, 300, lag_reason="no_start_offset"),
+            *(moment_row(0, 50, 100), moment_row(10, 100, 200), moment_row(20, 150, 200)),
+            *(moment_row(30, 200, 200), moment_row(40, None, 300, lag_reason="no_start_offset")),
         ],
         schema=schemas.TIMELINE,
     )
@@ -45,10 +42,8 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
     assert list(figure.data[0].y) == [50, 100, 50, 0, None]
     assert list(figure.data[1].y) == [None, 10, 15, 0, None]
-    assert (
-        "1 lag of 5: shaded; 1 age: a gap; 1 age older than the first"
-        in figure.layout.meta["facts"][1]
-    )
+    said = "1 lag of 5: shaded; 1 age: a gap; 1 age older than the first"
+    assert said in figure.layout.meta["facts"][1]
     assert figure.layout.meta["title"] == (
         "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
     )
@@ -85,9 +80,7 @@ def test_lines_step_between_known_ends_and_are_shaded_where_nothing_is_known() -
 
 
 def test_no_lag_is_not_reported_as_the_most_lag() -> None:
-    table = pa.Table.from_pylist(
-        [moment_row(0, 5, 5), moment_row(1, 9, 9)], schema=schemas.TIMELINE
-    )
+    table = pa.Table.from_pylist([moment_row(0, 5, 5), moment_row(1, 9, 9)], schemas.TIMELINE)
     figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
     assert figure.layout.meta["title"] == "g: no lag at any of the moments at which it is known"
 
@@ -99,12 +92,8 @@ def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
         ]
         return [row | {"partition": partition} for row in rows]
 
-    rows = (
-        lags("a", 0, 900, 900, 500)
-        + lags("a", 1, 5, 5, 600)
-        + lags("b", 0, 1, 2, 3)
-        + lags("b", 1, 99, 9, None)
-    )
+    rows = lags("a", 0, 900, 900, 500) + lags("a", 1, 5, 5, 600)
+    rows += lags("b", 0, 1, 2, 3) + lags("b", 1, 99, 9, None)
     rows += lags("gone", 0, 7777, 7777) + lags("dark", 0, None, None, None)
     table = charts.lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
     figure = charts.lag_over_time_figure(table, most=2)
@@ -123,8 +112,7 @@ def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
 def test_lines_are_those_with_the_most_lag() -> None:
     table = charts.lag_over_time_records(timeline("hot_partition"))
     figure = charts.lag_over_time_figure(table, most=2)
-    assert len(figure.data) == 6
-    assert figure.data[0].name == "hot-partition-orders-3"
+    assert (len(figure.data), figure.data[0].name) == (6, "hot-partition-orders-3")
     known = [one for one in figure.data[0].y if one is not None]
     most = pc.max(evidence("hot_partition").lag.column("lag")).as_py()
     assert known[-1] == most == pytest.approx(702, abs=50)
@@ -137,17 +125,12 @@ def test_lines_are_those_with_the_most_lag() -> None:
 def test_heat_ends_with_the_windows_as_they_are_now() -> None:
     table = charts.window_heat_records(history("poison"), "deliveries")
     last = {(row["topic_id"], row["partition"]): row["value"] for row in table.to_pylist()}
-    observed = {
-        (r["topic_id"], r["partition"]): r["max_delivery_count"]
-        for r in evidence("poison").observed.to_pylist()
-    }
-    assert last == observed
-    assert max(last.values()) == 4
+    seen = evidence("poison").observed.to_pylist()
+    observed = {(r["topic_id"], r["partition"]): r["max_delivery_count"] for r in seen}
+    assert (last, max(last.values())) == (observed, 4)
     spans = charts.window_heat_records(history("chapters"))
-    known = {
-        (r["group_id"], r["topic_id"], r["partition"]): r
-        for r in evidence("chapters").lag.to_pylist()
-    }
+    lag = evidence("chapters").lag.to_pylist()
+    known = {(r["group_id"], r["topic_id"], r["partition"]): r for r in lag}
     now = {(row["group_id"], row["topic_id"], row["partition"]): row for row in spans.to_pylist()}
     for place, row in known.items():
         if row["start_offset"] is None:
@@ -169,15 +152,9 @@ def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> No
     heat, gaps = figure.data
     unknown = sum(value is None for line in heat.z for value in line)
     width = sum(gaps.x) / unknown
-    step = (
-        (
-            pc.max(table.column("as_of")).as_py() - pc.min(table.column("begin")).as_py()
-        ).total_seconds()
-        * 1000
-        / 120
-    )
-    assert width == pytest.approx(step, rel=0.01)
-    assert gaps.marker.pattern.shape == "\\"
+    last, begin = pc.max(table["as_of"]).as_py(), pc.min(table["begin"]).as_py()
+    step = (last - begin).total_seconds() * 1000 / 120
+    assert (width, gaps.marker.pattern.shape) == (pytest.approx(step, rel=0.01), "\\")
     assert "Not known: the hatched stretches" in figure.layout.meta["facts"][1]
     now = pc.max(table.column("as_of")).as_py() + timedelta(seconds=30)
     later = charts.window_heat_records(history("chapters"), as_of=now)
@@ -194,10 +171,7 @@ def test_rates_over_time_add_up_to_what_moved() -> None:
     made = charts.rates_over_time_records(table)
     for partition in range(6):
         mine = table.filter(
-            pc.and_(
-                pc.equal(table.column("partition"), partition),
-                table.column("end_offset").is_valid(),
-            )
+            pc.and_(pc.equal(table["partition"], partition), table["end_offset"].is_valid())
         )
         ends = mine.column("end_offset").to_pylist()
         moved = made.filter(pc.equal(made.column("partition"), partition))
@@ -221,9 +195,8 @@ def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
         middle = NOW + timedelta(seconds=2)  # of the first four spans
         assert {trace.x[0] for trace in figure.data} == {f"{middle:%F %T}.000"}
         assert (len(arrivals), arrivals.count(None)) == (40, gaps)
-        assert {rate for rate in arrivals if rate is not None} == {1.0} | (
-            {2 / 3} if gaps else set()
-        )
+        found = {rate for rate in arrivals if rate is not None}
+        assert found == {1.0} | ({2 / 3} if gaps else set())
         assert set(completions) == {0.5}
 
 
@@ -341,16 +314,12 @@ def test_an_unknown_rate_is_no_point_at_zero() -> None:
     made = charts.rates_records(PROGRESS)
     figure = charts.rates_figure(made)
     assert [sum(value is None for value in trace.x) for trace in figure.data[1:]] == [1, 1, 6]
-    assert [note.text for note in figure.layout.annotations] == [
-        "? arrival and completion rate not known"
-    ]
-    assert (
-        figure.layout.meta["title"] == "g: more arrives than is finished in 2 of 5 share partitions"
-    )
-    assert (
-        "Records are missing for 1 share partition, so the rates are at least these."
-        in figure.layout.meta["facts"]
-    )
+    found = [note.text for note in figure.layout.annotations]
+    assert found == ["? arrival and completion rate not known"]
+    told = figure.layout.meta["title"]
+    assert told == "g: more arrives than is finished in 2 of 5 share partitions"
+    said = figure.layout.meta["facts"]
+    assert "Records are missing for 1 share partition, so the rates are at least these." in said
 
 
 def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
@@ -363,10 +332,8 @@ def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
         (note,) = figure.layout.annotations
         assert (note.text, note.x) == ("? arrival rate not known", place)
         assert figure.layout.meta["title"] == "g: how fast records arrive is not known"
-        assert (
-            "Not known: arrival rate of 1 share partition; marked with ?."
-            in figure.layout.meta["facts"]
-        )
+        said = "Not known: arrival rate of 1 share partition; marked with ?."
+        assert said in figure.layout.meta["facts"]
 
 
 # ---- causes --------------------------------------------------------------------------------------

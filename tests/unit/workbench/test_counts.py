@@ -60,8 +60,7 @@ def test_rejects_and_unknown_lags_count() -> None:
     one, many = (gaps.of_rejected(count)[0] for count in (1, 1001))
     assert one == "1 record that could not be decoded; `sharelag decode` shows it"
     assert many == "1,001 records that could not be decoded; `sharelag decode` shows them"
-    assert gaps.of_rejected(0) == ()
-    assert lag_sum(5000, 1001) == "5,000 (+1,001 unknown)"
+    assert (gaps.of_rejected(0), lag_sum(5000, 1001)) == ((), "5,000 (+1,001 unknown)")
     assert lag_sum(5000, 1001, THOUSANDS) == "5,000 (+1,001 unknown)"
 
 

@@ -50,13 +50,11 @@ def test_a_later_run_scores_what_is_due_once(tmp_path: Path) -> None:
     assert told.num_rows == made.table.num_rows
     # Nobody works on returns: its age grew by the two minutes. Ends of logs were noted every 40 s.
     row = next(one for one in told.to_pylist() if one["group_id"] == "returns-desk")
-    assert row["drain"] == "nobody"
-    assert row["outcome"] == "no interval"
+    assert (row["drain"], row["outcome"]) == ("nobody", "no interval")
     assert row["actual_ms"] == pytest.approx(row["trend_ms"], abs=40_000)
     # The ledger is only appended to: the forecast is there as it was made, and with its outcome.
-    assert (
-        DeltaTable(str(ledger)).to_pyarrow_dataset().count_rows() == kept.num_rows + told.num_rows
-    )
+    found = DeltaTable(str(ledger)).to_pyarrow_dataset().count_rows()
+    assert found == kept.num_rows + told.num_rows
     assert _run(ledger, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
 
 
@@ -69,9 +67,7 @@ def test_a_ledger_goes_on_without_its_oldest_forecasts(tmp_path: Path) -> None:
     until = (_FIRST + timedelta(minutes=4)).isoformat()
     exec(removal.replace("2026-11-01T00:00:00Z", until))
     assert read_ledger(str(tmp_path)).num_rows == later.table.num_rows
-    assert set(read_ledger(str(tmp_path)).column("as_of").to_pylist()) == {
-        _FIRST + timedelta(minutes=4)
-    }
+    assert set(read_ledger(str(tmp_path))["as_of"].to_pylist()) == {_FIRST + timedelta(minutes=4)}
     # What is there is not made again, and is scored when it is due.
     assert _run(tmp_path, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
     assert _run(tmp_path, 8).notes[-1].endswith(f", {later.table.num_rows} scored")
@@ -88,17 +84,14 @@ def test_only_what_is_chosen_is_scored(tmp_path: Path) -> None:
 def test_the_command_prints_what_the_method_returns(tmp_path: Path) -> None:
     place = ("--capture", "demo", "--as-of", "2026-11-23T12:20:00Z", "--engine", "local")
     rows = ask("forecasts", "--ledger", str(tmp_path / "a"), "--horizon", "2m", *place)
-    expected = _run(tmp_path / "b", 0).table.select(["group_id", "partition", "trend_ms"])
-    assert [{name: row[name] for name in expected.column_names} for row in rows] == (
-        expected.to_pylist()
-    )
+    told = _run(tmp_path / "b", 0).table.select(["group_id", "partition", "trend_ms"])
+    assert [{name: row[name] for name in told.column_names} for row in rows] == (told.to_pylist())
 
 
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), schemas.OFFSETS.empty_table().select(["topic"]))
-    with pytest.raises(
-        InputError, match="is not a table of forecasts of share groups: choose another folder"
-    ):
+    said = "is not a table of forecasts of share groups: choose another folder"
+    with pytest.raises(InputError, match=said):
         _run(tmp_path, 0)
 
 
@@ -164,9 +157,8 @@ def test_what_answers_and_dashboards_foretell_is_kept(tmp_path: Path) -> None:
     assert untold in dashboard.header.notes
     kept = read_ledger(str(tmp_path))
     assert pc.sum(pc.is_valid(kept.column("outcome"))).as_py() == made.num_rows
-    assert (
-        sharelag.open(engine="local", as_of=_FIRST).progress().notes == (bench.progress().notes[:1])
-    )
+    found = sharelag.open(engine="local", as_of=_FIRST).progress().notes
+    assert found == bench.progress().notes[:1]
 
 
 def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Path) -> None:
@@ -209,16 +201,10 @@ def test_sentences_say_what_is_shown_and_why_not() -> None:
 def test_a_thousand_forecasts_come_true_as_often_as_they_say() -> None:
     """Recorded and simulated histories; each forecast knows nothing later than its moment."""
     histories = map(forecasts_page.simulate_group, range(forecasts_page.SIMULATED))
-    ledgers = [
-        forecasts_page.make_forecasts(some)
-        for some in ([forecasts_page.open_recorded()], histories)
-    ]
+    given = [forecasts_page.open_recorded()], histories
+    ledgers = [forecasts_page.make_forecasts(some) for some in given]
     kept = pa.concat_tables(ledgers)
     assert len(kept) - kept.column("actual_ms").null_count >= 1000
     graded = [row for row in calibration(kept).to_pylist() if row["scored"] >= LEAST]
-    assert (
-        0.75
-        <= sum(row["came_true"] for row in graded) / sum(row["scored"] for row in graded)
-        <= 0.85
-    )
+    assert 0.75 <= sum(r["came_true"] for r in graded) / sum(r["scored"] for r in graded) <= 0.85
     assert all(row["crps_ms"] < row["rate_crps_ms"] for row in graded)

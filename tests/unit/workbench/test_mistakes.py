@@ -49,9 +49,9 @@ def test_what_is_public_is_listed() -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda bench: bench.lags, "a Workbench has no attribute 'lags'; did you mean 'lag'?"),
+        (lambda b: b.lags, "a Workbench has no attribute 'lags'; did you mean 'lag'?"),
         (
-            lambda bench: bench.lag().to_panda(),
+            lambda b: b.lag().to_panda(),
             "a Result has no attribute 'to_panda'; did you mean 'to_pandas'?",
         ),
         (
@@ -67,13 +67,13 @@ def test_what_is_public_is_listed() -> None:
             "module 'sharelag.workbench' has no attribute 'Workbnch'; did you mean 'Workbench'?",
         ),
         (
-            lambda bench: bench.lag().end_offset,
+            lambda b: b.lag().end_offset,
             "a Result has no attribute 'end_offset': it is a column, result['end_offset']",
         ),
-        (lambda bench: bench.zzz, "a Workbench has no attribute 'zzz'"),
-        (lambda bench: bench.refused, "a Workbench has no attribute 'refused'"),
+        (lambda b: b.zzz, "a Workbench has no attribute 'zzz'"),
+        (lambda b: b.refused, "a Workbench has no attribute 'refused'"),
         (
-            lambda bench: bench.to_spark,
+            lambda b: b.to_spark,
             "a Workbench has no attribute 'to_spark': answers do, as bench.lag().to_spark",
         ),
     ],
@@ -92,39 +92,30 @@ def opened(**given: Any) -> Workbench:
 
 NAIVE = datetime(2026, 1, 1)
 MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
-    (lambda bench: bench.lag(3), "share groups have names: give a text, not 3"),  # type: ignore[arg-type]
+    (lambda b: b.lag(3), "share groups have names: give a text, not 3"),  # type: ignore[arg-type]
+    (lambda b: b.lag(by="member"), "cannot sum lag by 'member': choose one of group, topic"),
+    (lambda b: b.lag()["lags"], "did you mean 'lag'?"),
+    (lambda b: b.lag()[["lag", "ages"]], "unknown column 'ages' of "),
+    (lambda b: b.lag()[0], "unknown column 0 of "),  # type: ignore[call-overload]
+    (lambda b: b.lag().plot("bars"), "there is no chart 'bars' of "),
+    (lambda b: b.lag().figure(theme="blue"), "unknown theme 'blue': choose one of light, dark"),
+    (lambda b: b.strip(group="biling"), "did you mean 'billing'?"),
     (
-        lambda bench: bench.lag(by="member"),
-        "cannot sum lag by 'member': choose one of group, topic",
-    ),
-    (lambda bench: bench.lag()["lags"], "did you mean 'lag'?"),
-    (lambda bench: bench.lag()[["lag", "ages"]], "unknown column 'ages' of "),
-    (lambda bench: bench.lag()[0], "unknown column 0 of "),  # type: ignore[call-overload]
-    (lambda bench: bench.lag().plot("bars"), "there is no chart 'bars' of "),
-    (
-        lambda bench: bench.lag().figure(theme="blue"),
-        "unknown theme 'blue': choose one of light, dark",
-    ),
-    (lambda bench: bench.strip(group="biling"), "did you mean 'billing'?"),
-    (
-        lambda bench: bench.strip("billing", "order"),
+        lambda b: b.strip("billing", "order"),
         "has no state of topic 'order': its topics are orders, payments; did you mean 'orders'?",
     ),
+    (lambda b: b.moments("billing", most=0), "cannot show 0 moments: give a whole number above 0"),
+    (lambda b: b.moments("billing", most="x"), "cannot show 'x' moments"),  # type: ignore[arg-type]
+    (lambda b: b.history(since="whenever"), "invalid time 'whenever': give one such as"),
+    (lambda b: b.history(since=5), "cannot begin at 5: give a datetime, or a text"),  # type: ignore[arg-type]
+    (lambda b: b.history(since=NAIVE), "has no time zone: add tzinfo=UTC"),
+    (lambda b: b.at(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
     (
-        lambda bench: bench.moments("billing", most=0),
-        "cannot show 0 moments: give a whole number above 0",
-    ),
-    (lambda bench: bench.moments("billing", most="x"), "cannot show 'x' moments"),  # type: ignore[arg-type]
-    (lambda bench: bench.history(since="whenever"), "invalid time 'whenever': give one such as"),
-    (lambda bench: bench.history(since=5), "cannot begin at 5: give a datetime, or a text"),  # type: ignore[arg-type]
-    (lambda bench: bench.history(since=NAIVE), "has no time zone: add tzinfo=UTC"),
-    (lambda bench: bench.at(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
-    (
-        lambda bench: bench.diff(7),  # type: ignore[arg-type]
+        lambda b: b.diff(7),  # type: ignore[arg-type]
         "7 is neither a time nor offsets: give a datetime",
     ),
-    (lambda bench: bench.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
-    (lambda bench: bench.at("nope"), "invalid time 'nope': give one such as"),
+    (lambda b: b.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
+    (lambda b: b.at("nope"), "invalid time 'nope': give one such as"),
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
     (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),

@@ -80,8 +80,6 @@ def test_the_command_of_slow_consumers_compares_with_the_group_as_it_is() -> Non
     row = ROW | {"group_id": "analytics", "cause": "slow_consumers"}
     words = shlex.split(next_command(row, "--capture demo", 2))[1:]
     answer = run(*words, "--duration", "20s", "--seeds", "3", "-o", "json")
-    assert {(one["variant"], one["baseline"]) for one in rows_of(answer)} == {
-        ("as it is", "as it is"),
-        ("4 members", "as it is"),
-    }
+    found = {(one["variant"], one["baseline"]) for one in rows_of(answer)}
+    assert found == {("as it is", "as it is"), ("4 members", "as it is")}
     assert "2 variants, 3 seeds, compared seed by seed with as it is" in answer.stderr

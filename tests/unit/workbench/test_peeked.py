@@ -22,9 +22,7 @@ def peeked(value: bytes | None, mask: Mask = ()) -> PeekedRecord:
     [CARD, json.dumps(CARD), json.dumps([CARD]), json.dumps([[{"a": 1}, CARD]]), f"plain {CARD}"],
 )
 @pytest.mark.parametrize("form", ["auto", "text", "json", "hex"])
-def test_what_has_no_fields_is_hidden_whole_where_fields_are_to_be_masked(
-    value: str, form: str
-) -> None:
+def test_without_fields_all_is_hidden_where_fields_are_to_be_masked(value: str, form: str) -> None:
     said = peeked(value.encode(), ["card.number"])
     assert said.fields(form)["value"] == HIDDEN
     assert CARD not in said.text(form)

@@ -80,11 +80,8 @@ def test_a_command_and_a_method_say_the_same(line: str, sample: str) -> None:
 @pytest.mark.parametrize(
     ("name", "topics"),
     [
-        ("lag", [STATE_TOPIC]),
-        ("windows", [STATE_TOPIC]),
-        ("history", [STATE_TOPIC]),
-        ("reconcile", [STATE_TOPIC]),
-        ("group_states", [STATE_TOPIC, GROUP_TOPIC]),
+        *(("lag", [STATE_TOPIC]), ("windows", [STATE_TOPIC]), ("history", [STATE_TOPIC])),
+        *(("reconcile", [STATE_TOPIC]), ("group_states", [STATE_TOPIC, GROUP_TOPIC])),
         ("explain", [STATE_TOPIC, GROUP_TOPIC]),
     ],
 )

@@ -53,8 +53,7 @@ AGES = comparison(
 
 def test_a_difference_is_a_point_with_its_interval() -> None:
     records = charts.compared_records(AGES, "age_p95_ms")
-    assert records.schema == COMPARED
-    assert records.column("seeds").to_pylist() == [3, 3]
+    assert (records.schema, records.column("seeds").to_pylist()) == (COMPARED, [3, 3])
     more, other = records.to_pylist()
     assert (more["variant"], round(more["difference"]), more["better"]) == ("more", -4967, True)
     assert (other["variant"], round(other["difference"]), other["better"]) == ("other", 13, None)
@@ -76,12 +75,9 @@ def test_a_difference_is_a_point_with_its_interval() -> None:
 
 def test_a_difference_that_is_not_known_is_no_point() -> None:
     figure = charts.compared_figure(charts.compared_records(AGES, "drain_ms"))
-    assert list(figure.data[0].x) == [0]
-    assert figure.layout.yaxis.ticktext == ("other",)
-    assert (
-        "Not known: more; a run of it or of the baseline has no such value."
-        in figure.layout.meta["facts"]
-    )
+    assert (list(figure.data[0].x), figure.layout.yaxis.ticktext) == ([0], ("other",))
+    said = figure.layout.meta["facts"]
+    assert "Not known: more; a run of it or of the baseline has no such value." in said
     assert figure.layout.meta["title"].startswith(
         "drain: the runs do not show that anything is better or worse"
     )
@@ -102,11 +98,8 @@ def test_what_is_worse_is_said_and_one_variant_is_nothing_to_compare() -> None:
 
 
 def test_a_variants_name_is_text() -> None:
-    figure = charts.compared_figure(
-        charts.compared_records(
-            comparison(now={"lag_max": [9, 9, 8]}, **{HOSTILE: {"lag_max": [1, 2, 1]}}), "lag_max"
-        )
-    )
+    named = comparison(now={"lag_max": [9, 9, 8]}, **{HOSTILE: {"lag_max": [1, 2, 1]}})
+    figure = charts.compared_figure(charts.compared_records(named, "lag_max"))
     (label,) = figure.layout.yaxis.ticktext
     assert label.startswith("&lt;img src=x onerro…")
     assert "<img" not in figure.data[0].hovertext[0] + figure.layout.title.text
@@ -128,8 +121,7 @@ def test_a_comparison_names_its_winner_and_what_is_unknown() -> None:
     result = sharelag.summarize(AGES)
     rows = {row["variant"]: row for row in result.table.to_pylist()}
     assert set(result.columns.values()) == set(result.table.column_names)
-    assert rows["now"]["verdict"] == "baseline"
-    assert rows["now"]["age_p95_ms"] == "9 s"
+    assert (rows["now"]["verdict"], rows["now"]["age_p95_ms"]) == ("baseline", "9 s")
     assert rows["more"]["verdict"] == "best by p95 age"
     assert rows["more"]["age_p95_difference"].startswith("-4.97 s ± ")
     assert (rows["more"]["drain_ms"], rows["more"]["drained"]) == (None, "2 of 3")
@@ -159,10 +151,8 @@ def test_amounts_stand_at_the_right_as_numbers_do() -> None:
 
 
 def test_what_is_the_same_in_every_run_has_no_interval() -> None:
-    found = comparison(
-        now={"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]},
-        more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]},
-    )
+    values = {"drain_ms": [None, 9000, 9000], "lag_max": [7, 7, 7]}
+    found = comparison(now=values, more={"drain_ms": [8000] * 3, "lag_max": [5, 5, 5]})
     rows = [for_people(row) for row in found.rows()]
     # What is known comes first.
     assert [row["by"] for row in rows] == [*["lag_max"] * 2, *["drain_ms"] * 2]
@@ -177,12 +167,8 @@ def test_what_is_the_same_in_every_run_has_no_interval() -> None:
 
 
 def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = Scenario(
-        (Topic("orders", 4),),
-        (Member(service=Service(40)),),
-        (Producer("orders", 90),),
-        duration_ms=9000,
-    )
+    topics, people = (Topic("orders", 4),), (Member(service=Service(40)),)
+    work = Scenario(topics, people, (Producer("orders", 90),), duration_ms=9000)
 
     def answer(planned: Any, _: object) -> dict[str, Any]:
         count = len(planned.scenario.each_member())
@@ -193,8 +179,7 @@ def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> Non
     result = sharelag.summarize(found)
     assert result.title == "Fewest members: 4 members keep p95 age <= 1.6s, with 95 % confidence"
     rows = {row["members"]: row for row in result.table.to_pylist()}
-    assert rows[found.members]["answer"] == "fewest"
-    assert rows[found.members]["met"] == "yes"
+    assert (rows[found.members]["answer"], rows[found.members]["met"]) == ("fewest", "yes")
     assert {row["met"] for members, row in rows.items() if members < found.members} == {"no"}
     assert "VARIANT" not in result.columns
 
@@ -215,9 +200,7 @@ def test_one_run_is_shown_as_its_summary() -> None:
     assert result.title == "One run, with seed 7"
     values = {row["by"]: row["value"] for row in result.table.to_pylist()}
     (summary,) = run.summary.to_pylist()
-    assert values == {
-        name: None if value is None else str(value) for name, value in summary.items()
-    }
+    assert values == {name: None if v is None else str(v) for name, v in summary.items()}
 
 
 def test_each_shows_itself_as_its_summary() -> None:
@@ -226,12 +209,8 @@ def test_each_shows_itself_as_its_summary() -> None:
     run = simulate(scenario)
     evidence = sharelag.open("chapters", engine="local").evidence()
     for one in (
-        scenario,
-        run,
-        consumer_group_twin(scenario),
-        AGES,
-        should_move(scenario, range(2)),
-        evidence,
+        *(scenario, run, consumer_group_twin(scenario)),
+        *(AGES, should_move(scenario, range(2)), evidence),
     ):
         shown = one._repr_mimebundle_()
         assert shown["text/plain"] == sharelag.summarize(one).to_text()
@@ -257,7 +236,6 @@ def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
 
 
 def test_what_no_simulation_found_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"Table cannot be shown as a result: give what compare, fewest_members"
-    ):
+    said = r"Table cannot be shown as a result: give what compare, fewest_members"
+    with pytest.raises(InputError, match=said):
         sharelag.summarize(AGES.runs)  # type: ignore[arg-type]

@@ -40,10 +40,6 @@ class Cluster(WrittenInput):
         yield self.records
 
 
-def seam() -> pa.RecordBatch:
-    return pq.read_table(SEAM).cast(schemas.RAW).combine_chunks().to_batches()[0]
-
-
 def batches_of(source: Cluster) -> list[list[int]]:
     with sharelag.open(source, engine="local") as bench:
         (batches,) = bench.windows().table.column("batches").to_pylist()
@@ -51,24 +47,21 @@ def batches_of(source: Cluster) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("release", "expected"), [("4.3", APART), ("4.4", JOINED), (None, JOINED)])
-def test_boundaries_are_those_of_the_release_that_a_cluster_tells(
+def test_boundaries_are_those_of_a_clusters_release(
     release: str | None, expected: list[list[int]]
 ) -> None:
-    source = Cluster(seam(), release)
-    assert batches_of(source) == expected
-    assert set(source.told) == {release}
+    (batch,) = pq.read_table(SEAM).cast(schemas.RAW).combine_chunks().to_batches()
+    source = Cluster(batch, release)
+    assert (batches_of(source), set(source.told)) == (expected, {release})
 
 
 def test_a_cluster_is_not_asked_where_all_versions_agree() -> None:
     source = Cluster(raw([encode_record(SHARE_SNAPSHOT, row(0, [(0, 4, 2, 1)]))]), "4.3")
-    assert batches_of(source) == [[0, 4, 2, 1]]
-    assert source.told == []
+    assert (batches_of(source), source.told) == ([[0, 4, 2, 1]], [])
 
 
 @pytest.mark.parametrize(("release", "expected"), [("4.3", 5), ("4.4", 0), (None, 0)])
-def test_a_negative_number_of_tags_is_read_where_the_release_reads_it(
-    release: str | None, expected: int
-) -> None:
+def test_a_negative_number_of_tags_is_read_by_release(release: str | None, expected: int) -> None:
     snapshot = encode_record(SHARE_SNAPSHOT, row(0, [(0, 9, 0, 1)]))
     key, value = encode_record(SHARE_UPDATE, row(5, [], delivery_complete_count=None))
     assert value is not None
@@ -76,8 +69,7 @@ def test_a_negative_number_of_tags_is_read_where_the_release_reads_it(
     source = Cluster(raw([snapshot, (key, value[:-1] + b"\xff\xff\xff\xff\x0f")]), release)
     with sharelag.open(source, engine="local") as bench:
         (start,) = bench.windows().table.column("start_offset").to_pylist()
-    assert start == expected
-    assert set(source.told) == {release}
+    assert (start, set(source.told)) == (expected, {release})
 
 
 def test_a_list_that_nothing_was_merged_into_is_held_as_it_was_written() -> None:
