@@ -180,6 +180,8 @@ def test_own_dataframes_give_the_lag_of_the_capture(spark: SparkSession, wanted:
     raw, ends = own(spark)
     bench = sharelag.open(raw=raw, offsets=ends)
     assert (bench.evidence().lag.to_pylist(), bench.lag().engine) == (wanted.to_pylist(), "spark")
+    moments = sharelag.open("chapters", engine="local").moments("billing", most=9).table
+    assert bench.moments("billing", most=9).table.equals(moments)  # records out of order, too
     assert "a DataFrame of raw records" in repr(bench)
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), ends)

@@ -291,5 +291,6 @@ class SparkReading(Passes):
 
 
 def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
-    times = [one.column("timestamp").drop_null().view(pa.int64()) for one in mine.decode()]
+    decoded = mine.raw.apply(lambda _: [one.select(["timestamp"]) for one in mine.decode()])
+    times = [one.column("timestamp").drop_null().view(pa.int64()) for one in decoded]
     yield "times", pa.table([pc.unique(pa.chunked_array(times, pa.int64()))], _TIMES)
