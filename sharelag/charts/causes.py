@@ -63,8 +63,15 @@ def cause_figure(
 ) -> Figure:
     """Draw one bar per cause, from when it began; an open mark where its beginning is not known.
 
-    ``records`` are `CAUSE_SPANS`; ``most`` causes are drawn, the worst first. ``as_of`` of the
-    evidence is needed only to say that there was no cause then.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `CAUSE_SPANS`.
+    theme : {"light", "dark"}
+    most : int
+        Causes to draw: the worst first.
+    as_of : datetime, optional
+        Of the evidence; needed only to say that there was no cause then.
     """
     as_of = rows.latest(records) or as_of
     if as_of is None or not len(records):

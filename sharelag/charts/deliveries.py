@@ -84,8 +84,13 @@ def delivery_count_figure(
 ) -> Figure:
     """Draw one bar per delivery count, its parts by state; all groups of the records together.
 
-    ``records`` are `DELIVERY_COUNTS`; ``limit`` is ``share.delivery.count.limit`` of the groups, if
-    it is known and the same for all.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `DELIVERY_COUNTS`.
+    theme : {"light", "dark"}
+    limit : int, optional
+        ``share.delivery.count.limit`` of the groups, if it is known and the same for all.
     """
     has_state = records.column("delivery_state").is_valid()
     known = records.filter(has_state)

@@ -272,10 +272,19 @@ h1 { font-size: 1.4rem; overflow-wrap: anywhere; } figure { margin: 0 0 1.5rem; 
 
 
 def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
-    """Write figures as a page: a whole HTML document with plotly's script in it (5 MB).
+    """Write figures as a page.
 
-    ``figures`` are as the figure functions of this package make them, in the same ``theme``, and
-    stand below a ``title``. The page asks the network for nothing.
+    Parameters
+    ----------
+    figures : sequence of plotly.graph_objects.Figure
+        As the figure functions of this package make them, in the same theme.
+    title : str
+    theme : {"light", "dark"}
+
+    Returns
+    -------
+    str
+        A whole HTML document with plotly's script in it (5 MB), which asks the network for nothing.
     """
     plotly()
     from plotly.io import to_html as write

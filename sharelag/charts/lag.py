@@ -81,7 +81,13 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
 def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw one bar per share partition, topic or group, whose parts are stacked.
 
-    ``records`` are `DECOMPOSITION`; ``most`` rows are drawn, those with the most lag.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `DECOMPOSITION`.
+    theme : {"light", "dark"}
+    most : int
+        Rows to draw: those with the most lag.
     """
     as_of = rows.latest(records)
     if not len(records):
@@ -205,7 +211,13 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
 def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw one bar per window, and a mark at its limit.
 
-    ``records`` are `WINDOW_SPANS`; ``most`` windows are drawn, the widest.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `WINDOW_SPANS`.
+    theme : {"light", "dark"}
+    most : int
+        Windows to draw: the widest.
     """
     as_of = rows.latest(records)
     if not len(records):
@@ -331,7 +343,13 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
 def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LINES) -> Figure:
     """Draw one curve per group, below the diagonal of an even spread.
 
-    ``records`` are `LORENZ`; ``most`` groups are drawn, the most uneven.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `LORENZ`.
+    theme : {"light", "dark"}
+    most : int
+        Groups to draw: the most uneven.
     """
     ginis = records.group_by("group_id").aggregate(
         [("gini", "max"), ("items", "max"), ("unknown", "max")]

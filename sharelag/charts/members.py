@@ -78,8 +78,19 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
 def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Figure:
     """Draw members as rows, share partitions as columns; assigned ones are coloured by their lag.
 
-    ``records`` are `ASSIGNED` of one group; of several it is an `InputError`. ``most`` share
-    partitions are drawn, those with the most lag, and members, those with the most of these.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `ASSIGNED` of one group.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw, those with the most lag, and members, those with the most of
+        these.
+
+    Raises
+    ------
+    InputError
+        The records have several groups.
     """
     groups = len(pc.unique(records.column("group_id")))
     if groups > 1:
@@ -251,7 +262,13 @@ def broker_load_records(brokers: Arrow) -> pa.Table:
 def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
     """Draw one bar per broker and role, as long as the share partitions are many.
 
-    ``records`` are `BROKER_LOADS`; ``most`` brokers are drawn, those with the lowest ids.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `BROKER_LOADS`.
+    theme : {"light", "dark"}
+    most : int
+        Brokers to draw: those with the lowest ids.
     """
     as_of, plain = rows.latest(records), records.to_pylist()
     known = [one for one in plain if one["broker_id"] is not None]

@@ -81,8 +81,13 @@ def lag_over_time_figure(
 
     Where one is unknown the line has a gap, which is shaded.
 
-    ``records`` are `LAG_OVER_TIME`; ``most`` share partitions are drawn, those with the most lag
-    now, first the worst of each group.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `LAG_OVER_TIME`.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw: those with the most lag now, first the worst of each group.
     """
     as_of, records = rows.latest(records), rows.at_known_ends(records)
     if not len(records):
@@ -279,7 +284,11 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     Share partitions that are not known most of the time are left out altogether: a sum that some
     are missing from now and then would seem to fall.
 
-    ``records`` are `RATES_OVER_TIME`.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `RATES_OVER_TIME`.
+    theme : {"light", "dark"}
     """
     as_of = rows.latest(records)
     kept, out = _mostly_known(records)

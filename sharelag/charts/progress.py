@@ -61,7 +61,13 @@ def rates_records(progress: Arrow) -> pa.Table:
 def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw how fast records arrive, are finished and are redelivered, per share partition.
 
-    ``records`` are `RATES`; ``most`` share partitions are drawn, those with the most arrivals.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `RATES`.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw: those with the most arrivals.
     """
     as_of = rows.latest(records)
     unit = "Offsets a second of each share partition, since its rates last changed."
@@ -187,8 +193,13 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
 
     A forecast without a time is a sentence below the title: nothing is drawn of it.
 
-    ``records`` are `DRAIN_FORECAST`, as sorted; ``most`` share partitions are drawn, from the first
-    on.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `DRAIN_FORECAST`, as sorted.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw, from the first on.
     """
     as_of = rows.latest(records)
     unit = "Time until nothing is left, at the observed rates."

@@ -59,7 +59,11 @@ def compared_records(comparison: Comparison, measure: str) -> pa.Table:
 def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw one point per variant with its interval, of all variants together.
 
-    ``records`` are `COMPARED` of one measure.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `COMPARED`, of one measure.
+    theme : {"light", "dark"}
     """
     plain = records.to_pylist()
     if not plain:
@@ -151,9 +155,17 @@ def projection_figure(
 
     Axes are fitted to what differs; a dot marks where the lag is gone.
 
-    ``records`` are `sharelag.whatif.compare.PROJECTED`; ``since`` says in words what the time is
-    counted from. ``levels`` to mark are of ``lag`` in offsets and of ``age_ms`` in milliseconds;
-    ``seen`` is the variant that was not simulated but seen, with its last moment.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `sharelag.whatif.compare.PROJECTED`.
+    theme : {"light", "dark"}
+    since : str
+        What the time is counted from, in words.
+    levels : mapping of str to float, optional
+        Levels to mark: of ``lag`` in offsets, of ``age_ms`` in milliseconds.
+    seen : tuple of str and datetime, optional
+        The variant that was not simulated but seen, and its last moment.
     """
     schemas.require(records, PROJECTED, "projection")
     unit = (
@@ -222,7 +234,10 @@ def projection_figure(
 def otherwise_figure(found: Otherwise, theme: Theme = "light") -> Figure:
     """Draw lag above and the age of the oldest record below, with the level of the alert.
 
-    ``found`` is what `sharelag.whatif.otherwise` gave.
+    Parameters
+    ----------
+    found : Otherwise
+    theme : {"light", "dark"}
     """
     alert = found.alert
     levels = {} if alert is None else {alert.column: alert.level}
@@ -364,7 +379,11 @@ _CELL_LINES = 3
 def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     """Draw assignors down and members across: when each drains, p95 age and member-hours.
 
-    ``cells`` are `sharelag.whatif.clearing.CELLS`.
+    Parameters
+    ----------
+    cells : pyarrow.Table
+        `sharelag.whatif.clearing.CELLS`.
+    theme : {"light", "dark"}
     """
     schemas.require(cells, CELLS, "cells")
     rows = cells.to_pylist()
@@ -446,7 +465,11 @@ def _clearing_title(rows: list[dict[str, Any]]) -> str:
 def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw a numbered point per variant with its 95 % interval; a line along the best ones.
 
-    ``records`` are `sharelag.whatif.comparison.intervals.COST_AGAINST_AGE`.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `sharelag.whatif.comparison.intervals.COST_AGAINST_AGE`.
+    theme : {"light", "dark"}
     """
     plain = records.to_pylist()
     counts = [text.number(one) for one in sorted({row["n"] for row in plain})]

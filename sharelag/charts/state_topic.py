@@ -63,8 +63,13 @@ def state_record_records(health: Arrow) -> pa.Table:
 def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
     """Draw one bar per partition of the state topic, whose parts are kinds of records.
 
-    ``records`` are `STATE_RECORDS`; ``most`` partitions are drawn, the first ones that have
-    records.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `STATE_RECORDS`.
+    theme : {"light", "dark"}
+    most : int
+        Partitions to draw: the first ones that have records.
     """
     whole = records.group_by(["topic", "partition"], use_threads=False).aggregate(
         [("records", "sum"), ("prunable", "max")]
@@ -167,7 +172,11 @@ def state_key_records(health: Arrow, partitions: int | Mapping[str, int] | None)
 def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     """Draw one bar per partition of the state topic, as high as its share partitions are many.
 
-    ``records`` are `STATE_KEYS`.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `STATE_KEYS`.
+    theme : {"light", "dark"}
     """
     as_of = rows.latest(records)
     if not records.num_rows:

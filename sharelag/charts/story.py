@@ -75,9 +75,17 @@ def group_story_figure(
 ) -> Figure:
     """Draw lag above age, shaded as long as each cause lasted, with marks where something happened.
 
-    ``records`` are `GROUP_STORY` of one group, ``causes`` and ``events`` its
-    `sharelag.schemas.CAUSES` and `EVENTS`. ``projected`` is how lag would go on from the last
-    moment: `sharelag.whatif.compare.PROJECTED`.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `GROUP_STORY` of one group.
+    causes : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.CAUSES` of it.
+    events : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.EVENTS` of it.
+    theme : {"light", "dark"}
+    projected : pyarrow.Table, optional
+        `sharelag.whatif.compare.PROJECTED`: how lag would go on from the last moment.
     """
     schemas.require(causes, schemas.CAUSES, "causes")
     schemas.require(events, schemas.EVENTS, "events")

@@ -112,8 +112,13 @@ def window_heat_records(
 def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Figure:
     """Draw one row per share partition over time, darker (on dark paper: lighter) for more.
 
-    ``records`` are `WINDOW_HEAT`; ``most`` share partitions are drawn, those with the largest value
-    at any time.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `WINDOW_HEAT`.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw: those with the largest value at any time.
     """
     as_of = rows.latest(records)
     if not len(records):
@@ -257,9 +262,19 @@ def window_state_figure(
 ) -> Figure:
     """Draw one box per run, as high as its offsets and as long as it lasted.
 
-    ``records`` are `WINDOW_STATES` of one share partition; of several it is an `InputError`. With
-    ``limit``, ``share.delivery.count.limit`` of the group, offsets whose next delivery is the last
-    are marked.
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `WINDOW_STATES` of one share partition.
+    theme : {"light", "dark"}
+    limit : int, optional
+        ``share.delivery.count.limit`` of the group: offsets whose next delivery is the last are
+        marked.
+
+    Raises
+    ------
+    InputError
+        The records have several share partitions.
     """
     partitions = len(rows.codes(records).dictionary)
     if partitions > 1:

@@ -66,19 +66,49 @@ class Workbench(Opened):
     ) -> Result:
         """Return the lag of share partitions with its terms, or its sums (KIP-1226).
 
-        As `sharelag.schemas.LAG`, one row per share partition: null where it is not known, with a
-        reason. ``by`` "group" or "topic" it is summed up, as `sharelag.schemas.ROLLUP`; ``brief``
-        is only what Kafka computes lag from. It needs windows and end offsets, nothing else;
-        `progress` has the age of the lag.
+        It needs windows and end offsets, nothing else; `progress` has the age of the lag.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        by : {"group", "topic"}, optional
+            Sums by group, or by group and topic.
+        brief : bool
+            Only what Kafka computes lag from.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.LAG`, one row per share partition; with ``by``
+            `sharelag.schemas.ROLLUP`. A lag that is not known is null, with a reason.
+
+        Raises
+        ------
+        InputError
+            There is no such group.
         """
         return self.ask("lag", group=group, by=by, brief=brief)
 
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
-        """Return the lag in several ways, and why they differ, as `sharelag.schemas.RECONCILED`.
+        """Return the lag in several ways, and why they differ.
 
-        ``described`` is what ``kafka-share-groups.sh --describe --offsets`` printed. With ``true``
-        the whole backlog of a running cluster is read, and its records counted. It is an
-        `InputError` if that cannot be read there, or the text is not that of the command.
+        Parameters
+        ----------
+        described : str, optional
+            What ``kafka-share-groups.sh --describe --offsets`` printed.
+        true : bool
+            Read the whole backlog of a running cluster, and count the records in it.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.RECONCILED`, one row per share partition.
+
+        Raises
+        ------
+        InputError
+            The backlog cannot be read there, or the text is not that of the command.
         """
         return self.ask("reconcile", described=described, true=true)
 
@@ -100,10 +130,18 @@ class Workbench(Opened):
         """Forecast age and drain of the lag, and score the forecasts that are due.
 
         As `sharelag.schemas.FORECASTS`; its notes say how often such forecasts came true.
-        ``ledger`` is the folder of that table, one per cluster, created if missing; ``horizon`` is
-        after how long ages are forecast, and a drain that takes longer is not. It is an
-        `InputError` if the table cannot be read or written, for which deltalake and scoringrules
-        are needed.
+
+        Parameters
+        ----------
+        ledger : str or path
+            The folder of that table, one per cluster; created if missing.
+        horizon : str or timedelta
+            After how long ages are forecast; a drain that takes longer is not.
+
+        Raises
+        ------
+        InputError
+            deltalake or scoringrules is not installed, or the table cannot be read or written.
         """
         return self.ask("forecasts", ledger=str(ledger), horizon=parse_span(horizon))
 
@@ -117,9 +155,24 @@ class Workbench(Opened):
     def moments(self, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
         """Return the windows of a group after each of its records, for going back in time.
 
-        As `sharelag.schemas.WINDOWS` with ``topic`` and ``as_of``, of one topic or all. Of more
-        moments than ``most`` there are as many that are evenly apart, and fewer where there would
-        be more than `sharelag.workbench.questions.lag.MOST_WINDOWS` windows.
+        Parameters
+        ----------
+        group : str
+        topic : str, optional
+            Only this one.
+        most : int
+            Moments; of more, as many that are evenly apart. Fewer where there would be more than
+            `sharelag.workbench.questions.lag.MOST_WINDOWS` windows.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.WINDOWS` with ``topic`` and ``as_of``.
+
+        Raises
+        ------
+        InputError
+            The group or the topic is not known, or ``most`` is not a number above 0.
         """
         return self.ask("moments", group=group, topic=topic, most=most)
 
@@ -131,8 +184,17 @@ class Workbench(Opened):
     def history(self, group: str | None = None, since: str | datetime | None = None) -> Result:
         """Return what happened to share partitions, record by record.
 
-        The latest rows of `sharelag.schemas.HISTORY`; ``to_spark()`` has all. ``since`` is the
-        first moment: a time, or a span before the end such as ``30m``.
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        since : str or datetime, optional
+            The first moment: a time, or a span before the end such as ``30m``.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.HISTORY`, the latest rows of it; ``to_spark()`` has all.
         """
         return self.ask("history", group=group, since=since)
 
@@ -157,10 +219,20 @@ class Workbench(Opened):
     ) -> Result:
         """Return the lag of every share partition at regular moments.
 
-        As `sharelag.schemas.TIMELINE`, one row per share partition and moment. ``every`` is
-        ``"5min"``, or seconds; else a sixtieth of the span that rates are of, or of that since
-        ``since``, whichever is longer. ``since`` is the first moment; else as far back as `over`,
-        and without ``every`` as rates look.
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        every : timedelta, str or float, optional
+            ``"5min"``, or seconds; else a sixtieth of the span that rates are of, or of that since
+            ``since``, whichever is longer.
+        since : str or datetime, optional
+            The first moment; else as far back as `over`, and without ``every`` as rates look.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.TIMELINE`, one row per share partition and moment.
         """
         return self.ask("timeline", group=group, every=every, since=since)
 
@@ -178,8 +250,17 @@ class Workbench(Opened):
     def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
         """Return how unevenly load is spread.
 
-        As `sharelag.schemas.IMBALANCE`, one row per group and measure; ``by`` "partition", "topic",
-        "member" or "broker" it is only the spread over these.
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        by : {"partition", "topic", "member", "broker"}, optional
+            Only the spread over these.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.IMBALANCE`, one row per group and measure.
         """
         return self.ask("imbalance", group=group, by=by)
 
@@ -230,12 +311,26 @@ class Workbench(Opened):
     ) -> Result:
         """Return what was archived, and what of it is in the dead-letter queue (KIP-1191).
 
-        As `sharelag.schemas.LEDGER`, those rows first that need attention, and only those of some
-        ``statuses``, if any are given; ``to_spark()`` has all. Letters of other groups than
-        ``group`` in the same queue are left out. ``queue`` is a topic, Parquet files, or records
-        with Spark's columns of Kafka and ``headers`` (of Spark, pandas, polars or Arrow); else the
-        topic that the group's setting names. No payload is shown. It is an `InputError` if the
-        group has no queue, or that cannot be read.
+        Parameters
+        ----------
+        group : str, optional
+            Else all groups; letters of other groups in the same queue are left out.
+        queue : str, pathlib.Path, DataFrame of Spark, pandas or polars, or Arrow table, optional
+            The topic that is the queue, Parquet files, or records with Spark's columns of Kafka
+            and ``headers``; else the topic that the group's setting names. No payload is shown.
+        statuses : tuple of str
+            Only rows of these; empty: all.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.LEDGER`, those rows first that need attention;
+            ``to_spark()`` has all.
+
+        Raises
+        ------
+        InputError
+            The group is not known, it has no queue, or the queue cannot be read.
         """
         return self.ask("dead_letters", group=group, queue=queue, statuses=statuses)
 
@@ -244,9 +339,22 @@ class Workbench(Opened):
     ) -> Result:
         """Return how records that were given up could be sent again; nothing is sent.
 
-        As `sharelag.schemas.REDRIVE`, one row per run of offsets. ``group`` and ``queue`` are as
-        for `dead_letters`. Only rows with one of ``statuses`` are there; without any they are
-        written, duplicate, missing and passed.
+        Parameters
+        ----------
+        group, queue
+            As for `dead_letters`.
+        statuses : tuple of str
+            Of its column ``status``; empty: written, duplicate, missing and passed.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.REDRIVE`, one row per run of offsets.
+
+        Raises
+        ------
+        InputError
+            As for `dead_letters`, or a status does not exist.
         """
         return self.ask("redrive", group=group, queue=queue, statuses=statuses)
 
@@ -260,10 +368,27 @@ class Workbench(Opened):
         """Return the settings in force, where they come from, and what conflicts.
 
         A group need not have any state: what a new group would have is shown. Values of groups that
-        Kafka accepts come with the command that sets them; it is not run. There is one row per
-        setting of each group and of the brokers. ``given`` are values to check as if they were set,
-        by Kafka's names; ``kafka_version`` is that to judge by, such as ``4.3.1``, else that of the
-        input, or where it is not known one that its settings are of.
+        Kafka accepts come with the command that sets them; it is not run.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        given : mapping of name to value, optional
+            Values to check as if they were set, by Kafka's names.
+        kafka_version : str, optional
+            To judge by, such as ``4.3.1``; else that of the input, or where it is not known one
+            that its settings are of.
+
+        Returns
+        -------
+        Result
+            One row per setting of each group and of the brokers.
+
+        Raises
+        ------
+        InputError
+            ``kafka_version`` is not a version of Kafka.
         """
         return self.ask("settings", group=group, given=given, kafka_version=kafka_version)
 
@@ -333,9 +458,24 @@ class Workbench(Opened):
     ) -> Result:
         """Plan a deletion of a group, or of its offsets of topics; nothing is written anywhere.
 
-        As `sharelag.schemas.RESET_PLAN`: what members would find if they came back at once, by
-        ``share.auto.offset.reset`` of the group. Only the offsets of ``topics`` are deleted, if any
-        are given; all else is as for `plan_reset`.
+        Parameters
+        ----------
+        group : str
+        topics : str or sequence of str
+            Only the offsets of these; without any the group is deleted.
+        simulate, members, kafka_version
+            As for `plan_reset`.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.RESET_PLAN`: what members would find if they came back at once, by
+            ``share.auto.offset.reset`` of the group.
+
+        Raises
+        ------
+        InputError
+            The group has no state of a topic; a simulation has no members, or would take too long.
         """
         require_version(kafka_version)
         return self.ask(
@@ -347,9 +487,20 @@ class Workbench(Opened):
         """Return the windows of a group offset by offset, as a widget that goes back in time.
 
         It begins with the share partition that the first cause names, else with the most lag.
-        Without a ``group`` it is the one with the most lag; ``topic`` is the only one to show, and
-        what else may be ``given`` is as for `sharelag_widgets.WindowStrip.of`, such as
-        ``selection``. Without the widgets it is a `SetupError`.
+
+        Parameters
+        ----------
+        group : str, optional
+            Else the one with the most lag.
+        topic : str, optional
+            Only this one.
+        **given
+            As for `sharelag_widgets.WindowStrip.of`, such as ``selection``.
+
+        Raises
+        ------
+        SetupError
+            The widgets are not installed.
         """
         view = load_view("WindowStrip")
         group = self._largest() if group is None else group
@@ -373,10 +524,21 @@ class Workbench(Opened):
     ) -> PeekedRecord:
         """Return the record at an offset with its state in the group; of a running cluster only.
 
-        It is read at the ``offset`` of a ``topic``'s ``partition`` by a consumer that joins no
-        ``group`` and commits nothing. Nothing keeps it. ``mask`` are fields of JSON to hide, such
-        as ``card.number``, or a function of what was read from JSON; what is not JSON is hidden
-        whole then. It is an `InputError` if there is no such record, or no state of the partition.
+        It is read by a consumer that joins no group and commits nothing. Nothing keeps it.
+
+        Parameters
+        ----------
+        group, topic : str
+        partition, offset : int
+        mask : iterable of str, or callable
+            Fields of JSON to hide, such as ``card.number``; or a function of what was read from
+            JSON. What is not JSON is hidden whole then.
+
+        Raises
+        ------
+        InputError
+            There is no such record, the group has no state of the partition, or the input has no
+            records of topics.
         """
         whole = self.is_gathered
         evidence = self.evidence(group) if whole else self.state_of(group, "windows")
@@ -386,8 +548,17 @@ class Workbench(Opened):
     def dashboard(self, group: str | None = None, **given: Any) -> Dashboard:
         """How the groups are now, the worst first, and one of them in detail, as a dashboard.
 
-        What may be ``given`` is as for `sharelag_widgets.dashboards.Now`, such as ``selection``.
-        Without the widgets it is a `SetupError`.
+        Parameters
+        ----------
+        group : str, optional
+            Else the one with the most lag.
+        **given
+            As for `sharelag_widgets.dashboards.Now`, such as ``selection``.
+
+        Raises
+        ------
+        SetupError
+            The widgets are not installed.
         """
         shown: Dashboard = load_view("Now")(self, group, **given)
         return shown
@@ -395,9 +566,17 @@ class Workbench(Opened):
     def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
         """Return what brokers measure themselves, of the places that `sharelag.open` was given.
 
-        Of ``group`` only the figures, as acknowledgements are counted of all groups together; with
-        ``everything`` also figures that are not about share groups. It is an `InputError` if no
-        place was given, or one cannot be read.
+        Parameters
+        ----------
+        group : str, optional
+            Only the figures of this one; acknowledgements are counted of all groups together.
+        everything : bool
+            Also figures that are not about share groups.
+
+        Raises
+        ------
+        InputError
+            No place was given, or one cannot be read.
         """
         if self.metrics is None:
             raise InputError(
@@ -414,12 +593,21 @@ class Workbench(Opened):
     ) -> Result:
         """Which rights each command needs on the cluster, and which of them we have.
 
-        They are those on one ``group`` or ``topic``, by default on each of the share state. A
-        ``principal`` is somebody else, such as ``User:alice``, judged by the rules that the cluster
-        lists. ``super_users`` are those of the brokers' setting ``super.users``, which brokers do
-        not show: without it what the rules do not allow to somebody else is unknown where there may
-        be any. It is an `InputError` if the input is not a running cluster, a principal has no
-        type, or ``super_users`` are given without a principal.
+        Parameters
+        ----------
+        group, topic : str, optional
+            Only those on this one; by default on each group and topic of the share state.
+        principal : str, optional
+            Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
+        super_users : collection of str, optional
+            Those of the brokers' setting ``super.users``, which brokers do not show: without it
+            what the rules do not allow to somebody else is unknown where there may be any.
+
+        Raises
+        ------
+        InputError
+            The input is not a running cluster, a principal has no type, or ``super_users`` are
+            given without a principal.
         """
         groups = [group] if group is not None else sorted(self.choice.groups)
         topics = [topic] if topic is not None else sorted(self.choice.topics)
@@ -455,11 +643,24 @@ class Workbench(Opened):
         """Return a span of a group's history, to be simulated as it was and otherwise.
 
         ``sharelag.whatif.otherwise(past, variants(past.scenario, members=12))`` says what would
-        have been. The group may be left out where there is one only. ``since`` is the first moment,
-        a time with its zone or a span before the last one such as ``1h``, and ``until`` the last,
-        else that of the workbench. ``service`` of the members is estimated from what they completed
-        in the span, unless given. It is an `InputError` if the group had no state at the first
-        moment, or the moments are not in order.
+        have been.
+
+        Parameters
+        ----------
+        group : str, optional
+            May be left out when there is one only.
+        since : str or datetime
+            The first moment: a time with its zone, or a span before the last one such as ``1h``.
+        until : str or datetime, optional
+            The last moment; that of the workbench when not given.
+        service : Service, optional
+            Of the members; estimated from what they completed in the span when not given.
+
+        Raises
+        ------
+        InputError
+            There is no such group, it had no state at the first moment, or the moments are not in
+            order.
         """
         return gather_past(self, group, since, until, service)
 

@@ -135,8 +135,10 @@ class PeekedRecord:
     def text(self, form: str = "auto") -> str:
         """Return what people read: one line each for the facts, then key, headers and value.
 
-        The ``form`` of key and value is text, json or hex; ``auto`` is JSON where it is, else text
-        where it is UTF-8, else hex.
+        Parameters
+        ----------
+        form : {"auto", "text", "json", "hex"}
+            Of key and value; ``auto`` is JSON where it is, else text where it is UTF-8, else hex.
         """
         record = self.record
         when = "no timestamp" if record.timestamp is None else iso(record.timestamp)

@@ -198,9 +198,19 @@ class Result:
     def plot(self, kind: str | None = None, **given: Any) -> View:
         """Draw it in the colours of the page, light or dark, and as wide as the page is.
 
-        ``kind`` is as for `figure`, which gives the same as a plotly figure, and what else is
-        ``given`` as for `sharelag_widgets.PlotView`, such as ``selection``. Without the widgets it
-        is a `SetupError`.
+        Parameters
+        ----------
+        kind : str, optional
+            As for `figure`, which gives the same as a plotly figure.
+        **given
+            As for `sharelag_widgets.PlotView`, such as ``selection``.
+
+        Raises
+        ------
+        InputError
+            There is no chart of this kind.
+        SetupError
+            The widgets are not installed.
         """
         shown: View = load_view("PlotView").of(self, kind, **given)
         return shown
@@ -208,8 +218,10 @@ class Result:
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """All rows as a Spark DataFrame, those of a long history too.
 
-        The session is ``spark``, else the one that the answer came from, the active one, or one for
-        this machine.
+        Parameters
+        ----------
+        spark : pyspark.sql.SparkSession, optional
+            Else the one that the answer came from, the active one, or one for this machine.
         """
         if self.frame is not None:
             return self.frame()
@@ -221,9 +233,18 @@ class Result:
         return frame_of(spark, self.table)
 
     def figure(self, kind: str | None = None, theme: str = "light") -> Figure:
-        """Draw a chart of the answer in a ``theme``, "light" or "dark".
+        """Draw a chart of the answer.
 
-        ``kind`` is one of `charts`, else the first; if there is none it is an `InputError`.
+        Parameters
+        ----------
+        kind : str, optional
+            One of `charts`; else the first.
+        theme : {"light", "dark"}
+
+        Raises
+        ------
+        InputError
+            There is no such chart of it.
         """
         name = next(iter(self.charts), "") if kind is None else kind
         if name not in self.charts:

@@ -195,19 +195,37 @@ class AssignmentEditor(RunView):
     ) -> AssignmentEditor:
         """Return an assignment to begin with.
 
-        ``partitions`` has a row a partition: ``topic``, ``partition``, and what else is known of
-        it, such as `sharelag.schemas.LAG` of one group; the number column ``measure`` is shown,
-        else ``lag``, if there is one. ``assignment`` is ``{member: {topic: [partition, ...]}}``,
-        also of members without any; ``member_labels`` are what else people call them, such as
-        clients. ``keys`` are the columns that name a partition to views linked by ``selection``,
-        and ``title`` is above this one. It is an `InputError` if a column is missing, or the
-        assignment names a partition that is not in the table.
+        Parameters
+        ----------
+        partitions : table
+            A row a partition: ``topic``, ``partition``, and what else is known of it, such as
+            `sharelag.schemas.LAG` of one group.
+        assignment : mapping
+            For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``.
+            Members without any are listed, too.
+        on_run : callable, optional
+            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a separate
+            thread. It calls ``cancelled()`` now and then and returns early if so, calls
+            ``progress(done, total)``, and gives a `Difference`. A `ShareLagError` of it is
+            shown as it is.
+        on_load : callable, optional
+            ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the
+            members there are.
+        choices : sequence of str
+            What `on_load` knows.
+        measure : str, optional
+            A number column to show of each partition; else ``lag``, if there is one.
+        keys : sequence of str, optional
+            The columns that name a partition to linked views.
+        selection : Selection, optional
+        member_labels : mapping, optional
+            What else people call a member, such as its client: shown beside the name.
+        title : str
 
-        ``on_run`` takes the assignment, ``cancelled`` and ``progress``, and tries it out, in a
-        separate thread. It calls ``cancelled()`` now and then and returns early if so, calls
-        ``progress(done, total)``, and gives a `Difference`. A `ShareLagError` of it is shown as it
-        is. ``on_load`` takes one of ``choices`` and the assignment, and gives the one that such an
-        assignor would make of the members there are.
+        Raises
+        ------
+        InputError
+            A column is missing, or the assignment names a partition that is not in the table.
         """
         table = table_of(partitions)
         names = key_names(table, keys)
@@ -250,8 +268,17 @@ class AssignmentEditor(RunView):
     ) -> None:
         """Begin with what there is now; edits and a run stay while their rows do.
 
-        ``partitions`` and ``assignment`` are as for `of`, and if those are wrong nothing changes;
-        ``on_run``, ``on_load`` and ``member_labels`` come instead of those before.
+        Parameters
+        ----------
+        partitions, assignment
+            As for `of`.
+        on_run, on_load, member_labels : optional
+            Instead of those before.
+
+        Raises
+        ------
+        InputError
+            As for `of`; nothing has changed then.
         """
         table = _sorted(table_of(partitions))
         require(table, [*self._key_columns, *filter(None, (self.measure,))])
@@ -280,7 +307,13 @@ class AssignmentEditor(RunView):
         self.at = min(len(self.edits), self.at + 1)
 
     def load(self, choice: str) -> None:
-        """Take over the assignment of a choice; if there is none it is an `InputError`."""
+        """Take over the assignment of a choice; an error is shown in the view and raised.
+
+        Raises
+        ------
+        InputError
+            There is no such choice.
+        """
         if self._on_load is None or choice not in self.choices:
             raise InputError(
                 f"there is no {choice!r} to load: choose one of {', '.join(self.choices) or 'none'}"

@@ -84,10 +84,23 @@ class LagTable(RowsView):
     ) -> LagTable:
         """Any table; `sharelag.schemas.LAG` with its most telling columns first.
 
-        Of ``rows`` the ``columns`` are shown, in this order; else all that have a value in any row.
-        ``keys`` are the columns that name a row. They are sorted by ``sort``, ``descending`` or
-        not; else by ``lag``, if there is one. ``selection`` links views, and ``title`` is above
-        this one. If a column is missing it is an `InputError`.
+        Parameters
+        ----------
+        rows : table
+        columns : sequence of str, optional
+            Which to show, in this order; else all that have a value in any row.
+        keys : sequence of str, optional
+            The columns that name a row.
+        sort : str, optional
+            The column to sort by; else ``lag``, if there is one, else as the rows are.
+        descending : bool
+        selection : Selection, optional
+        title : str
+
+        Raises
+        ------
+        InputError
+            A column is missing.
         """
         table = table_of(rows)
         names = key_names(table, keys)

@@ -80,13 +80,29 @@ class PartitionGrid(RowsView):
     ) -> PartitionGrid:
         """Show a table with one row per share partition as cells.
 
-        ``rows`` are `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``,
-        ``cause``, a verdict). Any of ``measures`` may colour a cell, which are numbers, or texts of
-        few values, else all that fit; ``measure`` is the one to begin with. ``keys`` are the
-        columns that name a row, and ``labels`` what people call some keys; rows with one value of
-        ``band`` lie together when sorted by name. ``noun`` is what a cell is, ``selection`` links
-        views, and ``title`` is above this one. It is an `InputError` if a column is missing, or
-        there is nothing to colour cells by.
+        Parameters
+        ----------
+        rows : table
+            `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``, ``cause``, a
+            verdict).
+        measures : sequence of str, optional
+            Columns that may colour a cell: numbers, or texts of few values. Else all that fit.
+        keys : sequence of str, optional
+            The columns that name a row.
+        band : str, optional
+            The column whose values lie together when sorted by name.
+        labels : mapping of key to str, optional
+        selection : Selection, optional
+        title : str
+        measure : str
+            The one to begin with.
+        noun : str
+            What a cell is.
+
+        Raises
+        ------
+        InputError
+            A column is missing, or there is nothing to colour cells by.
         """
         table = table_of(rows)
         names = key_names(table, keys)

@@ -31,13 +31,21 @@ from .view import View
 class PlotView(View):
     """A plotly figure in the theme of the page, readable as a table.
 
-    ``figure`` is one of plotly, or its dict, and ``dark`` the same for a dark page, where its
-    colours are other ones; `PlotView.of` makes both. ``alt`` says in a sentence what it shows, for
-    who does not see it, else its title does; ``title`` is above it, beside one in its layout.
+    Points may name share partitions in their ``customdata`` (tuples, the values of the selection's
+    columns); picking them picks those. With ``times=True`` x is time, and picking a point picks its
+    moment.
 
-    Points may name share partitions in their ``customdata`` (tuples, the values of the columns of
-    the ``selection``); picking them picks those. With ``times`` x is time, and picking a point
-    picks its moment.
+    Parameters
+    ----------
+    figure : plotly.graph_objects.Figure or mapping
+    alt : str
+        What the figure shows, in a sentence, for who does not see it. Else its title.
+    times : bool
+    selection : Selection, optional
+    title : str
+        Above the figure; a title in the figure's layout stays there.
+    dark : plotly.graph_objects.Figure or mapping, optional
+        The same for a dark page, where its colours are other ones. `PlotView.of` makes both.
     """
 
     _esm = script("plot_view.js")
@@ -69,9 +77,15 @@ class PlotView(View):
 
     @classmethod
     def of(cls, result: Any, kind: str | None = None, **options: Any) -> PlotView:
-        """Draw a chart of a ``result`` in the colours of the page, light or dark.
+        """Draw a chart of an answer in the colours of the page, light or dark.
 
-        ``kind`` is one of its ``charts``, by default the first; ``options`` are as for `PlotView`.
+        Parameters
+        ----------
+        result : sharelag.Result
+        kind : str, optional
+            One of its ``charts``; by default the first.
+        **options
+            As for `PlotView`.
         """
         return cls(result.figure(kind, "light"), dark=result.figure(kind, "dark"), **options)
 

@@ -26,9 +26,16 @@ _TURNING = {"R", "AL", "RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI", "PDI", "
 class Selection(traitlets.HasTraits):
     """The picked share partitions, offsets and moment; views that share it are linked.
 
-    ``keys`` are the values of ``columns``, as tables call them, of every share partition that is
-    picked; empty: all. ``offsets`` are the first and the last, both inclusive, and ``moment`` has a
-    time zone.
+    Parameters
+    ----------
+    keys : iterable of tuples
+        The values of `columns` of every share partition that is picked; empty: all.
+    offsets : (int, int), optional
+        First and last offset, both inclusive.
+    moment : datetime or str, optional
+        With a time zone.
+    columns : sequence of str
+        What the values of a key are called in the tables.
     """
 
     keys = traitlets.Tuple()
@@ -83,7 +90,13 @@ class Selection(traitlets.HasTraits):
             self.keys, self.offsets, self.moment = (), None, None
 
     def of(self, rows: Rows) -> pa.Table:
-        """The rows of the picked share partitions, in their order; all rows if none is picked."""
+        """The rows of the picked share partitions, in their order; all rows if none is picked.
+
+        Raises
+        ------
+        InputError
+            The table lacks a column of the key.
+        """
         table = table_of(rows)
         if not self.keys:
             return table
@@ -93,7 +106,13 @@ class Selection(traitlets.HasTraits):
         )
 
     def to_code(self, rows: str | None = None) -> str:
-        """Python that makes this selection again, and chooses the ``rows`` of a table so named."""
+        """Python that makes this selection again.
+
+        Parameters
+        ----------
+        rows : str, optional
+            Name of a table: the code then chooses its rows.
+        """
         given = [f"{list(self.keys)!r}"] if self.keys else []
         given += [f"offsets={self.offsets!r}"] if self.offsets else []
         given += [f"moment={iso(self.moment)!r}"] if self.moment else []

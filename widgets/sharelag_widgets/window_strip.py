@@ -250,16 +250,30 @@ class WindowStrip(View):
     ) -> WindowStrip:
         """Return the windows in a table, one moment a row.
 
-        ``rows`` are `sharelag.schemas.WINDOWS`, or `sharelag.schemas.HISTORY` (numbers without a
-        place). Those of one share partition, which the columns ``keys`` name and some ``labels``
-        call otherwise, are its moments, by ``as_of``, ``record_timestamp`` or ``write_timestamp``,
-        whichever the table has first. Where they have no ``end_offset``, ``ends`` show what is
-        unread: `sharelag.schemas.LAG` or any table with that column, one row per share partition.
-        Ends of a time (``as_of``) after a share partition's last record are a separate moment, with
-        the window that this record left; else they belong to the last moment. With ``limit``,
-        ``share.delivery.count.limit`` of the groups, offsets whose next delivery is the last are
-        marked. ``selection`` links views, and ``title`` is above this one. If a column is missing
-        it is an `InputError`.
+        Parameters
+        ----------
+        rows : table
+            `sharelag.schemas.WINDOWS`, or `sharelag.schemas.HISTORY` (numbers without a place);
+            Arrow, pandas, Spark or arrays. Rows of one share partition are its moments, by
+            ``as_of``, ``record_timestamp`` or ``write_timestamp``, whichever the table has first.
+        ends : table, optional
+            Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with
+            that column, one row per share partition, to show what is unread. Ends that have a time
+            (``as_of``) after a share partition's last record are a separate moment, with the
+            window that this record left; else they belong to the last moment.
+        keys : tuple of str
+            The columns that name a share partition.
+        labels : dict of key to str, optional
+        selection : Selection, optional
+        title : str
+        limit : int, optional
+            ``share.delivery.count.limit`` of the groups: offsets whose next delivery is the last
+            are marked.
+
+        Raises
+        ------
+        InputError
+            A column is missing.
         """
         chosen = selection_for(selection, keys)
         return cls(table_of(rows), keys, labels or {}, ends, chosen, title=title, limit=limit)
@@ -293,8 +307,17 @@ class WindowStrip(View):
 
         The share partition stays, and with it the zoom, the cursor and the time that is shown; who
         looks at the last moment without having picked it gets the new last one. Of share partitions
-        that are gone nothing stays. ``rows`` and ``ends`` are as for `of`; if a column is missing,
-        all stays as it was.
+        that are gone nothing stays.
+
+        Parameters
+        ----------
+        rows, ends : table
+            As for `of`.
+
+        Raises
+        ------
+        InputError
+            A column is missing; then all stays as it was.
         """
         key = self._moments.keys[self.shown] if self._moments.keys else None
         time, was_last = self.time, self.moment == self._last() and self._selection.moment is None
@@ -312,8 +335,16 @@ class WindowStrip(View):
     def counts(self, moment: int | None = None) -> dict[str, int]:
         """How many offsets of each kind there are at a moment of the share partition that is shown.
 
-        Without ``moment`` it is the one shown. Kinds that there are none of are left out; nothing
-        is there before the start offset is known.
+        Parameters
+        ----------
+        moment : int, optional
+            Else the one shown.
+
+        Returns
+        -------
+        dict of str to int
+            Kinds that there are none of are left out; nothing at all before the start offset is
+            known.
         """
         row = self._row(moment)
         start, head, window_end, end = (
@@ -334,7 +365,10 @@ class WindowStrip(View):
     def last_deliveries(self, moment: int | None = None) -> int | None:
         """How many offsets there are whose next delivery is their last; None: not known.
 
-        Without ``moment`` it is that of the one shown.
+        Parameters
+        ----------
+        moment : int, optional
+            Else the one shown.
         """
         if self.limit is None or not self._moments.itemised:
             return None

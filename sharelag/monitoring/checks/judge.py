@@ -152,12 +152,25 @@ def check(
     choice: Choice | None = None,
     over: timedelta = OVER,
 ) -> Checked:
-    """Judge share groups of a ``source`` by ``rules``, one row per rule and group.
+    """Judge share groups by rules.
 
-    ``engine`` is "auto", "local" or "spark"; ``as_of`` a time, offsets of state partitions, or now.
-    ``choice`` selects groups and topics: a rule about others finds nothing. ``over`` is the span
-    before each moment over which rates are measured, and in which a level with hysteresis may have
-    begun. Silences are those in force at the moment that is judged.
+    Parameters
+    ----------
+    source : Input
+    rules : Rules
+        As `sharelag.monitoring.checks.rules.read_rules` reads them.
+    engine : {"auto", "local", "spark"}
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+        Only these groups and topics; a rule about others finds nothing.
+    over : timedelta
+        The span before each moment over which rates are measured, and in which a level with
+        hysteresis may have begun.
+
+    Returns
+    -------
+    Checked
+        One row per rule and group. Silences are those in force at the moment that is judged.
     """
     with read(source, engine, as_of, choice, over) as begun:
         return check_reading(begun, rules)

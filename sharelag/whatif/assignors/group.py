@@ -42,7 +42,19 @@ class AssignorError(ShareLagError):
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a `Group`."""
+    """One member of the group.
+
+    Attributes
+    ----------
+    id
+        The member id that the broker knows it by.
+    subscribed
+        Names of topics; a name that does not exist has no effect, as in Kafka.
+    current
+        Its target assignment so far, by topic, in the order of the record that holds it.
+    rack
+        Its ``client.rack``; None when it has none.
+    """
 
     id: str  # that the broker knows it by
     subscribed: tuple[str, ...]  # a name that does not exist has no effect, as in Kafka
@@ -52,7 +64,25 @@ class Member:
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of a `Group`."""
+    """One topic.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    id
+        Its id, 16 bytes. Kafka's assignor breaks ties by it.
+    partitions
+        How many it has; None when it does not exist any more.
+    assignable
+        Partitions that the broker may assign: those whose share state is initialised. Ascending.
+    racks
+        Racks of the replicas of each partition.
+    lag
+        Records to deliver in each partition whose lag is known.
+    rate
+        Records that arrive a second in each partition where that is known.
+    """
 
     name: str
     id: bytes  # Kafka's assignor breaks ties by it

@@ -48,10 +48,17 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     A subclass says its title and help, makes its controls and parts (`_make`), and fills them
     (`_show`).
 
-    Dashboards with one ``selection`` are linked. ``every`` is how many seconds are between two
-    refreshes, 0 for by hand only; else 30 of a cluster or an archive. ``live`` says whether reading
-    again can give something else, else the input decides, and ``stale_after`` after how many
-    seconds what is shown is called stale.
+    Parameters
+    ----------
+    bench : Workbench
+    selection : Selection, optional
+        Give one to several dashboards, and they are linked.
+    every : float, optional
+        Seconds between two refreshes; 0 for by hand only. Else 30 of a cluster or an archive.
+    live : bool, optional
+        Whether reading again can give something else; else the input decides.
+    stale_after : float
+        Seconds after which what is shown is called stale.
     """
 
     TITLE = ""
@@ -313,9 +320,15 @@ IN_A_GROUP = ("group_id", "leader_epoch")
 
 
 class GroupDashboard(Dashboard):
-    """A dashboard of one ``group`` at a time, else of the one with the most lag.
+    """A dashboard of one group at a time.
 
-    ``options`` are as for `Dashboard`.
+    Parameters
+    ----------
+    bench : Workbench
+    group : str, optional
+        Else the one with the most lag.
+    **options
+        As for `Dashboard`.
     """
 
     def __init__(self, bench: Workbench, group: str | None = None, **options: Any) -> None:
