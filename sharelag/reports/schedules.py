@@ -139,6 +139,8 @@ def schedule(
         The expression is not valid, or the scheduler cannot express something.
     """
     path = notebooks.notebook(name)
+    if kind not in KINDS:
+        raise InputError(f"unknown scheduler {kind!r}: choose one of {', '.join(KINDS)}")
     texts = [name, str(out), *options, *_texts(params or {})]
     if any(set("\n\r\0") & set(text) for text in texts):
         raise InputError("a name or a path with a line break cannot be scheduled: rename it")

@@ -353,6 +353,8 @@ def test_a_stream_is_watched(
         stream.watch("127.0.0.1:1", offsets=ends, spark=spark)
     with pytest.raises(InputError, match="generation"):
         stream.watch(log.raw, generation=99)
+    with pytest.raises(InputError, match="invalid duration -1"):
+        stream.watch(log.raw, every=-1)
 
 
 @pytest.mark.exhaustive

@@ -230,6 +230,11 @@ def test_an_invalid_time_zone(zone: str) -> None:
         defined("systemd", zone=zone)
 
 
+def test_an_unknown_scheduler() -> None:
+    with pytest.raises(InputError, match="unknown scheduler 'cron': choose one of crontab, syst"):
+        defined("cron")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_break_would_begin_another_line(kind: str) -> None:
     with pytest.raises(InputError, match="line break"):

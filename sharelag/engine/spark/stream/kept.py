@@ -73,7 +73,7 @@ class Kept:
         groups: frozenset[str],
         every: float,
         on_update: OnUpdate | None,
-        checkpoints: Path | None,
+        checkpoints: str | Path | None,
         topic: str = STATE_TOPIC,
         generation: int | None = None,
     ) -> None:
@@ -154,7 +154,7 @@ class Kept:
         writer = changes.writeStream.outputMode("update")
         self._tidy()
         if self._checkpoints:
-            self._checkpoint = self._checkpoints / uuid4().hex
+            self._checkpoint = Path(self._checkpoints) / uuid4().hex
             writer = writer.option("checkpointLocation", str(self._checkpoint))
         partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
         writer = writer.foreachBatch(brief(self._take))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
+from sharelag.durations import parse_duration
 from sharelag.engine.spark.cluster import config_of
 from sharelag.engine.spark.stream.kept import Kept, OnUpdate
 from sharelag.errors import InputError
@@ -146,7 +147,7 @@ def watch(
     properties: Mapping[str, str] | None = None,
     timeout: float = 10.0,
     spark: SparkSession | None = None,
-    checkpoints: Path | None = None,
+    checkpoints: str | Path | None = None,
 ) -> Live:
     """Watch the lag of a cluster or of a stream, until `Live.stop` or the end of a ``with`` block.
 
@@ -176,7 +177,7 @@ def watch(
         As for ``sharelag.open``.
     spark : pyspark.sql.SparkSession, optional
         Without it, the active one, or one that is made.
-    checkpoints : pathlib.Path, optional
+    checkpoints : path, optional
         Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines
         share. Without it, Spark chooses a temporary one.
 
@@ -189,7 +190,7 @@ def watch(
     Raises
     ------
     InputError
-        On Spark Connect.
+        On Spark Connect, or ``every`` is negative.
     SetupError
         When Spark cannot run it.
     ShareLagError
@@ -214,6 +215,7 @@ def watch(
     if isinstance(source, ClientConfig):
         require_admission_control()
     names = frozenset([groups] if isinstance(groups, str) else groups)
+    every = parse_duration(every).total_seconds()
     update = on_update or heed
     live = Live(source, spark, names, every, update, checkpoints, generation=generation)
     try:
