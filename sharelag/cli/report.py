@@ -206,7 +206,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
             "--command-property would be visible in the definition: use --command-config FILE."
         )
     path = notebooks.notebook(name)
-    parameters = notebooks.check_parameters(path, _parameters(path, options))
+    parameters = _parameters(path, options)
     notebooks.require_units(path, parameters)
     # A scheduler does not have the environment of this shell, which may name a cluster.
     declared = notebooks.read_parameters(path)

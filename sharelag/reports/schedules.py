@@ -136,12 +136,14 @@ def schedule(
     Raises
     ------
     InputError
-        The expression is not valid, or the scheduler cannot express something.
+        The expression is not valid, the notebook has no such parameter, or the scheduler cannot
+        express something.
     """
     path = notebooks.notebook(name)
     if kind not in KINDS:
         raise InputError(f"unknown scheduler {kind!r}: choose one of {', '.join(KINDS)}")
-    texts = [name, str(out), *options, *_texts(params or {})]
+    params = notebooks.check_parameters(path, params or {})
+    texts = [name, str(out), *options, *_texts(params)]
     if any(set("\n\r\0") & set(text) for text in texts):
         raise InputError("a name or a path with a line break cannot be scheduled: rename it")
     if options and kind in NOTEBOOK_ONLY:
@@ -154,7 +156,7 @@ def schedule(
         is_own=name != path.stem,
         cron=cron_for_all(cron),
         zone=check_zone(zone),
-        params=absolute(params or {}),
+        params=absolute(params),
         options=options,
         out=Path(out).resolve(),
     )

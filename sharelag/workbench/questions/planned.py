@@ -65,7 +65,7 @@ def plan_reset(
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")
     plan = reset_of(t.read, evidence, group, to, shift_by, topics, local_offsets)
-    plan, said = _simulate(evidence, group, plan, members) if simulate else (plan, not_simulated())
+    plan, said = _simulate(evidence, group, plan, simulate, members)
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
     commands = reset.reset_commands(group, topics, to, *address_of(source), plan)
@@ -93,7 +93,7 @@ def plan_delete(
     """Say what deleting a group, or its offsets of topics, would do; nothing is written."""
     evidence, source = t.bench.evidence(group), t.bench.source
     plan, begins = deletion_of(t.read, evidence, group, topics)
-    plan, said = _simulate(evidence, group, plan, members) if simulate else (plan, not_simulated())
+    plan, said = _simulate(evidence, group, plan, simulate, members)
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
         f"A deletion of {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
@@ -255,12 +255,16 @@ def not_simulated(by: str = "--simulate (simulate=True)") -> str:
 
 
 def _simulate(
-    evidence: Evidence, group: str, plan: pa.Table, members: int | None
+    evidence: Evidence, group: str, plan: pa.Table, simulate: bool, members: int | None
 ) -> tuple[pa.Table, str]:
     """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
 
     The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
     """
+    if not simulate:
+        if members is not None:
+            raise InputError("members are those of a simulation: add simulate=True")
+        return plan, not_simulated()
     found = simulate_drain(after_reset(scenario_from(evidence, group), plan, members))
     at = plan.schema.get_field_index("new_drain_ms")
     times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]

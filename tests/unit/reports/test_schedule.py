@@ -230,6 +230,11 @@ def test_an_invalid_time_zone(zone: str) -> None:
         defined("systemd", zone=zone)
 
 
+def test_a_parameter_that_the_notebook_does_not_have() -> None:
+    with pytest.raises(InputError, match="report daily has no parameter 'groop': choose from"):
+        defined("crontab", groop="billing")
+
+
 def test_an_unknown_scheduler() -> None:
     with pytest.raises(InputError, match="unknown scheduler 'cron': choose one of crontab, syst"):
         defined("cron")
