@@ -41,11 +41,13 @@ _GRACE = 10.0
 #: and so many seconds at least: when a cluster hangs, its numbers end.
 _SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 _LABELS = ("group", "topic", "partition")
-#: Metrics of each share partition: ``kafka_share_group_`` and the column of its numbers, and help.
+_PREFIX = "kafka_share_group_"
+#: Metrics of each share partition, by name: the prefix and the column of its numbers; and help.
 _OF_LAG = {
-    "lag": "End offset - start offset - delivery complete count (KIP-1226).",
-    "start_offset": "The share-partition start offset, as persisted.",
-    "delivery_complete_count": "Records completed at or after the start offset, as persisted.",
+    f"{_PREFIX}lag": "End offset - start offset - delivery complete count (KIP-1226).",
+    f"{_PREFIX}start_offset": "The share-partition start offset, as persisted.",
+    f"{_PREFIX}delivery_complete_count": "Records completed at or after the start offset, as "
+    "persisted.",
 }
 #: Values of the label `state`, and the columns of their numbers.
 _WINDOW = (
@@ -242,9 +244,9 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
     ]
-    for column, words in _OF_LAG.items():
-        numbers = facts.lag(column)
-        yield _gauge(f"kafka_share_group_{column}", words, _LABELS, labels, numbers, chosen)
+    for name, words in _OF_LAG.items():
+        numbers = facts.lag(name.removeprefix(_PREFIX))
+        yield _gauge(name, words, _LABELS, labels, numbers, chosen)
     words = "Age of the oldest unfinished record."
     age = facts.progress("age_ms") / 1000
     yield _gauge("kafka_share_group_oldest_unacked_seconds", words, _LABELS, labels, age, chosen)
