@@ -37,7 +37,7 @@ from sharelag.whatif.comparison.intervals import contrast
 from sharelag.whatif.comparison.tables import MEASURED, Measure
 from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
 from sharelag.whatif.consumers import ConsumerSettings
-from sharelag.whatif.grid import Progress
+from sharelag.whatif.grid import Progress, require_seeds
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
@@ -152,31 +152,29 @@ def should_move(
     InputError
         No seed is given, or one twice.
     """
-    seeds = list(seeds)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise InputError("give at least one seed, and each of them once")
-    rows = []
+    seeds, rows = require_seeds(seeds), []
+    if not seeds:
+        raise InputError("there is nothing to compare: give at least one seed")
     for seed in seeds:
         rows.append(_row(CONSUMER, consumer_group_twin(scenario, seed, settings)))
         rows.append(_row(SHARE, simulate(scenario, seed)))
         if progress is not None:
             progress(len(rows), 2 * len(seeds))
     runs = pa.Table.from_pylist(rows, schema=RUNS)
-    cells = list(contrast(runs, _MEASURES, CONSUMER, confidence))
-    means = {cell["measure"]: cell["mean"] for cell in cells if cell["variant"] == CONSUMER}
+    cells = contrast(runs, _MEASURES, CONSUMER, confidence)
+    known = {(cell["variant"], cell["measure"]): cell for cell in cells}
     answers = [
         {
-            **cell,
-            "unit": _MEASURES[cell["measure"]].unit,
+            **(cell := known[SHARE, name]),
+            "unit": about.unit,
             "n": len(seeds),
-            "consumer_group": means[cell["measure"]],
+            "consumer_group": known[CONSUMER, name]["mean"],
             "share_group": cell["mean"],
             "low": cell["difference_low"],
             "high": cell["difference_high"],
             "better": {None: None, True: SHARE, False: CONSUMER}[cell["better"]],
         }
-        for cell in cells
-        if cell["variant"] == SHARE
+        for name, about in _MEASURES.items()
     ]
     return Moving(runs, pa.Table.from_pylist(answers, schema=ANSWERS))
 

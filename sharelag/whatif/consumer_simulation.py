@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -233,9 +234,11 @@ class Consumer(Life):
     It has positions (by place, what the next poll returns) and what it fetched beyond them.
     """
 
+    _world: ConsumerGroupSimulation
+
     def __init__(self, world: ConsumerGroupSimulation, birth: Birth) -> None:
         super().__init__(world, birth, world.settings.heartbeat_interval_ms)
-        self._world, self._settings = world, world.settings
+        self._settings = world.settings
         costs, member = world.scenario.costs, birth.member
         self._wait = round(member.fetch_max_wait_ms * MS)
         self._cost = round(costs.fetch_ms * MS)
@@ -261,24 +264,15 @@ class Consumer(Life):
     def _is_member(self) -> bool:
         return super()._is_member() and not self._overslept
 
-    def _send_beat(self) -> None:
-        self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
-
-    def _beat_arrives(self, owned: Places) -> None:
-        if self.ended is not None or not self._is_member():
-            return
+    def _ask(self, owned: Places) -> Places | bool | None:
         known = self._world.there(self._topics)
-        answer = self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
-        self._clock.after(self._network, self._heartbeat_answered, answer)
+        return self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
 
-    def _heartbeat_answered(self, answer: Places | bool | None) -> None:
-        if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():
-            return
-        self._known = answer is not False
+    def _take(self, answer: Any) -> None:
         if answer is False:  # fenced: what it had is another one's
             self._drop(self.places)
             self._beat(self._beats)
-        elif isinstance(answer, frozenset):
+        else:
             self._target = answer
             self._poll()
 
@@ -308,9 +302,8 @@ class Consumer(Life):
         self._fall_out()
 
     def _fall_out(self) -> None:
-        self._clock.after(self._network, self._world.coordinator.leave, self.id)
-        self._known = False
         self._drop(self.places)
+        super()._depart()
 
     def close(self) -> None:
         """Close the consumer instead of polling again."""

@@ -21,7 +21,7 @@ from sharelag.model import TERMINAL_STATES, DeliveryState, Window
 from sharelag.replay.state import window_items
 from sharelag.tables.words import counted
 from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Service, Settings
-from sharelag.whatif.stuck_records import head_of
+from sharelag.whatif.stuck_records import deliveries_of, head_of
 
 #: A topic name and a partition; with an offset, one record.
 Place: TypeAlias = tuple[str, int]
@@ -60,7 +60,7 @@ def record_batch(by_place: Seen) -> int:
 
     Brokers give record batches to a member as a whole. Where they differ in size, it is 1.
     """
-    ends = (_reached(window) for seen in by_place.values() for _, window in _changes(seen))
+    ends = (reached(window) for seen in by_place.values() for _, window in _changes(seen))
     return max(gcd(*ends), 1)
 
 
@@ -205,9 +205,9 @@ def _finished(window: Window) -> int:
     return start + sum(max(span, 0) for span in spans)
 
 
-def _reached(window: Window) -> int:
-    start = max(window.start_offset, 0)
-    return max((one.last_offset + 1 for one in window.batches), default=start)
+def reached(window: Window) -> int:
+    """Return the offset from which on nothing was delivered yet."""
+    return max(window.start_offset, 0, *(one.last_offset + 1 for one in window.batches))
 
 
 def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
@@ -287,7 +287,7 @@ def _ended(
     archived: dict[Record, int] = {}
     for place, seen in by_place.items():
         writes = [_Write(), *_writes(seen)]
-        reached = [(at, _reached(window)) for at, window in _changes(seen)]
+        ends = [(at, reached(window)) for at, window in _changes(seen)]
         for (moment_ms, window), write in zip(_changes(seen), writes, strict=True):
             risen: dict[Record, int] = {}
             for batch in window.batches:
@@ -308,7 +308,7 @@ def _ended(
             is_late = is_slow and len(risen) > 1 and not write.finished
             for record, count in risen.items():
                 if (known := back.get(record)) is None:
-                    later = (at for at, end in reached if end > record[2] + 1)
+                    later = (at for at, end in ends if end > record[2] + 1)
                     held = moment_ms - next(later, moment_ms) if len(risen) == 1 else 0
                     known = Back(count, moment_ms, moment_ms, held_ms=held)
                 took_ms = (each,) if place in alone and write.took > 0 else ()
@@ -378,10 +378,7 @@ def _held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, in
         step = (end - begin) / max(len(seen), 1)
         for at, window in seen:
             head = head_of(window, _NO_END)
-            if head is None or any(
-                one.first_offset <= head <= one.last_offset and one.delivery_count
-                for one in window.batches
-            ):
+            if head is None or deliveries_of(window, head):
                 since = None
                 continue
             if since is None or since[0] != head:

@@ -290,8 +290,7 @@ def _arrivals(
         late += not dated[row]
         window = start.window
         if window is not None:  # delivered already: a clock may be behind
-            last = max((one.last_offset + 1 for one in window.batches), default=0)
-            first = max(first, last, window.start_offset)
+            first = max(first, fates.reached(window))
         is_later = times > begin
         times = np.concatenate([[begin], times[is_later]]) - begin
         offsets = np.maximum.accumulate(np.concatenate([[first], offsets[is_later]]))

@@ -34,7 +34,8 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
     starts = {}
     for place, head in heads.items():
         if (window := known[place].window) is not None:
-            given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), _tried(window, head, 1))
+            times = deliveries_of(window, head, 1)
+            given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), times)
             batches = tuple(combine(window.batches, [given_up], window.start_offset))
             count = window.delivery_complete_count
             count += count >= 0  # else it is not known
@@ -44,7 +45,7 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
     return replace(scenario.with_starts(starts), poison=tuple(poison))
 
 
-def _tried(window: Window, offset: int, default: int = 0) -> int:
+def deliveries_of(window: Window, offset: int, default: int = 0) -> int:
     """Return how often a record was delivered; ``default`` where it is in no batch."""
     mine = (one for one in window.batches if one.first_offset <= offset <= one.last_offset)
     return max((batch.delivery_count for batch in mine), default=default)
@@ -86,7 +87,7 @@ def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
             continue
         if (window := start.window) is None or head_of(window, start.end_offset) != one.offset:
             continue
-        tried = _tried(window, one.offset)
+        tried = deliveries_of(window, one.offset)
         each_ms = limits.lock_duration_ms if one.how == "silent" else one.work_ms or 0
         left = min(limits.delivery_count_limit - tried, one.attempts)
         held[one.topic, one.partition, one.offset] = max(left, 0) * each_ms

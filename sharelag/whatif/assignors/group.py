@@ -56,9 +56,9 @@ class Member:
         Its ``client.rack``; None when it has none.
     """
 
-    id: str  # that the broker knows it by
-    subscribed: tuple[str, ...]  # a name that does not exist has no effect, as in Kafka
-    current: Mapping[str, tuple[int, ...]]  # in the order of the record that holds it
+    id: str
+    subscribed: tuple[str, ...]
+    current: Mapping[str, tuple[int, ...]]
     rack: str | None = None
 
 
@@ -85,9 +85,9 @@ class Topic:
     """
 
     name: str
-    id: bytes  # Kafka's assignor breaks ties by it
+    id: bytes
     partitions: int | None
-    assignable: tuple[int, ...]  # those whose share state is initialised
+    assignable: tuple[int, ...]
     racks: Mapping[int, tuple[str, ...]]
     lag: Mapping[int, float]
     rate: Mapping[int, float]

@@ -14,17 +14,19 @@ from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.coordinator import Coordinator, Target
 from sharelag.whatif.compiled.memory import Core, behaving
+from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.life import Birth, Life, World
+from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
 #: Polls whose accidents are drawn together.
 _ACCIDENTS = 64
 
 
-class ShareWorld(World, Protocol):
+class World(Protocol):
     """The simulation of a share group, as far as its members know it."""
 
+    scenario: Scenario
     brokers: Brokers
     coordinator: Coordinator
     first: dict[str, int]  # the first place of each topic
@@ -34,8 +36,10 @@ class ShareWorld(World, Protocol):
 class Client(Life):
     """One life of a share consumer."""
 
-    def __init__(self, world: ShareWorld, birth: Birth, work_at: int) -> None:
-        self._world, self._core, member = world, world.core, birth.member
+    _world: World
+
+    def __init__(self, world: World, birth: Birth, work_at: int) -> None:
+        self._core, member = world.core, birth.member
         self.address = world.core.member()
         fields = {
             at.MAX_POLL: member.max_poll_records,
@@ -53,27 +57,15 @@ class Client(Life):
 
     # ---- membership ----
 
-    def _send_beat(self) -> None:
-        self._clock.after(self._network, self._beat_arrives)
+    def _ask(self, _owned: frozenset[int]) -> Target | bool | None:
+        joins = not self._known
+        return self._world.coordinator.heartbeat(self.id, self._topics, self.member, joins)
 
-    def _beat_arrives(self) -> None:
-        if self.ended is not None or not self._is_member():
-            return
-        answer = self._world.coordinator.heartbeat(
-            self.id, self._topics, self.member, not self._known
-        )
-        if answer is not None or not self._known:  # else nothing is new to it
-            self._clock.after(self._network, self._heartbeat_answered, answer)
-
-    def _heartbeat_answered(self, answer: Target | bool | None) -> None:
-        if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():
-            return
-        self._known = answer is not False
+    def _take(self, answer: Target | bool) -> None:
         if answer is True:
             self._end("refused")
-        if answer is None or answer is True:
             return
-        target = answer if isinstance(answer, dict) else {}
+        target = answer or {}
         self.places = [
             self._world.first[topic] + one for topic, numbers in target.items() for one in numbers
         ]
@@ -81,11 +73,6 @@ class Client(Life):
         self._beat(self._beats)  # it says what it has, or joins again
         if self.places and self._core[self.address + at.IN_POLL] and not self._leaving:
             self._core.call(calls.POLL, self.address)
-
-    def _depart(self) -> None:
-        self._clock.after(self._network, self._world.coordinator.leave, self.id)
-        self._known, self.places = False, []
-        self._count_unassigned()
 
     def _cut_off(self) -> None:
         """The brokers notice that its connections are gone."""

@@ -42,7 +42,6 @@ class Joined:
     subscribed: tuple[str, ...]
     of: Member
     last_beat: int
-    member_epoch: int = 0
     target: Target = field(default_factory=dict)
     sent: Target | None = None
 
@@ -94,7 +93,6 @@ class Coordinator(Membership[Joined]):
             self._change()
             self._clock.after(self._write, self._have_added, added)
         self._assign()
-        known.member_epoch = self.assignment_epoch
         # Kafka takes away at once what the member does not subscribe to any more.
         own = {topic: numbers for topic, numbers in known.target.items() if topic in subscribed}
         if known.sent == own:

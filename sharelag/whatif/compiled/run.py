@@ -203,12 +203,6 @@ class Simulation(Loop[Client]):
         self.states.snapshot_cold(self.clock.now_ms)
         self.clock.after(_COLD_MS * MS, self._snapshot_cold)
 
-    def spawn(self, which: int, life: int) -> None:
-        """Let a member of the scenario begin a life, unless it would have left by now."""
-        leave_ms = self.each[which].leave_ms
-        if not life or leave_ms is None or self.clock.now < leave_ms * MS:
-            super().spawn(which, life)
-
     def _life(self, birth: Birth) -> Client:
         service = birth.member.service
         if service not in self._work_at:

@@ -5,27 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from numpy.random import Generator
 
-from sharelag.whatif.scenario import Member, Scenario
+from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator, member_id
 
 #: Longer than any simulation, in microseconds.
 _EVER = 1 << 60
-
-
-class World(Protocol):
-    """The simulation, as far as its members know it."""
-
-    scenario: Scenario
-    seed: int
-    clock: Clock
-
-    def spawn(self, which: int, life: int) -> None:
-        """Let a member of the scenario begin a life."""
 
 
 class Birth(NamedTuple):
@@ -39,17 +28,17 @@ class Birth(NamedTuple):
 
 
 class Life(ABC):
-    """One life of a member of the scenario, from joining to its end.
+    """One life of a member of the scenario, from joining to its end; ``world`` is its `Loop`.
 
     Microseconds: ``joined``, ``left``, ``busy`` (processing records) and ``unassigned`` (without a
     partition). ``ended`` says how, None while it lives; ``polls`` how many brought records.
     """
 
-    def __init__(self, world: World, birth: Birth, heartbeat_ms: int) -> None:
+    def __init__(self, world: Any, birth: Birth, heartbeat_ms: int) -> None:
         self.member, self.number, self.life, self.which, self.work = birth
-        self._clock, self._spawn = world.clock, world.spawn
+        self._world = world
+        self._clock: Clock = world.clock
         self.id = member_id(world.seed, self.which, self.life)
-        self._seed = world.seed
         self._network = round(world.scenario.costs.network_ms * MS)
         self._interval = heartbeat_ms * MS
         self.joined = world.clock.now
@@ -86,7 +75,7 @@ class Life(ABC):
         self._cut_off()
         restart = self.member.behaviour.restart_ms
         if restart is not None:
-            self._clock.after(restart * MS, self._spawn, self.which, self.life + 1)
+            self._clock.after(restart * MS, self._world.spawn, self.which, self.life + 1)
 
     def hang(self, for_ms: int | None) -> None:
         """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
@@ -122,11 +111,12 @@ class Life(ABC):
     def _is_at_work(self) -> bool: ...
 
     @abstractmethod
-    def _send_beat(self) -> None: ...
+    def _ask(self, owned: frozenset[int]) -> Any:
+        """Return the coordinator's answer to a heartbeat of a member that has some places."""
 
     @abstractmethod
-    def _depart(self) -> None:
-        """Leave the group, and live on."""
+    def _take(self, answer: Any) -> None:
+        """Follow an answer that says something new; False: it is not in the group (any more)."""
 
     @abstractmethod
     def close(self) -> None:
@@ -146,13 +136,31 @@ class Life(ABC):
             return
         self._beats += 1
         if self._clock.now >= self._muted_until:
-            self._send_beat()
+            self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
         self._clock.after(self._interval, self._beat, self._beats)
+
+    def _beat_arrives(self, owned: frozenset[int]) -> None:
+        if self.ended is None and self._is_member():
+            answer = self._ask(owned)
+            if answer is not None or not self._known:  # else nothing is new to it
+                self._clock.after(self._network, self._beat_answered, answer)
+
+    def _beat_answered(self, answer: Any) -> None:
+        if not self._is_stopped(self._beat_answered, answer) and self._is_member():
+            self._known = answer is not False
+            if answer is not None:
+                self._take(answer)
+
+    def _depart(self) -> None:
+        """Leave the group, and live on."""
+        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._known, self.places = False, []
+        self._count_unassigned()
 
     @cached_property
     def _chance(self) -> Generator:
         """Chance of its accidents, which most members do not have."""
-        return generator(self._seed, ACCIDENT, self.which, self.life)
+        return generator(self._world.seed, ACCIDENT, self.which, self.life)
 
     def _draw_accidents(self, duration: int) -> None:
         """Draw whether it crashes or hangs within the work that it begins now."""

@@ -227,10 +227,12 @@ class Loop(ABC, Generic[L]):
             self.scaling = Scaling(self, scenario.autoscaler)
 
     def spawn(self, which: int, life: int) -> None:
-        """Let a member of the scenario begin a life."""
+        """Let a member of the scenario begin a life, unless it would have left by now."""
         if self.scaling and which in self.scaling.retired:
             return  # it crashed, and by now there is no need for it
         member = self.each[which]
+        if life and member.leave_ms is not None and self.clock.now >= member.leave_ms * MS:
+            return
         service = member.service
         if service not in self._works:
             factors = dict(service.by_partition)

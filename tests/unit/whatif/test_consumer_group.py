@@ -101,6 +101,15 @@ def test_both_groups_have_the_same_work_arrivals_and_luck() -> None:
     assert archived[0] == archived[1] > 10
 
 
+def test_who_would_have_left_by_now_does_not_come_back() -> None:
+    member = Member("a", leave_ms=4000, behaviour=Behaviour(restart_ms=2000))
+    crash = (Fault(3000, "crash", "a"),)
+    topics = (Topic("t", 1, backlog=20),)
+    scenario = Scenario(topics, (member,), faults=crash, duration_ms=10_000)
+    for run in (consumer_group_twin(scenario), simulate(scenario)):
+        assert [life["ended"] for life in lives(run)] == ["crashed"]
+
+
 def test_the_same_seed_gives_the_same_bytes() -> None:
     crashing = (Member(count=3, behaviour=Behaviour(crash=0.2, restart_ms=500)),)
     scenario = replace(named("crash-loop"), members=crashing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.charts import text
 from sharelag.whatif import Scenario, assignor_names, what_if
+from sharelag.whatif.compiled.coordinator import by_topic
 from sharelag.whatif.fixed import with_assignment
 
 from ..assignment_editor import Assignment, AssignmentEditor, OnLoad, OnRun
@@ -111,7 +112,7 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
             f"{scenario.assignor} gives them."
         )
     else:
-        held = {member.name: _by_topic(member.assigned) for member in each}
+        held = {member.name: by_topic(member.assigned) for member in each}
         words = "It begins with the partitions that the members have."
         if unknown:
             who = text.counted(len(unknown), "member")
@@ -159,10 +160,3 @@ def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict
     on_run: OnRun = tried_out
     on_load: OnLoad = loaded
     return {"on_run": on_run, "on_load": on_load}
-
-
-def _by_topic(places: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    held: dict[str, list[int]] = {}
-    for topic, number in places:
-        held.setdefault(topic, []).append(number)
-    return held
