@@ -17,6 +17,7 @@ from sharelag.whatif import (
     SimulationResult,
     Topic,
 )
+from sharelag.whatif.simulation.loop import SimulationTables
 
 #: Everything that can happen, at once.
 MIXED = Scenario(
@@ -53,7 +54,7 @@ def only(table: pa.Table) -> dict[str, Any]:
     return dict(row)
 
 
-def at(result: SimulationResult, time_ms: int, partition: int = 0) -> dict[str, Any]:
+def at(result: SimulationTables, time_ms: int, partition: int = 0) -> dict[str, Any]:
     """The last row of the timeline of a partition at or before a time."""
     then = (row for row in result.timeline.to_pylist() if row["time_ms"] <= time_ms)
     rows = [row for row in then if row["partition"] == partition]

@@ -18,6 +18,7 @@ from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
 from tests.support.captures import describe
 from tests.support.cases import few_of
 from tests.support.columns import with_column
+from tests.support.command import refused
 from tests.support.command import sharelag as sharelag_command
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
@@ -85,30 +86,22 @@ def test_answers_are_equal_under_the_mapping(name: str, tmp_path: Path) -> None:
     ):
         lag, other = original.lag().table, shared.lag().table
         assert lag.num_rows == other.num_rows > 0
+        names = [table.select(["group_id", "topic"]).to_pylist() for table in (lag, other)]
         pairs = {
-            (kind, a, b)
-            for kind in ("group_id", "topic")
-            for a, b in zip(
-                lag.column(kind).to_pylist(), other.column(kind).to_pylist(), strict=True
-            )
+            (kind, one[kind], two[kind]) for one, two in zip(*names, strict=True) for kind in one
         }
         assert len({(kind, a) for kind, a, _ in pairs}) == len(pairs)
         assert len({(kind, b) for kind, _, b in pairs}) == len(pairs)
         mapping = {(kind, a): b for kind, a, b in pairs}
-        for one, two in (
-            (lag, other),
-            (original.windows().table, shared.windows().table),
-            (original.explain().table, shared.explain().table),
-        ):
+        for ask in ("lag", "windows", "explain"):
+            one, two = (getattr(bench, ask)().table for bench in (original, shared))
             drop = {"advice", "evidence", "summary"}  # texts, which name groups and members
             columns = [column for column in one.schema.names if column not in drop]
-            expected = [
-                {
-                    k: mapping.get((k, v), v) if k in ("group_id", "topic") else v
-                    for k, v in row.items()
+            expected = one.select(columns).to_pylist()
+            for row in expected:
+                row |= {
+                    k: mapping.get((k, row[k]), row[k]) for k in ("group_id", "topic") if k in row
                 }
-                for row in one.select(columns).to_pylist()
-            ]
             assert two.select(columns).to_pylist() == expected
         assert original.members().table.num_rows == shared.members().table.num_rows
 
@@ -118,11 +111,8 @@ def with_hidden_text(folder: Path, place: str) -> None:
     path = folder / "records" / "part-0.parquet"
     table = pq.read_table(path)
     if place == "reject":
-        broken = table.slice(0, 1).to_pylist()[0] | {
-            "key": b"\0\0\0\x0c" + HIDDEN,
-            "value": HIDDEN,
-            "offset": 1 << 40,
-        }
+        broken = table.slice(0, 1).to_pylist()[0] | {"value": HIDDEN, "offset": 1 << 40}
+        broken["key"] = b"\0\0\0\x0c" + HIDDEN
         table = pa.concat_tables([table, pa.Table.from_pylist([broken], schemas.RAW)])
     else:
         of_state = pc.equal(table.column("topic"), STATE_TOPIC).to_pylist()
@@ -141,10 +131,8 @@ def test_what_readers_ignore_or_refuse_is_left_out(
     source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
     with_hidden_text(source, place)
     assert HIDDEN in bytes_of(source)
-    done = sharelag_command(
-        "capture", str(tmp_path / "shared"), "--anonymise", "--from", str(source)
-    )
-    assert done.returncode == 0, done.stderr
+    options = ("--anonymise", "--from", str(source))
+    done = sharelag_command("capture", str(tmp_path / "shared"), *options, code=0)
     assert ("1 record is left out" in done.stderr) == bool(left_out)
     assert HIDDEN not in bytes_of(tmp_path / "shared")
     with (
@@ -190,6 +178,4 @@ def test_the_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_fit(options: list[str], words: str, tmp_path: Path) -> None:
-    done = sharelag_command("capture", str(tmp_path / "shared"), *options)
-    assert done.returncode == 2
-    assert words in done.stderr
+    assert words in refused("capture", str(tmp_path / "shared"), *options, code=2)

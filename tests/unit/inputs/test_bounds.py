@@ -55,20 +55,12 @@ def capture(tmp_path: Path) -> Path:
 def _same(path: Path, rows: int, value: bytes = b"v") -> int:
     """Write rows that are all the same, and return the size of the file."""
     short, long = pa.array(np.zeros(rows, np.int32)), pa.array(np.zeros(rows, np.int64))
-    texts = [
-        pa.DictionaryArray.from_arrays(short, pa.array([one]))
-        for one in (value, value, STATE_TOPIC)
-    ]
+    of_one = (pa.array([one]) for one in (value, value, STATE_TOPIC))
+    texts = [pa.DictionaryArray.from_arrays(short, one) for one in of_one]
     columns = [*texts, short, long, long.view(schemas.TIMESTAMP), short]
     table = pa.table(columns, names=schemas.RAW.names)
     pq.write_table(table, path, store_schema=False, **PACKED)
     return path.stat().st_size
-
-
-def _read_by_tasks(capture: Path) -> None:
-    for task in pieces.plan([str(capture / RECORDS)], STATE_TOPIC).tasks:
-        for _ in pieces.read_pieces(task):
-            pass
 
 
 def _peak_mb() -> float:
@@ -86,7 +78,7 @@ def test_records_that_would_fill_the_memory_are_refused(
         with pytest.raises(InputError, match=r"part-0\.parquet .* nobody writes that"):
             sharelag.open(str(source), engine="local").windows()
     with pytest.raises(InputError, match="nobody writes that"):
-        _read_by_tasks(capture)
+        _read_in_pieces(capture / RECORDS)
     assert _peak_mb() - before < MOST_MB
 
 
@@ -132,7 +124,7 @@ def test_a_footer_that_contradicts_itself_does_not_end_the_process(
         except InputError:
             unread += 1
         try:
-            _read_by_tasks(capture)
+            _read_in_pieces(capture / RECORDS)
         except InputError as error:
             refused.append(str(error))
     assert count / 6 < unread < len(refused) < count
@@ -317,9 +309,8 @@ def test_the_link_of_an_archive_leads_nowhere_else(target: str, archive: Path) -
     (archive / DATA).unlink()
     (archive / DATA).symlink_to(target)
     (archive / "view.json").write_text('{"batch": 0, "day": ""}')
-    found = ArchiveInput(archive)
     try:
-        assert list(found.batches(STATE_TOPIC)) == []
+        assert list(ArchiveInput(archive).batches(STATE_TOPIC)) == []
     except InputError as error:
         refused = str(error)
         assert "damaged archive" in refused
@@ -339,11 +330,8 @@ def test_damaged_archives_are_the_same_records_or_refused(
     kind: str, archive: Path, tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
     count = cases(50, 5000)
-    files = [
-        path.relative_to(archive)
-        for path in archive.rglob("*")
-        if path.is_file() and not {".lock", ".staging"} & set(path.relative_to(archive).parts)
-    ]
+    files = [path.relative_to(archive) for path in archive.rglob("*") if path.is_file()]
+    files = [path for path in files if not {".lock", ".staging"} & {*path.parts}]
     assert len(files) == 3
     if kind == _PAGES:
         files = [path for path in files if path.suffix == ".parquet"]

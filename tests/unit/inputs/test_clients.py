@@ -23,6 +23,12 @@ from sharelag.inputs.kafka.messages import Failed, Taken
 from sharelag.inputs.kafka.records import until_done
 
 
+def answered(offset: int) -> Future[Any]:
+    answer = Future[Any]()
+    answer.set_result(SimpleNamespace(offset=offset))
+    return answer
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 100.0
@@ -95,16 +101,12 @@ def test_what_an_answering_leader_was_waited_for_beside_a_silent_one_is_lost() -
     connection = Connection(config)
     connection.note_requests()
     time.sleep(GRACE + 0.3)
-    answered, silent, also_silent = Future[Any](), Future[Any](), Future[Any]()
-    answered.set_result(SimpleNamespace(offset=5))
-    for one in (silent, also_silent):
-        one.set_result(SimpleNamespace(offset=OFFSET_INVALID))
-    assert connection.result(answered, "orders").offset == 5
+    assert connection.result(answered(5), "orders").offset == 5
     assert config.patience.left() == 20
-    connection.result(silent, "orders")
+    connection.result(answered(OFFSET_INVALID), "orders")
     left = config.patience.left()
     assert left < 20 - 0.25
-    connection.result(also_silent, "orders")  # at the same time: it costs nothing more
+    connection.result(answered(OFFSET_INVALID), "orders")  # at the same time: it costs nothing more
     assert config.patience.left() > left - GRACE
 
 
@@ -139,9 +141,7 @@ def test_a_new_client_that_reaches_nobody_does_not_speak_for_the_others() -> Non
     assert isinstance(asked, KafkaInput)
     assert isinstance(again, KafkaInput)
     config = asked.config
-    answer = Future[Any]()
-    answer.set_result(SimpleNamespace(offset=5))
-    assert Connection(config).result(answer, "orders").offset == 5
+    assert Connection(config).result(answered(5), "orders").offset == 5
     words = r"the cluster was not answered at .* other requests were"
     with pytest.raises(NoLeaderError, match=words):
         Connection(config).describe_cluster()
@@ -161,9 +161,8 @@ class _OfNoLeader:
     at_once = 100
 
     def __init__(self) -> None:
-        self.refused = SimpleNamespace(
-            error=lambda: KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
-        )
+        error = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+        self.refused = SimpleNamespace(error=lambda: error)
 
     def assign(self, _: object) -> None: ...
 
@@ -197,14 +196,11 @@ def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> N
     config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
     config.patience.clock = lambda: 0.0
     first = Connection(config)
-    answer = Future[Any]()
-    answer.set_result(SimpleNamespace(offset=5))
-    assert first.result(answer, "orders").offset == 5
+    assert first.result(answered(5), "orders").offset == 5
     assert Connection(config).admin is not first.admin
     config.patience.lose(2.5)
-    silent = Future[Any]()
     with pytest.raises(NoLeaderError, match=r"orders was not answered at .* other requests were"):
-        first.result(silent, "orders")
+        first.result(Future[Any](), "orders")
     assert Connection(config).admin is first.admin
     assert Connection(config, within=0.5).admin is not first.admin  # it has to learn who leads
     with pytest.raises(NoLeaderError, match="other requests were"):
@@ -300,7 +296,6 @@ except KeyboardInterrupt:
 
 def test_a_reading_that_is_interrupted_ends() -> None:
     """The library waits for every message that it handed out, so all are given back."""
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-c", _INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr

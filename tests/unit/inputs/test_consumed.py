@@ -13,7 +13,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.files.consumed import ConsumedLog, read_piece
 from sharelag.inputs.files.text_pieces import pieces_of
 from tests.support.cases import Cases
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, refused
 from tests.support.request_lines import acknowledge, log_of, rows
 
 #: Printed by ConsoleShareConsumer of Kafka 4.3.1 with all of its properties, and with few.
@@ -51,11 +51,8 @@ PLACE = ("partition", "offset", "delivery_count")
 @pytest.mark.row("CLI-09")
 def test_lines_of_console_consumers_are_deliveries(tmp_path: Path) -> None:
     found = shown(read(tmp_path, FULL, FEW, "Offset:5", "a payload\tOffset:5").path)
-    assert [tuple(one[name] for name in PLACE) for one in found] == [
-        (0, 110, 2),
-        (1, 7, 1),
-        (None, 5, None),
-    ]
+    places = [tuple(one[name] for name in PLACE) for one in found]
+    assert places == [(0, 110, 2), (1, 7, 1), (None, 5, None)]
     assert found[0]["timestamp"] == "2024-11-19T07:06:40.000Z"
     assert not {"k", "v", "payload"} & {str(value) for one in found for value in one.values()}
 
@@ -146,9 +143,8 @@ def test_a_log_cut_anywhere_is_read_up_to_there(tmp_path: Path, cases: Cases) ->
 def test_no_output_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no output of consumers at"):
         ConsumedLog(tmp_path / "gone").tables  # noqa: B018
-    done = sharelag("consumed", str(tmp_path / "gone"))
-    assert done.returncode == 1
-    assert sharelag("consumed", str(tmp_path), "--failed").returncode == 2
+    refused("consumed", str(tmp_path / "gone"))
+    refused("consumed", str(tmp_path), "--failed", code=2)
 
 
 def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.inputs.kafka.described import parse_groups
-from tests.support.command import ask, sharelag
+from tests.support.command import ask, refused, sharelag
 
 #: As ``ShareGroupCommand`` of Kafka 4.3.1 printed it.
 STATES = """
@@ -63,15 +63,11 @@ def test_each_description_is_read_and_together_they_make_one_row_a_group(tmp_pat
     assert groups(STATES, *names[:4]) == [("a b  c", "Stable", 3, 1), ("crowd", "Stable", 5, 3)]
     assert groups(MEMBERS, *names[:4]) == [("crowd", None, None, 3)]
     # --describe without more is that of offsets.
-    assert groups(OFFSETS, "group_id", *names[4:], "unknown_lags") == [
-        ("crowd", 2, 3, 7, 1),
-        ("none", 0, 0, None, 0),
-    ]
-    rows = printed(tmp_path, STATES + MEMBERS + OFFSETS, "groups", "--group", "crowd")
-    assert [tuple(row[name] for name in names) for row in rows] == [
-        ("crowd", "Stable", 5, 3, 2, 3, 7)
-    ]
-    assert rows[0]["coordinator"] == "127.0.0.1:33711 (1)"
+    counted = groups(OFFSETS, "group_id", *names[4:], "unknown_lags")
+    assert counted == [("crowd", 2, 3, 7, 1), ("none", 0, 0, None, 0)]
+    (row,) = printed(tmp_path, STATES + MEMBERS + OFFSETS, "groups", "--group", "crowd")
+    assert tuple(row[name] for name in names) == ("crowd", "Stable", 5, 3, 2, 3, 7)
+    assert row["coordinator"] == "127.0.0.1:33711 (1)"
 
 
 def test_members_are_read_with_their_assignment(tmp_path: Path) -> None:
@@ -142,8 +138,7 @@ def test_java_counts_the_length_of_names_in_utf_16(tmp_path: Path) -> None:
 def test_other_text_is_an_error_that_says_what_to_give(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="headers"):
         parse_groups(text)
-    done = sharelag("groups", *given(tmp_path, text))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert refused("groups", *given(tmp_path, text)).count("\n") == 1
 
 
 def test_members_that_were_not_printed_are_unknown_and_not_none(tmp_path: Path) -> None:
@@ -198,7 +193,6 @@ def test_a_text_that_is_cut_anywhere_is_read_or_an_error() -> None:
 def test_options_of_an_input_do_not_go_with_it(tmp_path: Path) -> None:
     text = given(tmp_path, LISTED)
     for option in (["--capture", "chapters"], ["--as-of", "0:1"], ["--engine", "local"]):
-        done = sharelag("groups", *text, *option)
-        assert done.returncode == 2
-        assert f"{option[0]} with --kafka-output: remove one of them" in done.stderr
-    assert sharelag("members", *text, "--group", "nobody").returncode == 1
+        said = refused("groups", *text, *option, code=2)
+        assert f"{option[0]} with --kafka-output: remove one of them" in said
+    refused("members", *text, "--group", "nobody")

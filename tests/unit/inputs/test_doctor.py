@@ -23,7 +23,7 @@ from sharelag.wire.encode import unsigned_varint
 from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.chapters import CAPTURE
-from tests.support.command import sharelag
+from tests.support.command import refused, sharelag
 from tests.support.ports import dead_address
 
 Answer = Callable[[socket.socket], None]
@@ -33,15 +33,11 @@ JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
 # ---- this machine --------------------------------------------------------------------------------
 
 
-def _fake_java(
-    folder: Path, says: str, modules: str = "java.base@17\njdk.incubator.vector@17"
-) -> Path:
+def _fake_java(folder: Path, says: str, modules: str = "jdk.incubator.vector@17") -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(
-        f"#!/bin/sh\nif [ \"$1\" = --list-modules ]; then echo '{modules}'; "
-        f"else echo '{says}' >&2; fi\n"
-    )
+    listed = f"if [ \"$1\" = --list-modules ]; then echo '{modules}'"
+    java.write_text(f"#!/bin/sh\n{listed}; else echo '{says}' >&2; fi\n")
     java.chmod(0o755)
     return folder
 
@@ -54,12 +50,7 @@ def _fake_java(
         (('openjdk version "21" 2023-09-19', "jdk.incubator.vector@21"), "ok", "21 at ", ""),
         (('openjdk version "25-ea" 2025-09-16', "jdk.incubator.vector@25"), "ok", "25 at ", ""),
         (('java version "1.8.0_392"', ""), "fail", "8 at ", "install Java 17 or newer"),
-        (
-            ('openjdk version "11.0.21"', "jdk.incubator.vector@11"),
-            "fail",
-            "11 at ",
-            "install Java",
-        ),
+        (('openjdk version "11.0"', "jdk.incubator.vector@11"), "fail", "11 at ", "install Java"),
         ((JAVA_17, "java.base@17"), "fail", "trimmed", "install a full JDK"),
         (("command not understood", ""), "fail", "does not print its version", "install Java 17"),
     ],
@@ -280,8 +271,7 @@ def test_a_broker_that_hangs_up() -> None:
 
 
 def test_a_broker_that_refuses_the_version_of_the_question() -> None:
-    # Error 35, and the table of apis in the first version of the response: what a broker before 2.4
-    # says.
+    # Error 35, and the table of apis in the first version: what a broker before 2.4 says.
     body = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 2)
     with pytest.raises(ClusterError, match="older than"):
         _asked(struct.pack(">i", len(body)) + body)
@@ -294,10 +284,8 @@ def test_the_next_address_is_tried() -> None:
 
 
 def test_nobody_answers() -> None:
-    with (
-        dead_address() as dead,
-        pytest.raises(BrokerUnreachableError, match=r"no broker answered.*check the addresses"),
-    ):
+    said = r"no broker answered.*check the addresses"
+    with dead_address() as dead, pytest.raises(BrokerUnreachableError, match=said):
         broker_features(client_config(f"{dead}, {dead}", timeout=5))
 
 
@@ -346,9 +334,7 @@ def test_versions(
     ],
 )
 def test_options_of_rights_alone(arguments: list[str], said: str) -> None:
-    done = sharelag("doctor", *arguments)
-    assert done.returncode != 0
-    assert said in done.stderr
+    assert said in refused("doctor", *arguments, code=2)
 
 
 def test_a_capture_has_no_rights() -> None:
@@ -400,13 +386,11 @@ def said(address: str, folder: Path, settings: str) -> str:
     ("settings", "words"),
     [
         ("", "speaks TLS, and security.protocol is PLAINTEXT: set it to SSL or SASL_SSL in"),
-        (
-            f"security.protocol=SASL_PLAINTEXT\n{_PLAIN}",
-            "speaks TLS, and security.protocol is SASL_PLAINTEXT: set it to SASL_SSL in",
-        ),
+        (f"security.protocol=SASL_PLAINTEXT\n{_PLAIN}",
+         "speaks TLS, and security.protocol is SASL_PLAINTEXT: set it to SASL_SSL in"),
         ("security.protocol=SSL\n", "is not trusted (self-signed certificate): set ssl.truststore"),
     ],
-)
+)  # fmt: skip
 def test_a_listener_that_speaks_tls(
     settings: str, words: str, speak_tls: Answer, tmp_path: Path
 ) -> None:
@@ -444,12 +428,9 @@ def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
 
 
 def without_token(url: str, folder: Path) -> str:
-    settings = (
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
-        f"sasl.oauthbearer.token.endpoint.url={url}\n"
-        "sasl.oauthbearer.client.credentials.client.id=me\n"
-        "sasl.oauthbearer.client.credentials.client.secret=hunter2\n"
-    )
+    given = {"token.endpoint.url": url, "client.id": "me", "client.secret": "hunter2"}
+    settings = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+    settings += "".join(f"sasl.oauthbearer.{name}={value}\n" for name, value in given.items())
     found = said("127.0.0.1:1", folder, settings)
     assert "no token came from sasl.oauthbearer.token.endpoint.url (" in found
     assert "so no broker was contacted: check that address" in found

@@ -27,6 +27,7 @@ from tests.support.command import ask, rows_of, sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
+ACKNOWLEDGED = "RecordAcknowledgementsPerSec"
 #: What tells figures apart.
 WHAT = ("mbean", "metric", "attribute", "group_id", "topic", "partition", "ack_type")
 
@@ -145,11 +146,9 @@ def test_names_with_any_characters_are_read_as_they_are() -> None:
 
 def test_two_readings_of_a_broker_give_rates() -> None:
     table = read_metrics([f"1={DATA / 'first.properties'}", f"1={DATA / 'second.csv'}"])
-    rows = readings(table, "RecordAcknowledgementsPerSec", "Count", ["ack_type"]).to_pylist()
-    first, second = (
-        metrics_of((DATA / name).read_text(), name, AT)
-        for name in ("first.properties", "second.csv")
-    )
+    rows = readings(table, ACKNOWLEDGED, "Count", ["ack_type"]).to_pylist()
+    names = ("first.properties", "second.csv")
+    first, second = (metrics_of((DATA / name).read_text(), name, AT) for name in names)
     seconds = (second["as_of"][0].as_py() - first["as_of"][0].as_py()).total_seconds()
     assert {row["ack_type"] for row in rows} == {"accept", "release", "reject", "renew"}
     for row in rows:
@@ -165,16 +164,14 @@ def test_two_readings_of_a_broker_give_rates() -> None:
 def test_a_count_that_began_again_has_no_rate() -> None:
     table = read_metrics([f"1={DATA / 'first.properties'}", f"1={DATA / 'second.csv'}"])
     later = pc.if_else(pc.equal(table["read_from"], str(DATA / "second.csv")), 0.0, table["figure"])
-    rows = readings(
-        with_column(table, "figure", later), "RecordAcknowledgementsPerSec", "Count", ["ack_type"]
-    )
+    rows = readings(with_column(table, "figure", later), ACKNOWLEDGED, "Count", ["ack_type"])
     rates = dict(zip(rows["ack_type"].to_pylist(), rows["rate"].to_pylist(), strict=True))
     assert rates == {"accept": None, "release": None, "reject": None, "renew": 0.0}
 
 
 def test_readings_of_places_without_a_broker_are_of_different_ones() -> None:
     table = read_metrics([DATA / "first.properties", DATA / "second.csv"])
-    rows = readings(table, "RecordAcknowledgementsPerSec", "Count", ["ack_type"])
+    rows = readings(table, ACKNOWLEDGED, "Count", ["ack_type"])
     assert rows.num_rows == 8
     assert rows["rate"].null_count == 8
 
@@ -260,12 +257,8 @@ def test_nothing_read_is_a_table_without_rows() -> None:
 @pytest.mark.row("ACK-10")
 def test_rejected_and_released_records_are_two_series() -> None:
     done = sharelag("metrics", f"1={DATA / 'second.csv'}", "-o", "json")
-    rows = rows_of(done)
-    counts = {
-        row["ack_type"]: row["figure"]
-        for row in rows
-        if (row["metric"], row["attribute"]) == ("RecordAcknowledgementsPerSec", "Count")
-    }
+    rows = [row for row in rows_of(done) if row["attribute"] == "Count"]
+    counts = {row["ack_type"]: row["figure"] for row in rows if row["metric"] == ACKNOWLEDGED}
     assert {"accept", "release", "reject"} <= set(counts)
     for kind in ("release", "reject"):
         assert f" {counts[kind]:,.0f} {kind}" in done.stderr
@@ -314,16 +307,12 @@ _NONE = "not exported (or none yet)"
         ([{"g": "w=7 r=3", "h": "f=1"}], "written 7, requests 3, failed requests 0"),
         ([{"g": "w=7", "h": "r=2"}], f"written 7, requests 0, failed requests {_NONE}"),
         # What one broker exports says nothing of another.
-        (
-            [{"g": "w=7 r=3"}, {"h": "w=1 r=1 f=1"}],
-            f"written 7, requests 3, failed requests {_NONE}",
-        ),
-        (
-            [{"g": "w=7 r=3"}, {"g": "w=1 r=1 f=1"}],
-            "written 8, requests 4, failed requests at least 1",
-        ),
+        ([{"g": "w=7 r=3"}, {"h": "w=1 r=1 f=1"}],
+         f"written 7, requests 3, failed requests {_NONE}"),
+        ([{"g": "w=7 r=3"}, {"g": "w=1 r=1 f=1"}],
+         "written 8, requests 4, failed requests at least 1"),
     ],
-)
+)  # fmt: skip
 def test_a_count_that_is_not_exported_is_not_0(
     brokers: list[dict[str, str]], said: str, tmp_path: Path
 ) -> None:

@@ -12,8 +12,7 @@ from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.open import ChoiceError, is_cluster_named, open_input, open_named
 from sharelag.inputs.recorded import DEMO, folder_of
 from sharelag.reports.inputs import read
-from tests.support.command import ask
-from tests.support.command import sharelag as command
+from tests.support.command import ask, refused
 from tests.support.packages import Packages
 
 _SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
@@ -46,7 +45,7 @@ def test_each_option_names_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, _CHOOSE),
         ({"capture": "a", "raw": "b"}, f"{_CHOOSE}, not capture and raw"),
         (
-            {"capture": "a", "properties": {"client.id": "x"}},
+            {"capture": "a", "properties": {"x": "y"}},
             f"{_CHOOSE}, not bootstrap_server and capture",
         ),
     ],
@@ -62,10 +61,8 @@ def test_reports_and_the_command_line_say_it_in_their_own_names() -> None:
         read()
     with pytest.raises(InputError, match=f"^{_CHOOSE}, not capture and segments$"):
         read(capture="a", segments="b")
-    wrong = command("lag", "--capture", "a", "--raw", "b")
-    assert wrong.returncode == 2
     flags = "--bootstrap-server, --capture, --raw or --segments, not --capture and --raw."
-    assert f"choose one input: {flags}" in wrong.stderr
+    assert f"choose one input: {flags}" in refused("lag", "--capture", "a", "--raw", "b", code=2)
 
 
 GROUP = "sharelag.inputs"
@@ -135,11 +132,7 @@ def test_what_has_a_meaning_already_keeps_it(
         ("s3state = not_there:any", "s3state:demo", r"cannot be loaded from .*not_there"),
         ("s3state = our_store:NUMBER", "s3state:demo", r"is not a function: .*type int"),
         (POINT, "s3state:other", r"cannot open 's3state:other' \(KeyError: 'other'\): repair or"),
-        (
-            POINT,
-            "s3state:half",
-            r"cannot open 's3state:half' \(TypeError: .*abstract class Half .*batches.*frame.*size",
-        ),
+        (POINT, "s3state:half", r"cannot open .* \(TypeError: .*class Half .*batches.*frame.*size"),
         (POINT, "s3state://minio:9000", r"opened .* as a str without holds_both, .*RecordsOnly"),
     ],
 )
@@ -150,9 +143,7 @@ def test_a_broken_package_is_named(
     named = "the input 's3state' of the package 'our-store'"
     with pytest.raises(InputError, match=f"{named} {message}"):
         sharelag.open(where, engine="local")
-    answer = command("lag", "--raw", where)
-    assert answer.returncode == 1
-    assert "the package 'our-store'" in " ".join(answer.stderr.split())
+    assert "the package 'our-store'" in " ".join(refused("lag", "--raw", where).split())
 
 
 def test_what_the_package_says_of_an_address_is_passed_on(packages: Packages) -> None:

@@ -13,9 +13,8 @@ from sharelag.errors import InputError, SetupError
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark.queries import has_ended, require_streams, start_query
 
-SLOW = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
-SLOW += "Python worker failed to connect back."
-LOST = "[STREAM_FAILED] Query [id = 1] terminated with exception: offsets were pruned"
+FAILED = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+SLOW, LOST = f"{FAILED}Python worker failed to connect back.", f"{FAILED}offsets were pruned"
 
 
 class _Query:
@@ -97,17 +96,15 @@ def test_spark_connect_is_refused_in_a_sentence(
     class TheirOwn(Session):  # as platforms make one of it
         pass
 
+    said = r"Spark Connect .* without access to this process: do otherwise$"
     for session in (Session(), TheirOwn()):
-        with pytest.raises(
-            InputError, match=r"Spark Connect .* without access to this process: do otherwise$"
-        ):
+        with pytest.raises(InputError, match=said):
             require_streams(cast(Any, session), "do otherwise")
     with pytest.raises(InputError, match=r"ask sharelag\.open\(\.\.\.\) repeatedly"):
         stream.watch("127.0.0.1:1", spark=cast(Any, Session()))
     monkeypatch.setattr(follow, "session", Session)
-    with pytest.raises(
-        InputError, match="follow into an archive from a process with its own Spark"
-    ):
+    said = "follow into an archive from a process with its own Spark"
+    with pytest.raises(InputError, match=said):
         follow.follow(client_config("127.0.0.1:1"), tmp_path / "archive", topics=[])
     assert not (tmp_path / "archive").exists()
 

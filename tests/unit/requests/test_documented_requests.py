@@ -79,10 +79,8 @@ def test_the_walk_is_eight_writes_and_each_of_them_a_record(tmp_path: Path) -> N
     assert len(calls) == 8
     # -1 says that the start offset stays as it was.
     written = [(call["start_offset"], runs_of(call)) for call in calls]
-    assert written == [
-        (None if start < 0 else start, [tuple(run) for run in runs])
-        for start, runs in WALK.values()
-    ]
+    walk = [(None if start < 0 else start, [*map(tuple, runs)]) for start, runs in WALK.values()]
+    assert written == walk
     # What the log says was written is what replays to the window at the end.
     rows = recorded(calls)
     bench = opened(tmp_path, rows)
@@ -163,30 +161,24 @@ def test_a_state_that_is_deleted_leaves_tombstones(tmp_path: Path, generation: i
         assert {window["partition"] for window in windows} == left
 
 
-@pytest.mark.row("RPC-10")
-def test_offsets_described_before_there_was_lag(tmp_path: Path) -> None:
-    part = {"partitionIndex": 0, "startOffset": 110, "leaderEpoch": 0, "errorCode": 0}
-    topic = {"topicName": "t1", "topicId": TOPIC, "partitions": [part]}
-    answer = {"groups": [{"groupId": "G1", "topics": [topic], "errorCode": 0}]}
-    log_of(tmp_path, line("DescribeShareGroupOffsets", 0, {"groups": []}, answer, version=0))
-    (call,) = shown(tmp_path, "offset_calls")
-    assert (call["group_id"], call["start_offset"], call["lag"]) == ("G1", 110, None)
-
-
-@pytest.mark.row("RPC-17")
-def test_where_one_hop_knows_no_count_lag_is_unknown(tmp_path: Path) -> None:
-    """The leader speaks version 1, the share coordinator version 0: nothing has the count."""
+@pytest.mark.row("RPC-10", "RPC-17")
+@pytest.mark.parametrize(("version", "lag"), [(0, {}), (1, {"lag": -1})])
+def test_where_one_hop_knows_no_count_lag_is_unknown(
+    version: int, lag: dict[str, int], tmp_path: Path
+) -> None:
+    """The leader may speak version 1, the share coordinator version 0: nothing has the count."""
     summary = EPOCHS | {"startOffset": 110}
-    part = {"partitionIndex": 0, "startOffset": 110, "leaderEpoch": 0, "lag": -1, "errorCode": 0}
+    part = {"partitionIndex": 0, "startOffset": 110, "leaderEpoch": 0, "errorCode": 0} | lag
     topic = {"topicName": "t1", "topicId": TOPIC, "partitions": [part]}
     answer = {"groups": [{"groupId": "G1", "topics": [topic], "errorCode": 0}]}
     log_of(
         tmp_path,
         state_call("ReadShareGroupStateSummary", 0, version=0, leaderEpoch=0, answer=summary),
-        line("DescribeShareGroupOffsets", 1, {"groups": []}, answer),
+        line("DescribeShareGroupOffsets", 1, {"groups": []}, answer, version=version),
     )
     assert [one["delivery_complete_count"] for one in shown(tmp_path, "state_calls")] == [None]
-    assert [one["lag"] for one in shown(tmp_path, "offset_calls")] == [None]
+    (call,) = shown(tmp_path, "offset_calls")
+    assert (call["group_id"], call["start_offset"], call["lag"]) == ("G1", 110, None)
     # The same of records without the count, as brokers before KIP-1226 wrote them.
     (row,) = ask("lag", "--raw", raw_file(tmp_path, raw_of(WALK.values(), 3)))
     assert row["lag"] is None
@@ -225,15 +217,9 @@ def up_to(step: int) -> list[str]:
         lines += ASKED.get(one, [])
         if one in WALK:
             start, runs = WALK[one]
-            lines.append(
-                state_call(
-                    *("WriteShareGroupState", WRITTEN[one]),
-                    stateEpoch=1,
-                    leaderEpoch=0,
-                    startOffset=start,
-                    stateBatches=batches(runs),
-                )
-            )
+            asked: dict[str, Any] = {"stateEpoch": 1, "leaderEpoch": 0, "startOffset": start}
+            asked |= {"stateBatches": batches(runs)}
+            lines.append(state_call("WriteShareGroupState", WRITTEN[one], **asked))
     return lines
 
 
@@ -272,9 +258,8 @@ def test_a_partial_acknowledgement_leaves_fragments(tmp_path: Path) -> None:
     written = [BEGIN + timedelta(milliseconds=at) for step, at in WRITTEN.items() if step <= 8]
     pq.write_table(with_column(pq.read_table(raw), "timestamp", written), raw)
     moment = ("--as-of", "2026-11-23T00:00:08.600Z")
-    drawn = command(
-        "windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment, code=0
-    )
+    given = ("windows", "--raw", str(raw), "--picture", "--requests", str(log))
+    drawn = command(*given, *moment, code=0)
     assert "  4 runs over 11 offsets with a known state\n" in drawn.stdout
     state = next(line for line in drawn.stdout.splitlines() if "state  " in line)
     assert state.split() == ["state", "Q", "A", "A", "K", "Q"]

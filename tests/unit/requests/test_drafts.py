@@ -52,12 +52,8 @@ def test_a_session_of_the_draft_has_no_member(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "code", "word"),
     [
-        (0, 0, "accept"),
-        (1, 1, "release"),
-        (2, 2, "reject"),
-        ("accept", 0, "accept"),
-        ("release", 1, "release"),
-        ("reject", 2, "reject"),
+        *((n, n, word) for n, word in enumerate(("accept", "release", "reject"))),
+        *((word, n, word) for n, word in enumerate(("accept", "release", "reject"))),
         (3, 3, "unknown 3"),
         (-1, -1, "unknown -1"),
         ("renew", None, "unknown renew"),
@@ -103,11 +99,8 @@ def test_cut_batches_have_each_offset_once() -> None:
         first = [chosen.randrange(50) for _ in range(chosen.randrange(1, 5))]
         last = [at + chosen.randrange(12) for at in first]
         gaps = [[chosen.randrange(70) for _ in range(chosen.randrange(4))] for _ in first]
-        columns = split_at_gaps(
-            pa.array(first, pa.int64()),
-            pa.array(last, pa.int64()),
-            pa.array(gaps, pa.list_(pa.int64())),
-        )
+        begins, ends = (pa.array(one, pa.int64()) for one in (first, last))
+        columns = split_at_gaps(begins, ends, pa.array(gaps, pa.list_(pa.int64())))
         found = [
             (of, offset, is_gap)
             for of, begin, end, is_gap in zip(*(one.to_pylist() for one in columns), strict=True)

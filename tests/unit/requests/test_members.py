@@ -40,19 +40,14 @@ def test_no_member_is_no_row(table: str, tmp_path: Path) -> None:
 
 @pytest.mark.row("GRP-01")
 def test_a_member_that_joins_is_a_row_and_one_that_leaves_has_an_end(tmp_path: Path) -> None:
-    (joined,) = shown_of(tmp_path, "memberships", heartbeat(10, "m", 0, answered=1, assigned=[0]))
+    beat = heartbeat(10, "m", 0, answered=1, assigned=[0])
+    (joined,) = shown_of(tmp_path, "memberships", beat)
     assert (joined["member_id"], joined["member_epoch"], joined["until"]) == ("m", 1, None)
     assert joined["assigned_partitions"] == [{"topic_id": TOPIC, "partitions": [0]}]
-    left = shown_of(
-        *(tmp_path, "memberships"),
-        heartbeat(10, "m", 0, answered=1, assigned=[0]),
-        heartbeat(20, "m", 1),
-        heartbeat(30, "m", -1),
-    )
-    assert [(one["since"], one["until"], one["ended_by"]) for one in left] == [
-        ("2026-11-23T00:00:00.010Z", "2026-11-23T00:00:00.030Z", "left")
-    ]
-    assert left[0]["heartbeats"] == 2
+    lines = [beat, heartbeat(20, "m", 1), heartbeat(30, "m", -1)]
+    (left,) = log_of(tmp_path, *lines).table("memberships").to_pylist()
+    assert (left["since"], left["until"], left["ended_by"]) == (at(10), at(30), "left")
+    assert left["heartbeats"] == 2
 
 
 @pytest.mark.row("RPC-02")
@@ -158,13 +153,8 @@ def test_acknowledgements_end_what_they_name(tmp_path: Path) -> None:
         ("a", 7, 9, None),
     ]
     assert rows(log.table("held"), *HOLD[:3]) == [("a", 7, 9)]
-    assert rows(log.table("held", at(1_200)), *HOLD[:3]) == [
-        ("a", 0, 3),
-        ("a", 4, 4),
-        ("a", 5, 5),
-        ("a", 6, 6),
-        ("a", 7, 9),
-    ]
+    runs = [(0, 3), (4, 4), (5, 5), (6, 6), (7, 9)]
+    assert rows(log.table("held", at(1_200)), *HOLD[:3]) == [("a", *run) for run in runs]
 
 
 def test_a_lock_expires_unless_it_is_renewed(tmp_path: Path) -> None:

@@ -6,28 +6,17 @@ from collections.abc import Callable
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import (
-    SimulationResult,
-    assign,
-    assignor_names,
-    compare,
-    named,
-    simulate,
-    variants,
-)
+from sharelag.whatif import assign, assignor_names, compare, named, simulate, variants
 from tests.support.command import ask
 from tests.support.packages import Packages
 
-#: Installs a package: name of the distribution, its entry points, and the code of its module.
-Install = Callable[[str, str, str], None]
+#: Installs the package, with these entry points.
+Install = Callable[..., None]
 
 CODE = """
 def last_first(group):
     places = sorted(group.places, reverse=True)
-    return {
-        member.id: {place[0]: [place[1]]}
-        for member, place in zip(group.members, places)
-    }
+    return {one.id: {place[0]: [place[1]]} for one, place in zip(group.members, places)}
 
 NUMBER = 3
 """
@@ -35,45 +24,39 @@ NUMBER = 3
 
 @pytest.fixture
 def install(packages: Packages, registered: None) -> Install:
-    def installed(name: str, points: str, code: str) -> None:
-        packages.install(name, "sharelag.assignors", points, code)
+    def installed(points: str = "last-first = cold_start:last_first") -> None:
+        packages.install("cold-start", "sharelag.assignors", points, CODE)
 
     return installed
 
 
-def pairs_at_last(result: SimulationResult) -> int:
-    pairs: int = result.assignments.column("pairs")[-1].as_py()
-    return pairs
-
-
 def test_the_assignor_of_an_installed_package_is_found_by_its_name(install: Install) -> None:
-    install("cold-start", "last-first = cold_start:last_first", CODE)
+    install()
     assert "last-first" in assignor_names()
     assert "cold_start" not in sys.modules  # nothing is imported before it is asked for
     members = [{"id": id_, "subscribed": ["t"]} for id_ in "ab"]
     answer = assign("last-first", members, {"t": {"partitions": 3}})
     assert answer == {"a": {"t": [2]}, "b": {"t": [1]}}
+    (row,) = ask("simulate --scenario walk --assignor last-first")
+    assert row["assignor"] == "last-first"
+    names = r"simple, simple-4\.1, all-to-all, .*last-first"
+    with pytest.raises(InputError, match=f"unknown assignor 'other': choose one of {names}"):
+        assign("other", [], {"t": {"partitions": 1}})
 
 
 @pytest.mark.slow
 def test_a_simulation_and_a_comparison_take_it(install: Install) -> None:
-    install("cold-start", "last-first = cold_start:last_first", CODE)
+    install()
     tried = variants(named("uneven"), assignors=["simple", "last-first"])
     result = simulate(tried["last-first"])
     assert result.summary.column("assignor").to_pylist() == ["last-first"]
-    assert pairs_at_last(result) == len(tried["last-first"].each_member())
+    assert result.assignments["pairs"][-1].as_py() == len(tried["last-first"].each_member())
     runs = compare(tried, seeds=range(2)).runs
     assert set(runs.column("assignor").to_pylist()) == {"simple", "last-first"}
 
 
-def test_the_command_takes_it(install: Install) -> None:
-    install("cold-start", "last-first = cold_start:last_first", CODE)
-    (row,) = ask("simulate --scenario walk --assignor last-first")
-    assert row["assignor"] == "last-first"
-
-
 def test_what_is_no_function_is_named(install: Install) -> None:
-    install("cold-start", "mine = cold_start:NUMBER", CODE)
+    install("mine = cold_start:NUMBER")
     with pytest.raises(InputError, match=r"package 'cold-start' is not a function.*type int"):
         assign("mine", [], {"t": {"partitions": 1}})
     assert assign("sticky", [], {"t": {"partitions": 1}}) == {}  # the others do not suffer
@@ -83,14 +66,6 @@ def test_a_name_that_is_built_in_is_not_for_others(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharelag.whatif.assignors.registry._UNRIVALLED", set())
-    install("cold-start", "simple = cold_start:last_first", CODE)
+    install("simple = cold_start:last_first")
     with pytest.raises(InputError, match=r"'simple' is built in, but the package 'cold-start'"):
         simulate(named("uneven"))
-
-
-def test_an_unknown_name_lists_what_is_installed(install: Install) -> None:
-    install("cold-start", "last-first = cold_start:last_first", CODE)
-    with pytest.raises(
-        InputError, match=r"unknown assignor 'other': choose one of simple, .*last-first"
-    ):
-        assign("other", [], {"t": {"partitions": 1}})

@@ -30,10 +30,9 @@ def test_every_partition_to_every_subscriber() -> None:
     assert (counts(answer, "T1"), counts(answer, "T2")) == ([2] * 2, [2] * 4)
     same = assign("all-to-all", members(3), {"t": {"partitions": 4}})
     assert (len(pairs(same)), counts(same)) == (12, [3] * 4)
-    scenario = Scenario(
-        (Topic("t", 4),), tuple(Member(name) for name in "abc"), assignor="all-to-all"
-    )
-    found = simulate(scenario)  # of a topic without a record
+    three = tuple(map(Member, "abc"))
+    # Of a topic without a record.
+    found = simulate(Scenario((Topic("t", 4),), three, assignor="all-to-all"))
     assert found.assignments.column("pairs").to_pylist()[-1] == 12
     assert found.summary.column("idle_members").to_pylist() == [3]
 
@@ -43,12 +42,8 @@ def test_more_members_than_partitions_leave_nobody_idle() -> None:
     group, topics = members(5), {"t": {"partitions": 2}}
     answer = figures(group, topics, assign("all-to-all", group, topics))
     assert (answer.pairs, answer.idle) == (10, ())
-    scenario = Scenario(
-        (Topic("t", 2, backlog=10_000),),
-        tuple(Member(name) for name in "abcde"),
-        assignor="all-to-all",
-    )
-    result = simulate(scenario)
+    topic, five = Topic("t", 2, backlog=10_000), tuple(map(Member, "abcde"))
+    result = simulate(Scenario((topic,), five, assignor="all-to-all"))
     last = result.assignments.to_pylist()[-1]
     assert (last["members"], last["pairs"], last["idle"]) == (5, 10, 0)
     assert result.members.column("partitions").to_pylist() == [2] * 5
@@ -94,11 +89,8 @@ def test_following_the_backlog_drains_sooner() -> None:
         for name in ("balanced", "lag-proportional", "lag-aware-sticky")
     }
     assert drains["lag-proportional"].drain == {("t", 0): 10.0, ("t", 1): 10.0, ("t", 2): 10.0}
-    assert drains["balanced"].drain == {
-        ("t", 0): 17.5,
-        ("t", 1): pytest.approx(20 / 3),
-        ("t", 2): pytest.approx(10 / 3),
-    }
+    balanced = {("t", n): seconds for n, seconds in enumerate((17.5, 20 / 3, 10 / 3))}
+    assert drains["balanced"].drain == pytest.approx(balanced)
     # It keeps two on the partition with 10 that one could do in time: somebody is there when the
     # other is gone.
     assert slowest(drains["lag-aware-sticky"]) == pytest.approx(70 / 6)
@@ -151,11 +143,8 @@ def test_simple_fails_where_kafka_fails() -> None:
     group = going_on(members(2), {"m0": {"t": [1]}, "m1": {"t": [2]}})
     # Each has its share of one, though of something that may not be assigned, and nobody takes
     # partition 0.
-    assert [finding.rule for finding in check(group, topics, assign("simple", group, topics))] == [
-        rules.NOT_ASSIGNABLE,
-        rules.NOT_ASSIGNABLE,
-        rules.STARVED,
-    ]
+    broken = [one.rule for one in check(group, topics, assign("simple", group, topics))]
+    assert broken == [rules.NOT_ASSIGNABLE, rules.NOT_ASSIGNABLE, rules.STARVED]
     group = going_on(members(2), {"m0": {"t": [1]}})
     with pytest.raises(AssignorError, match=r"NoSuchElementException.*partition 0 of 't'"):
         assign("simple", group, topics)
@@ -172,9 +161,7 @@ def test_a_bin_that_java_would_order_in_its_own_way_is_said() -> None:
 
 
 def test_the_same_group_gets_the_same_answer_in_every_process() -> None:
-    group = [
-        {"id": f"m{number}", "subscribed": ["t", "u"][: 1 + number % 2]} for number in range(9)
-    ]
+    group = [{"id": f"m{n}", "subscribed": ["t", "u"][: 1 + n % 2]} for n in range(9)]
     topics = {name: {"partitions": 7, "lag": {n: (n * 37) % 11 for n in range(7)}} for name in "tu"}
     code = f"""
 from sharelag.whatif import assign

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,8 @@ def run_of(
 
 
 AT_ONCE = Rules(0, (Policy("percent", 100),))
+TENTH = Policy("percent", 10, 60_000)
+LEAST, MOST = (Policy("pods", 4, 60_000), TENTH), (TENTH, Policy("pods", 5, 60_000))
 
 
 @pytest.mark.parametrize(
@@ -91,48 +94,16 @@ AT_ONCE = Rules(0, (Policy("percent", 100),))
         (Hpa(), 1, 10, [10, *[2] * 22], [10] * 20 + [2] * 3),
         (Hpa(scale_up=None, scale_down=None), 1, 10, [10, *[2] * 22], [10] * 21 + [2] * 2),
         # A single higher one in between holds it up.
-        (
-            Hpa(scale_down=Rules(60_000)),
-            1,
-            10,
-            [2, 2, 6, 2, 2, 2, 2, 2],
-            [10, 10, 10, 10, 6, 6, 2, 2],
-        ),
+        (Hpa(scale_down=Rules(60_000)), 1, 10, [2, 2, 6, *[2] * 5], [*[10] * 4, 6, 6, 2, 2]),
         # The documented example: at most 4, or 10 %, in 60 s, whichever is more: 80, 72, 64, ... by
         # 60 s.
-        (
-            Hpa(
-                60_000,
-                scale_down=Rules(0, (Policy("pods", 4, 60_000), Policy("percent", 10, 60_000))),
-            ),
-            1,
-            80,
-            [10] * 4,
-            [72, 64, 57, 51],
-        ),
+        (Hpa(60_000, scale_down=Rules(0, LEAST)), 1, 80, [10] * 4, [72, 64, 57, 51]),
         # At most 5, or 10 %, whichever is less.
-        (
-            Hpa(
-                60_000,
-                scale_down=Rules(
-                    0, (Policy("percent", 10, 60_000), Policy("pods", 5, 60_000)), "min"
-                ),
-            ),
-            1,
-            80,
-            [10] * 4,
-            [75, 70, 65, 60],
-        ),
+        (Hpa(60_000, scale_down=Rules(0, MOST, "min")), 1, 80, [10] * 4, [75, 70, 65, 60]),
         (Hpa(scale_down=Rules(0, (), "disabled")), 1, 10, [2] * 3, [10] * 3),
         (Hpa(scale_up=Rules(0, (), "disabled")), 1, 2, [10] * 3, [2] * 3),
         # A window for going up takes the lowest.
-        (
-            Hpa(scale_up=Rules(60_000), scale_down=AT_ONCE),
-            1,
-            2,
-            [9, 4, 9, 9, 9, 9],
-            [2, 2, 2, 2, 4, 8],
-        ),
+        (Hpa(scale_up=Rules(60_000), scale_down=AT_ONCE), 1, 2, [9, 4, *[9] * 4], [*[2] * 4, 4, 8]),
         (Hpa(scale_down=AT_ONCE), 3, 10, [0, 0], [3, 3]),
     ],
 )
@@ -152,8 +123,7 @@ def test_a_policy_is_about_its_whole_period() -> None:
 # ---- KEDA in a simulation
 
 
-@pytest.mark.row("ASG-10")
-@pytest.mark.row("FUT-08")
+@pytest.mark.row("ASG-10", "FUT-08")
 def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
     """Lag 700 at a threshold of 100 is seven members: by the export, and at the HPA's next look."""
     scenario = Scenario(
@@ -165,9 +135,8 @@ def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
     result = simulate(scenario)
     answer = scaling(engines.gather(SimulatedInput(result), "local"))["what-if"]
     assert (answer["lag"], consumers(answer, 100)) == (700, 7)
-    assert [(row["metric"], row["recommended"], row["desired"]) for row in rows(result)] == [
-        (700, 7, 7)
-    ] * 2
+    wanted = [(row["metric"], row["recommended"], row["desired"]) for row in rows(result)]
+    assert wanted == [(700, 7, 7)] * 2
     assert rows(result)[1]["members"] == 7  # more than there are partitions
     assert sum(row["deliveries"] > 0 for row in result.members.to_pylist()) == 7
 
@@ -219,12 +188,11 @@ def test_members_start_late_and_leave_in_order() -> None:
     assert lives[0]["ended"] is None
     # The table's members are those of the lives.
     for row in rows(result):
+        ends = [math.inf if life["left_ms"] is None else life["left_ms"] for life in lives]
         there = [
             life
-            for life in lives
-            if life["joined_ms"]
-            < row["time_ms"]
-            <= (math.inf if life["left_ms"] is None else life["left_ms"])
+            for life, end in zip(lives, ends, strict=True)
+            if life["joined_ms"] < row["time_ms"] <= end
         ]
         busy_closing = sum(life["left_ms"] is not None for life in there)
         assert row["members"] <= len(there) + (row["time_ms"] == 0) * 2
@@ -233,37 +201,22 @@ def test_members_start_late_and_leave_in_order() -> None:
 
 def test_who_does_not_close_in_time_is_killed() -> None:
     """A member with a long batch is killed after the grace period; its records come again."""
+    pods, back = Pods(grace_ms=5000), Behaviour(restart_ms=1000)
+    member = Member(count=2, service=Service(2000), max_poll_records=50, behaviour=back)
     slow = Scenario(
         (Topic("orders", 1, backlog=100),),
-        (
-            Member(
-                count=2,
-                service=Service(2000),
-                max_poll_records=50,
-                behaviour=Behaviour(restart_ms=1000),
-            ),
-        ),
-        autoscaler=Fixed(1, pods=Pods(grace_ms=5000)),
+        (member,),
+        autoscaler=Fixed(1, pods=pods),
         settings=Settings(Limits(lock_duration_ms=60_000)),
         duration_ms=60_000,
     )
     # Two are there at the begin, one is wanted: it goes before it has anything.
     assert [life["ended"] for life in simulate(slow).members.to_pylist()] == [None, "left"]
-    hpa = Hpa(10_000, scale_down=Rules(0))
-    two = replace(
-        slow,
-        autoscaler=Keda(60, 1, 2, hpa=hpa, pods=Pods(grace_ms=5000)),
-        topics=(Topic("orders", 1, backlog=101),),
-    )
-    ended = [life for life in simulate(two).members.to_pylist() if life["ended"]]
-    assert ended == []
-    shrinking = replace(
-        two,
-        autoscaler=Keda(
-            1000, 1, 2, hpa=Hpa(10_000, scale_down=Rules(10_000)), pods=Pods(grace_ms=5000)
-        ),
-    )
-    result = simulate(shrinking)
+    stay = Keda(60, 1, 2, hpa=Hpa(10_000, scale_down=Rules(0)), pods=pods)
+    two = replace(slow, autoscaler=stay, topics=(Topic("orders", 1, backlog=101),))
+    assert [life["ended"] for life in simulate(two).members.to_pylist()] == [None, None]
+    fewer = Keda(1000, 1, 2, hpa=Hpa(10_000, scale_down=Rules(10_000)), pods=pods)
+    result = simulate(replace(two, autoscaler=fewer))
     (killed,) = [life for life in result.members.to_pylist() if life["ended"]]
     assert killed["ended"] == "crashed"
     assert rows(result)[1]["desired"] == 1
@@ -273,13 +226,12 @@ def test_who_does_not_close_in_time_is_killed() -> None:
 
 def test_from_none_to_some_and_back() -> None:
     """KEDA starts from none on lag above the activation threshold; back after the cooldown."""
+    starts: dict[str, Any] = {"activation_lag_threshold": 5, "cooldown_period_ms": 120_000}
     quiet = Scenario(
         (Topic("orders", 2),),
         (),
         (Producer("orders", 1, "steady", begin_ms=40_000, end_ms=100_000),),
-        autoscaler=Keda(
-            10, 0, 5, activation_lag_threshold=5, cooldown_period_ms=120_000, pods=QUICK
-        ),
+        autoscaler=replace(Keda(10, 0, 5, pods=QUICK), **starts),
         duration_ms=400_000,
     )
     result = simulate(quiet)
@@ -372,6 +324,5 @@ def test_the_limit_of_partitions_is_kedas(lag: int, metric: int, wanted: int) ->
         autoscaler=Keda(100, 1, 40, limit_to_partitions=True),
         duration_ms=1000,
     )
-    assert [(row["metric"], row["recommended"]) for row in rows(simulate(idle))] == [
-        (metric, wanted)
-    ]
+    (row,) = rows(simulate(idle))
+    assert (row["metric"], row["recommended"]) == (metric, wanted)

@@ -107,43 +107,23 @@ def test_without_an_autoscaler_nothing_changes() -> None:
 
 
 def test_cost_against_age_marks_what_no_other_beats() -> None:
-    names = {
-        "cheap": (1, 90),
-        "quick": (5, 10),
-        "even": (3, 30),
-        "worse": (3, 31),
-        "worst": (6, 95),
-        "tie": (3, 30),
-    }
-    made = [
-        {
-            "variant": name,
-            "seed": seed,
-            "member_hours": hours + seed / 10,
-            "age_p95_ms": float(age + seed),
-        }
-        | {"drain_ms": None if name == "cheap" else 5.0}
+    names = {"cheap": (1, 90), "quick": (5, 10), "even": (3, 30)}
+    names |= {"worse": (3, 31), "worst": (6, 95), "tie": (3, 30)}
+    columns = ("variant", "seed", "member_hours", "age_p95_ms", "drain_ms")
+    rows_of: list[tuple[Any, ...]] = [
+        (name, seed, hours + seed / 10, float(age + seed), None if name == "cheap" else 5.0)
         for name, (hours, age) in names.items()
         for seed in range(3)
     ]
-    made.append(
-        {"variant": "failed", "seed": 0, "member_hours": None, "age_p95_ms": None, "drain_ms": None}
-    )
+    rows_of.append(("failed", 0, None, None, None))
+    made = [dict(zip(columns, one, strict=True)) for one in rows_of]
     table = cost_against_age(pa.Table.from_pylist(made))
-    assert table.column("variant").to_pylist() == [
-        "cheap",
-        "even",
-        "tie",
-        "worse",
-        "quick",
-        "worst",
-    ]
+    order = ["cheap", "even", "tie", "worse", "quick", "worst"]
+    assert table.column("variant").to_pylist() == order
     assert table.column("is_on_front").to_pylist() == [True, True, True, False, True, False]
     first = table.to_pylist()[0]
-    assert (
-        first | {"member_hours": pytest.approx(1.1), "age_p95_ms": 91, "n": 3, "drained": 0}
-        == first
-    )
+    counted = {"member_hours": pytest.approx(1.1), "age_p95_ms": 91, "n": 3, "drained": 0}
+    assert first | counted == first
     assert first["age_p95_low_ms"] == pytest.approx(91 - 4.302653 / math.sqrt(3), abs=1e-5)
     assert cost_against_age(pa.Table.from_pylist(made).slice(0, 0)).num_rows == 0
     with pytest.raises(InputError, match="no column 'member_hours'"):
@@ -151,12 +131,11 @@ def test_cost_against_age_marks_what_no_other_beats() -> None:
 
 
 def test_more_members_cost_more_and_keep_records_younger() -> None:
-    variants = {
-        f"fixed:{count}": replace(LOAD, duration_ms=240_000, autoscaler=Fixed(count))
-        for count in (2, 6, 20)
-    }
-    variants |= {"keda": replace(LOAD, duration_ms=240_000, autoscaler=Keda(100, 1, 20))}
-    table = scaling_cost_records(compare(variants, seeds=range(2)).runs)
+    scalers: dict[str, Any] = {f"fixed:{count}": Fixed(count) for count in (2, 6, 20)}
+    scalers |= {"keda": Keda(100, 1, 20)}
+    short = replace(LOAD, duration_ms=240_000)
+    tried = {name: replace(short, autoscaler=one) for name, one in scalers.items()}
+    table = scaling_cost_records(compare(tried, seeds=range(2)).runs)
     by_name = {row["variant"]: row for row in table.to_pylist()}
     assert table.schema.equals(COST_AGAINST_AGE)
     hours = [by_name[f"fixed:{count}"]["member_hours"] for count in (2, 6, 20)]
@@ -175,16 +154,13 @@ HOSTILE = "<img src=x onerror=alert(1)>%{x}$a$"
 def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme) -> None:
     made = [
         {"variant": name, "member_hours": hours, "age_p95_ms": age, "drain_ms": 1.0}
-        for name, hours, age in (
-            (HOSTILE, 1.0, 60_000.0),
-            ("quick", 4.0, 2000.0),
-            ("worse", 4.5, 70_000.0),
-        )
+        for name, hours, age in ((HOSTILE, 1.0, 6e4), ("quick", 4.0, 2e3), ("worse", 4.5, 7e4))
     ]
-    figure = scaling_cost_figure(scaling_cost_records(pa.Table.from_pylist(made)), theme)
-    answer = f"From {text.name(HOSTILE)} (1 member-hours, age {text.span(60_000)})"
-    assert (
-        figure.layout.meta["title"] == f"{answer} to quick (4 member-hours, age {text.span(2000)})"
+    records = scaling_cost_records(pa.Table.from_pylist(made))
+    figure = scaling_cost_figure(records, theme)
+    assert figure.layout.meta["title"] == (
+        f"From {text.name(HOSTILE)} (1 member-hours, age {text.span(60_000)}) "
+        f"to quick (4 member-hours, age {text.span(2000)})"
     )
     assert figure.layout.meta["facts"][0].startswith("Simulated. Member-hours")
     assert figure.layout.meta["facts"][1].startswith("Not known: how far")
@@ -194,9 +170,7 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
         assert "%{" not in shown
         assert "$" not in shown
     assert figure.data[1].marker.symbol != figure.data[3].marker.symbol  # not by colour alone
-    assert not scaling_cost_figure(
-        scaling_cost_records(pa.Table.from_pylist(made)).slice(0, 0), theme
-    ).data
+    assert not scaling_cost_figure(records.slice(0, 0), theme).data
 
 
 # ---- as text, as JSON, and what cannot be

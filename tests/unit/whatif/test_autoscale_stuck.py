@@ -26,12 +26,14 @@ from sharelag.whatif import (
     named,
     simulate,
 )
+from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.compiled.watch import stuck
 from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.logs import Log
 from tests.support.autoscaling import SECOND, rows
 from tests.support.cases import few_of
 from tests.support.simulated_input import SimulatedInput
+from tests.support.simulations import at as lag_at
 from tests.support.simulations import only
 from tests.support.written_input import Write, WrittenInput
 
@@ -44,6 +46,9 @@ def transactional(**more: Any) -> Scenario:
     return Scenario((Topic("t", 2),), (Member(count=2, service=Service(2)),), (producer,), settings)
 
 
+FAILING = Member(
+    service=Service(50), max_poll_records=50, behaviour=Behaviour(0.6, 0.3, 0.05, 0.05)
+)
 STUCK = {
     "window-full": (named("window-full"), (20, 45, 105)),
     "crash-loop": (named("crash-loop"), (75,)),
@@ -66,14 +71,7 @@ STUCK = {
     "failures": (
         Scenario(
             (Topic("t", 2, backlog=3000, batch_records=10),),
-            (
-                Member(
-                    count=2,
-                    service=Service(50),
-                    max_poll_records=50,
-                    behaviour=Behaviour(0.6, 0.3, 0.05, 0.05),
-                ),
-            ),
+            (replace(FAILING, count=2),),
         ),
         (20, 105),
     ),
@@ -113,13 +111,11 @@ def test_what_is_stuck_in_a_window_is_what_the_export_says(
 ) -> None:
     """One share partition of 7,200 records, written so many seconds ago; locks last 30 s."""
     count = sum(state != 0 for _, _, state, _ in batches)
-    found = scaling(
-        engines.gather(WrittenInput([Write(ago, 7100, batches, count=count)]), "local")
-    )["billing"]
+    written_input = WrittenInput([Write(ago, 7100, batches, count=count)])
+    found = scaling(engines.gather(written_input, "local"))["billing"]
     assert found["lag"] - found["lag_excluding_stuck"] == held
-    window = Window(
-        0, 0, 0, 7100, count, BEGINS_MS, BEGINS_MS, tuple(StateBatch(*one) for one in batches)
-    )
+    states = tuple(StateBatch(*one) for one in batches)
+    window = Window(0, 0, 0, 7100, count, BEGINS_MS, BEGINS_MS, states)
     offsets = np.arange(7201)
     log = Log(offsets, offsets[:-1] * SECOND)
     written = round((7200 - ago) * SECOND)
@@ -144,27 +140,16 @@ def test_compacted_offsets_are_no_reason_for_more_members() -> None:
 
 def test_more_members_do_not_help_what_is_stuck() -> None:
     """One unacknowledged record fills the window: by lag that takes 20 members, without it one."""
-    stuck = replace(
-        named("window-full").with_members(1), poison=(Poison("orders", 0, 5, "silent"),)
-    )
-    runs = {
-        metric: simulate(
-            replace(stuck, autoscaler=Keda(100, 1, 20, metric, hpa=Hpa(scale_down=Rules(15_000))))
-        )  # type: ignore[arg-type]
-        for metric in ("lag", "lag_excluding_stuck")
-    }
+    poison = (Poison("orders", 0, 5, "silent"),)
+    stuck = replace(named("window-full").with_members(1), poison=poison)
+    keda = Keda(100, 1, 20, hpa=Hpa(scale_down=Rules(15_000)))
+    metrics: tuple[Metric, ...] = ("lag", "lag_excluding_stuck")
+    runs = {one: simulate(replace(stuck, autoscaler=replace(keda, metric=one))) for one in metrics}
     ends = {metric: [row["desired"] for row in rows(run)] for metric, run in runs.items()}
     at = [row["time_ms"] for row in rows(runs["lag"])].index(120_000)
     assert ends["lag"][at] == 20
     assert ends["lag_excluding_stuck"][at] == 1
-    assert (
-        only(runs["lag"].summary)["member_hours"]
-        > 1.5 * only(runs["lag_excluding_stuck"].summary)["member_hours"]
-    )
-    left = [
-        row["lag"]
-        for run in runs.values()
-        for row in run.timeline.to_pylist()
-        if row["time_ms"] == 60_000
-    ]
-    assert left[0] == left[1] > 4000
+    hours = [only(run.summary)["member_hours"] for run in runs.values()]
+    assert hours[0] > 1.5 * hours[1]
+    lags = [lag_at(run, 60_000)["lag"] for run in runs.values()]
+    assert lags[0] == lags[1] > 4000

@@ -226,20 +226,17 @@ def test_the_assignor_alone_may_be_enough() -> None:
 
 
 def test_numbers_of_members_and_a_time_may_be_given() -> None:
+    seen: list[tuple[int, int]] = []
     few = what_clears(
-        uneven(), assignors=[], members=[3], duration_ms=5_000, seeds=[1, 2], baseline="now"
-    )
+        uneven(), assignors=[], members=[3], duration_ms=5_000, seeds=[1, 2], baseline="now",
+        progress=lambda done, of: seen.append((done, of)),
+    )  # fmt: skip
     assert few.cells["variant"].to_pylist() == ["now", "simple · 3 members"]
     assert few.horizon_ms == 5_000
     assert few.verdict() == (
         "now (simple, 2 members) does not clear the lag within 5 s, nor do simple with up to 3 "
         "members"
     )
-    seen: list[tuple[int, int]] = []
-    what_clears(
-        uneven(), assignors=[], members=[3], duration_ms=5_000, seeds=[1, 2],
-        progress=lambda done, of: seen.append((done, of)),
-    )  # fmt: skip
     assert seen[0] == (0, 4)
     assert seen[-1] == (4, 4)
     with pytest.raises(InputError, match="unknown assignor 'nobody'"):
@@ -273,10 +270,8 @@ def test_how_long_is_simulated_follows_from_the_rates() -> None:
 
 def test_of_work_that_nobody_knows_nothing_is_said() -> None:
     unknown = Assumption("service", "1 ms of work for each record", "nothing is known")
-    found = what_clears(
-        replace(uneven(), assumed=(unknown,)), assignors=[], members=[3], seeds=[1, 2],
-        duration_ms=5_000,
-    )  # fmt: skip
+    scenario = replace(uneven(), assumed=(unknown,), duration_ms=5_000)
+    found = what_clears(scenario, assignors=[], members=[3], seeds=[1, 2], duration_ms=5_000)
     assert found.verdict().startswith("not known: nothing is known")
     assert not found.answers
 
@@ -287,9 +282,8 @@ def test_a_comparison_in_which_nothing_clears_says_what_would() -> None:
     said = compare(three, seeds=range(7)).verdict()
     assert said.endswith("; by the rates it takes at least 7 members to clear the lag within 2m")
     # As many are tried, and one that has less lag clears it.
-    assert (
-        "by the rates" not in compare(three | {"7": slow.with_members(7)}, seeds=range(7)).verdict()
-    )
+    seven = three | {"7": slow.with_members(7)}
+    assert "by the rates" not in compare(seven, seeds=range(7)).verdict()
     less = replace(uneven(waiting=10), duration_ms=120_000)
     assert "by the rates" not in compare({"as it is": less, "3": less.with_members(3)}).verdict()
     stuck = sharelag.open("demo", engine="local").scenario("search-index", duration_ms=60_000)
@@ -325,9 +319,8 @@ def test_what_comes_for_a_while_only_counts_for_that_while() -> None:
     ],
 )
 def test_rates_are_those_of_the_work_that_members_do(service: Service) -> None:
-    scenario = replace(
-        uneven(), members=(Member("m", 1, service=service, max_poll_records=1),), duration_ms=20_000
-    )
+    member = Member("m", 1, service=service, max_poll_records=1)
+    scenario = replace(uneven(), members=(member,), duration_ms=20_000)
     assert rates(scenario).each == pytest.approx(50)
     (did,) = simulate(replace(scenario, costs=Costs(0, 0, 0)), seed=1).members.to_pylist()
     assert did["busy_ms"] / did["deliveries"] == pytest.approx(20, rel=0.15)
@@ -358,10 +351,8 @@ def test_a_comparison_says_that_polls_take_longer_than_locks() -> None:
 
 def test_a_comparison_says_that_an_assignor_leaves_members_idle() -> None:
     scenario = replace(uneven(), duration_ms=30_000)
-    found = compare(
-        {"as it is": scenario, "all": replace(scenario, assignor="all-to-all")}, seeds=range(7)
-    )
-    (why,) = found.reasons()
+    others = replace(scenario, assignor="all-to-all")
+    (why,) = compare({"as it is": scenario, "all": others}, seeds=range(7)).reasons()
     assert why.startswith("with simple members are busy ")
     assert re.search(
         r"busy 5\d % of the time, with all-to-all 9\d %: it lets more of them work where the lag is$",

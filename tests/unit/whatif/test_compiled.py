@@ -38,17 +38,10 @@ pytestmark = pytest.mark.slow
 
 #: Random scenarios are tested in so many tests, which processes share.
 _BLOCKS = 10
+_SERVICE, _BEHAVIOUR = Service(2, "exponential"), Behaviour(0.9, 0.07, 0.01, 0.02)
 BUSY = Scenario(
     (Topic("t", 6),),
-    (
-        Member(
-            "m",
-            12,
-            service=Service(2, "exponential"),
-            behaviour=Behaviour(0.9, 0.07, 0.01, 0.02),
-            max_poll_records=50,
-        ),
-    ),
+    (Member("m", 12, service=_SERVICE, behaviour=_BEHAVIOUR, max_poll_records=50),),
     (Producer("t", 3000),),
     Settings(Limits(lock_duration_ms=700)),
     duration_ms=1500,

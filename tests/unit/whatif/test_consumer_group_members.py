@@ -25,7 +25,7 @@ from sharelag.whatif import (
 from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
 from sharelag.whatif.scenario import BEGINS_MS
 from tests.support.consumer_groups import appended, lives
-from tests.support.simulations import only
+from tests.support.simulations import at, only
 
 # ---- what Kafka promises of a consumer group
 
@@ -51,12 +51,9 @@ def test_who_crashes_is_missed_when_its_session_times_out() -> None:
     scenario = appended(200, 2, 2, Service(100), duration_ms=120_000)
     crashed = replace(scenario, faults=(Fault(36_050, "crash", "member-0"),), step_ms=100)
     twin = consumer_group_twin(crashed)
-    owned = {
-        partition: [row for row in twin.timeline.to_pylist() if row["partition"] == partition]
-        for partition in (0, 1)
-    }
-    (mine,) = [p for p, found in owned.items() if found[361]["members"] == 0]
-    gap = [row["time_ms"] for row in owned[mine] if row["time_ms"] > 36_050 and row["members"] == 0]
+    (mine,) = [p for p in (0, 1) if at(twin, 36_100, p)["members"] == 0]
+    seen = [row for row in twin.timeline.to_pylist() if row["partition"] == mine]
+    gap = [row["time_ms"] for row in seen if row["time_ms"] > 36_050 and row["members"] == 0]
     # Its last heartbeat was up to 5 s before, and the other's next one is up to 5 s after.
     assert 40_000 - 100 <= gap[-1] - gap[0] <= 50_000 + 100
     assert only(twin.summary)["lag_end"] == 0
@@ -71,14 +68,9 @@ def test_who_crashes_is_missed_when_its_session_times_out() -> None:
 
 def test_who_leaves_commits() -> None:
     scenario = appended(200, 2, 2, Service(100), duration_ms=120_000)
-    leaving = replace(
-        scenario,
-        members=tuple(
-            replace(scenario.members[0], name=name, count=1, leave_ms=leave)
-            for name, leave in (("a", 33_000), ("b", None))
-        ),
-    )
-    twin = consumer_group_twin(leaving)
+    member = replace(scenario.members[0], count=1)
+    two = replace(member, name="a", leave_ms=33_000), replace(member, name="b")
+    twin = consumer_group_twin(replace(scenario, members=two))
     assert only(twin.summary)["redeliveries"] == only(twin.summary)["lag_end"] == 0
     assert 200 * 100 / 2 < only(twin.summary)["drain_ms"] - 30_000 <= 200 * 100
 
@@ -191,12 +183,8 @@ def test_deleted_records_are_lost_where_the_reset_says() -> None:
         duration_ms=110_000,
     )
     fetched = ConsumerSettings(max_partition_fetch_bytes=10_000)  # ten records ahead
-    earliest = only(
-        consumer_group_twin(
-            replace(scenario, settings=Settings(auto_offset_reset="earliest")), settings=fetched
-        ).summary
-    )
-    latest = only(consumer_group_twin(scenario, settings=fetched).summary)
+    resets = scenario, replace(scenario, settings=Settings(auto_offset_reset="earliest"))
+    latest, earliest = (only(consumer_group_twin(one, settings=fetched).summary) for one in resets)
     assert earliest["lost"] in (370, 380, 390)
     assert latest["lost"] == earliest["lost"] + 600
     assert latest["drain_ms"] < 5000

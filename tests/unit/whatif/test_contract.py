@@ -1,5 +1,6 @@
 """The contract finds what is wrong with anyone's assignor, and ours keep it."""
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -31,6 +32,26 @@ def usual(group: Group) -> Answer:
     return ASSIGNORS["all-to-all"](group)
 
 
+def changed(group: Group, change: Callable[[str, list[int]], list[int]]) -> Answer:
+    return {
+        member: {name: change(name, ps) for name, ps in topics.items()}
+        for member, topics in usual(group).items()
+    }
+
+
+def beyond_the_last(group: Group) -> Answer:
+    return changed(group, lambda name, ps: [*ps, group.topics[name].partitions or 0])
+
+
+def all_twice(group: Group) -> Answer:
+    return changed(group, lambda _, ps: ps * 2)
+
+
+def not_the_last(group: Group) -> Answer:
+    """Leave the last partition of topics with three or more to nobody."""
+    return changed(group, lambda _, ps: ps[:2])
+
+
 def with_a_stranger(group: Group) -> Answer:
     return usual(group) | {"stranger": {"t": [0]}}
 
@@ -46,60 +67,37 @@ def all_topics_to_all(group: Group) -> Answer:
     }
 
 
-def beyond_the_last(group: Group) -> Answer:
-    return {
-        member: {name: [*ps, group.topics[name].partitions or 0] for name, ps in topics.items()}
-        for member, topics in usual(group).items()
-    }
-
-
-def all_twice(group: Group) -> Answer:
-    return {
-        member: {name: ps * 2 for name, ps in topics.items()}
-        for member, topics in usual(group).items()
-    }
-
-
-def not_the_last(group: Group) -> Answer:
-    """Leave the last partition of topics with three or more to nobody."""
-    return {
-        member: {name: ps[:2] for name, ps in topics.items()}
-        for member, topics in usual(group).items()
-    }
-
-
 def failing(group: Group) -> Answer:
     if len(group.members) > 1:
         raise ZeroDivisionError("by a second member")
     return usual(group)
 
 
-def to_the_first_in_line(group: Group) -> Answer:
+def one_each(group: Group, choose: Callable[[str], str]) -> Answer:
+    """Give each partition to the one that is chosen of its topic."""
     answer: Answer = {}
     for topic, partition in group.places:
-        able = (one.id for one in group.members if topic in one.subscribed)
-        answer.setdefault(next(able), {}).setdefault(topic, []).append(partition)
+        answer.setdefault(choose(topic), {}).setdefault(topic, []).append(partition)
     return answer
+
+
+def to_the_first_in_line(group: Group) -> Answer:
+    return one_each(
+        group, lambda topic: next(one.id for one in group.members if topic in one.subscribed)
+    )
 
 
 _turns = count()
 
 
 def by_turns(group: Group) -> Answer:
-    answer: Answer = {}
-    for topic, partition in group.places:
-        able = group.subscribers[topic]
-        who = able[next(_turns) % len(able)]
-        answer.setdefault(who, {}).setdefault(topic, []).append(partition)
-    return answer
+    return one_each(
+        group, lambda topic: group.subscribers[topic][next(_turns) % len(group.subscribers[topic])]
+    )
 
 
 def to_the_smallest_id(group: Group) -> Answer:
-    answer: Answer = {}
-    for topic, partition in group.places:
-        first = group.subscribers[topic][0]
-        answer.setdefault(first, {}).setdefault(topic, []).append(partition)
-    return answer
+    return one_each(group, lambda topic: group.subscribers[topic][0])
 
 
 def one_more_for_the_first(group: Group) -> Answer:
@@ -202,7 +200,7 @@ def test_options_of_an_assignor_are_given_and_checked() -> None:
 
 
 def test_a_failure_by_another_order_or_the_second_time_is_named_as_that() -> None:
-    def by_order(group: Group) -> dict[str, dict[str, list[int]]]:
+    def by_order(group: Group) -> Answer:
         ids = [one.id for one in group.members]
         if ids != sorted(ids) and len(ids) > 1:
             raise ValueError("unsorted")

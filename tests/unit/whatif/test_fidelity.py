@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -58,11 +59,7 @@ def test_the_experiments_are_of_many_kinds() -> None:
     [
         ("small-polls", lambda one: replace(one, costs=Costs(fetch_ms=3)), "drain"),
         ("commit-each", lambda one: replace(one, costs=Costs(write_ms=2.4)), "drain"),
-        (
-            "killed",
-            lambda one: replace(one, settings=replace(one.settings, session_timeout_ms=4000)),
-            "drain",
-        ),
+        ("killed", lambda one: with_settings(one, session_timeout_ms=4000), "drain"),
         ("hung", lambda one: with_limits(one, lock_duration_ms=2000), "drain"),
         ("hung", lambda one: with_limits(one, max_record_locks=400), "lag"),
         ("poison", lambda one: with_limits(one, delivery_count_limit=3), "deliveries"),
@@ -73,15 +70,16 @@ def test_a_simulator_that_does_something_else_is_found_out(
     name: str, changed: Callable[[Scenario], Scenario], what: str, real: dict[str, list[Run]]
 ) -> None:
     experiment = replace(EXPERIMENTS[name], scenario=changed(EXPERIMENTS[name].scenario))
-    found = compared(
-        experiment, [simulated(experiment.scenario, seed) for seed in range(3)], real[name]
-    )
-    assert what in found.misses
+    runs = [simulated(experiment.scenario, seed) for seed in range(3)]
+    assert what in compared(experiment, runs, real[name]).misses
 
 
-def with_limits(scenario: Scenario, **limits: int) -> Scenario:
-    settings = scenario.settings
-    return replace(scenario, settings=replace(settings, limits=replace(settings.limits, **limits)))  # type: ignore[arg-type]
+def with_settings(scenario: Scenario, **settings: Any) -> Scenario:
+    return replace(scenario, settings=replace(scenario.settings, **settings))
+
+
+def with_limits(scenario: Scenario, **limits: Any) -> Scenario:
+    return with_settings(scenario, limits=replace(scenario.settings.limits, **limits))
 
 
 def test_surprises_are_what_is_too_far_and_what_is_better_than_its_excuse() -> None:

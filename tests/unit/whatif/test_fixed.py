@@ -1,5 +1,7 @@
 """A simulation with an assignment made by hand has just that, and leaves nothing behind."""
 
+from typing import Any
+
 import pytest
 
 from sharelag.errors import InputError
@@ -20,6 +22,7 @@ from sharelag.whatif import (
 )
 
 MADE = {"a": {"orders": [0, 2]}, "b": {"orders": [1, 2]}, "c": {}}
+UNEVEN = (Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
 
 
 def scenario(**changes: object) -> Scenario:
@@ -48,9 +51,8 @@ def test_everybody_gets_what_was_said_and_nobody_else() -> None:
 def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
     restarts = Behaviour(restart_ms=300)
     faults = tuple(Fault(at, "crash", "b") for at in (1500, 3500, 5500))
-    run = scenario(
-        members=(Member("a"), Member("b", behaviour=restarts), Member("c")), faults=faults
-    )
+    members = (Member("a"), Member("b", behaviour=restarts), Member("c"))
+    run = scenario(members=members, faults=faults)
     result = simulate(with_assignment(run, MADE), 5)
     lives = [row for row in result.members.to_pylist() if row["member"] == "b"]
     assert [row["life"] for row in lives] == [0, 1, 2, 3]
@@ -92,23 +94,16 @@ def test_what_members_had_before_is_taken_from_them() -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
-    with pytest.raises(
-        InputError, match="'a' has partition 4 of 'orders', which the scenario does not have"
-    ):
-        with_assignment(scenario(), {"a": {"orders": [4]}})
-    with pytest.raises(InputError, match="partition 0 of 'other'"):
-        with_assignment(scenario(), {"a": {"other": [0]}})
+    for topic, partition in (("orders", 4), ("other", 0)):
+        said = f"'a' has partition {partition} of '{topic}', which the scenario does not have"
+        with pytest.raises(InputError, match=said):
+            with_assignment(scenario(), {"a": {topic: [partition]}})
 
 
 def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it_is() -> None:
-    everybody = {name: {"orders": range(4)} for name in "abc"}
-    uneven = scenario(
-        producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
-    )
+    everybody, uneven = {name: {"orders": range(4)} for name in "abc"}, scenario(producers=UNEVEN)
     received: list[tuple[int, int]] = []
-    table = what_if(
-        uneven, everybody, seeds=[1, 4], progress=lambda done, total: received.append((done, total))
-    )
+    table = what_if(uneven, everybody, seeds=[1, 4], progress=lambda *done: received.append(done))
     assert table is not None
     assert table.equals(what_if(uneven, everybody, seeds=[1, 4]))
     assert received == [(done, 4) for done in range(5)]
@@ -123,10 +118,7 @@ def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it
 
 
 def test_one_seed_does_not_show_who_is_better() -> None:
-    uneven = scenario(
-        producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
-    )
-    table = what_if(uneven, {"a": {"orders": [0, 1, 2, 3]}}, seeds=[1])
+    table = what_if(scenario(producers=UNEVEN), {"a": {"orders": [0, 1, 2, 3]}}, seeds=[1])
     assert table is not None
     rows = {row["measure"]: row for row in table.to_pylist()}
     assert rows["Lag, largest"]["verdict"] in ("unclear", "same")
@@ -134,10 +126,7 @@ def test_one_seed_does_not_show_who_is_better() -> None:
 
 
 def test_a_run_that_is_cancelled_gives_nothing_and_stops_at_once() -> None:
-    received: list[int] = []
-
-    def note(done: int, _: int) -> None:
-        received.append(done)
-
-    assert what_if(scenario(), MADE, cancelled=lambda: len(received) == 2, progress=note) is None
-    assert received == [0, 1]
+    received: list[tuple[int, int]] = []
+    given: Any = {"cancelled": lambda: len(received) == 2}
+    assert what_if(scenario(), MADE, **given, progress=lambda *done: received.append(done)) is None
+    assert [done for done, _ in received] == [0, 1]

@@ -18,13 +18,9 @@ from tools.record.incidents.table import Incident, incidents
 _FEW = ("burst", "poison")
 
 
-def _of(name: str) -> Incident:
-    return incidents()[name]
-
-
 @cache
 def _foretold(name: str) -> Otherwise:
-    return foretold(_of(name), FOLDER / name)
+    return foretold(incidents()[name], FOLDER / name)
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +33,9 @@ def _foretold_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", few_of(list(incidents()), _FEW))
 def test_what_was_foretold_came_when_it_was_played_again(name: str) -> None:
-    found = judged(_of(name), FOLDER / name)
+    found = judged(incidents()[name], FOLDER / name)
     if found.outcome is None:
-        assert _of(name).is_later, "it was answered before"
+        assert incidents()[name].is_later, "it was answered before"
         return
     assert found.outcome.is_inside
     if found.drain is not None:
@@ -67,10 +63,8 @@ def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
     rows = bench.brokers(past.group_id).table.to_pylist()
     assert past.brokers == 3
     assert past.topics[0].leaders == tuple(row["leader_id"] - 1 for row in rows)
-    read = rows[0]["as_of"]
-    assert f"; 3 brokers without racks, leaders as at {read:%Y-%m-%d %H:%M:%S}" in " ".join(
-        past.assumed
-    )
+    said = f"; 3 brokers without racks, leaders as at {rows[0]['as_of']:%Y-%m-%d %H:%M:%S}"
+    assert said in " ".join(past.assumed)
 
 
 def test_a_capture_tells_that_records_of_one_partition_are_more_work() -> None:
@@ -110,7 +104,7 @@ def test_locks_that_end_since_polls_are_long_are_no_property_of_their_records() 
     assert past.past.scenario.members[0].max_poll_records == 60
     assert past.explained.is_close
     expired = past.comparison.runs.to_pandas().groupby("variant")["expired"].mean()
-    assert expired[AS_IT_WAS] > 10 * expired[_of("short-locks").change_text]
+    assert expired[AS_IT_WAS] > 10 * expired[incidents()["short-locks"].change_text]
 
 
 @pytest.mark.exhaustive

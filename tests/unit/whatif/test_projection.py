@@ -38,12 +38,9 @@ def test_a_curve_is_the_mean_of_the_runs() -> None:
     found = projected({"as it is": SCENARIO, "more": MORE}, seeds=range(4))
     for name, scenario in (("as it is", SCENARIO), ("more", MORE)):
         mine = found.filter(pc.equal(found.column("variant"), name))
-        sums = []
-        for seed in range(4):
-            timeline = (
-                simulate(scenario, seed).timeline.group_by("time_ms").aggregate([("lag", "sum")])
-            )
-            sums.append(timeline.sort_by("time_ms").column("lag_sum").to_numpy())
+        runs = [simulate(scenario, seed).timeline.group_by("time_ms") for seed in range(4)]
+        lags = [one.aggregate([("lag", "sum")]).sort_by("time_ms") for one in runs]
+        sums = [one.column("lag_sum").to_numpy() for one in lags]
         assert np.allclose(mine.column("lag").to_numpy(), np.mean(sums, axis=0))
         low, high = (mine.column(side).to_numpy() for side in ("low", "high"))
         assert (low <= np.mean(sums, axis=0)).all()

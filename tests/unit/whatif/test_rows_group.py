@@ -58,9 +58,8 @@ def test_members_ask_the_leaders_only() -> None:
         brokers=3,
         duration_ms=20_000,
     )
-    result = simulate(
-        replace(scenario, faults=(Fault(8000, "leader_change", topic="t"),)), requests=True
-    )
+    change = Fault(8000, "leader_change", topic="t")
+    result = simulate(replace(scenario, faults=(change,)), requests=True)
     asked = [(row["time_ms"], row["broker"]) for row in result.requests.to_pylist()]
     assert {broker for time, broker in asked if time < 8000} == {0, 1, 2}
     assert {broker for time, broker in asked if time > 9000} == {1, 2}
@@ -85,11 +84,8 @@ def test_a_group_has_the_fields_of_the_kip() -> None:
     assert fields["group_id"] == pa.string()
     assert fields["group_epoch"] == fields["assignment_epoch"] == fields["members"] == pa.int32()
     partitions = fields["initialized_topics"].value_type
-    assert {partitions.field(n).name for n in range(partitions.num_fields)} == {
-        "topic_id",
-        "topic_name",
-        "partitions",
-    }
+    names = {partitions.field(n).name for n in range(partitions.num_fields)}
+    assert names == {"topic_id", "topic_name", "partitions"}
     of_member = {field.name: field.type for field in schemas.MEMBERS}
     assert of_member["subscribed_topic_names"] == pa.list_(pa.string())
     # The assignor is the brokers', not each group's.
@@ -119,16 +115,11 @@ def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other
     result = simulate(scenario)
     assert result.assignments.column("revoked").to_pylist() == [0, 1]
     moved = next(p for p in (0, 1) if at(result, 4000, p)["members"] == 2)
-    both = [
-        row["time_ms"]
-        for row in result.timeline.to_pylist()
-        if row["partition"] == moved and row["members"] == 2
-    ]
+    rows = [row for row in result.timeline.to_pylist() if row["partition"] == moved]
+    both = [row["time_ms"] for row in rows if row["members"] == 2]
     assert (both[0], both[-1]) == (2100, 5000)  # a's heartbeat after that of 0 ms
-    delivered = {
-        row["member"] for row in result.deliveries.to_pylist() if row["partition"] == moved
-    }
-    assert delivered == {"a", "b"}
+    delivered = [row for row in result.deliveries.to_pylist() if row["partition"] == moved]
+    assert {row["member"] for row in delivered} == {"a", "b"}
     assert only(result.summary)["redeliveries"] == 0
 
 
@@ -169,10 +160,8 @@ def test_members_that_have_the_same_partitions_are_no_finding() -> None:
     everybody = {name: {"t": [0, 1]} for name in ("a", "b", "c")}
     assert check(members, topics, everybody) == []
     rows = [row for name in ("a", "b") for row in join("g", name, 2, 0, 1)]
-    assert len(members_arrow(log(rows)).to_pylist()) == 2  # and both are told as they are
-    assert [
-        m["assigned_partitions"][0]["partitions"] for m in members_arrow(log(rows)).to_pylist()
-    ] == [[0, 1]] * 2
+    told = members_arrow(log(rows)).to_pylist()  # both as they are
+    assert [one["assigned_partitions"][0]["partitions"] for one in told] == [[0, 1]] * 2
 
 
 @pytest.mark.row("CFG-13")
@@ -186,11 +175,8 @@ def test_a_full_group_refuses_the_next_one() -> None:
         duration_ms=40_000,
     )
     lives = {row["member"]: row for row in simulate(crowd).members.to_pylist()}
-    assert (lives["late"]["ended"], lives["late"]["left_ms"], lives["late"]["deliveries"]) == (
-        "refused",
-        3000,
-        0,
-    )
+    late = [lives["late"][name] for name in ("ended", "left_ms", "deliveries")]
+    assert late == ["refused", 3000, 0]
     assert lives["later"]["ended"] is None  # there is room again
     assert sum(life["ended"] is None for life in lives.values()) == 200
     assert find("group.share.max.size").default == 200  # type: ignore[union-attr]
@@ -219,9 +205,7 @@ def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:
     )
     result = simulate(scenario)
     assert sorted(result.members.column("partitions").to_pylist()) == [0, 3]
-    assert (only(result.summary)["assignor"], only(result.summary)["lag_end"]) == (
-        "all-to-the-first",
-        0,
-    )
+    row = only(result.summary)
+    assert (row["assignor"], row["lag_end"]) == ("all-to-the-first", 0)
     (problem,) = lint_consumer({"partition.assignment.strategy": "range"})
     assert "group.share.assignors" in problem.hint

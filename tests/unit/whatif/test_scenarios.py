@@ -76,16 +76,10 @@ def test_an_unknown_name_is_answered_with_those_there_are() -> None:
     [
         ("in-flight", {}, {0: {"start_offset": 2, "delivery_complete_count": 2, "lag": 5, "in_flight": 0}}),
         ("delivery-limit", {"deliveries": 5, "redeliveries": 4, "archived": 1, "lag_end": 0}, {}),
-        (
-            "gaps",
-            {"acknowledged": 8, "archived": 2, "lag_end": 0},
-            {400: {"in_flight": 10, "lag": 10}, 5000: {"start_offset": 10}},
-        ),
-        (
-            "stop-at-error",
-            {"acknowledged": 9, "archived": 1, "redeliveries": 0},
-            {700: {"start_offset": 5, "in_flight": 5, "lag": 5}},
-        ),
+        ("gaps", {"acknowledged": 8, "archived": 2, "lag_end": 0},
+         {400: {"in_flight": 10, "lag": 10}, 5000: {"start_offset": 10}}),
+        ("stop-at-error", {"acknowledged": 9, "archived": 1, "redeliveries": 0},
+         {700: {"start_offset": 5, "in_flight": 5, "lag": 5}}),
         ("walk", {"expired": 2}, {20_000: {"window_end_offset": 121}}),  # what c1 had beside
         ("window-full", {"expired": 3}, {}),
         ("crash-loop", {"archived": 1, "lag_end": 0}, {}),
@@ -126,9 +120,8 @@ def test_slow_producer() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 1.5, 7.25])
 def test_any_fraction_of_a_record_a_second(rate: float) -> None:
-    slow = replace(
-        named("slow-producer"), producers=(Producer("orders", rate, "steady"),), duration_ms=600_000
-    )
+    producer = Producer("orders", rate, "steady")
+    slow = replace(named("slow-producer"), producers=(producer,), duration_ms=600_000)
     ((log,),) = logs(slow, 0)
     assert log.end(600_000_000) == int(600 * rate)  # microseconds
     apart = [after - before for before, after in pairwise(log.times)]
@@ -147,10 +140,8 @@ def test_slow_work() -> None:
     row = only(simulate(named("slow-work")).summary)
     assert row["wasted_share"] > 0.3
     assert row["expired"] >= row["redeliveries"] > 1000
-    patient = named("slow-work")
-    fewer = replace(
-        patient, members=tuple(replace(member, max_poll_records=100) for member in patient.members)
-    )
+    members = tuple(replace(one, max_poll_records=100) for one in named("slow-work").members)
+    fewer = replace(named("slow-work"), members=members)
     assert only(simulate(fewer).summary)["wasted"] == 0
 
 
@@ -237,10 +228,10 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     assert led in " ".join(scenario.assumed)
     copied = "write_ms is that of one broker, and 3 copies make writes slower"
     assert copied in " ".join(scenario.assumed)
-    assert "write_ms" not in " ".join(scenario_from(known).assumed)
+    said = " ".join(scenario_from(known).assumed)
+    assert "write_ms" not in said
+    assert "; one broker without racks" in said
     assert scenario_from(known).brokers == 1
-    assert "; one broker without racks" in " ".join(scenario_from(known).assumed)
-    assert "without racks" in " ".join(scenario_from(known).assumed)
 
     # The first that joins has all partitions until the other comes; then each has those nearby.
     ran = simulate(replace(scenario, assignor="rack-aware", settled=False)).deliveries.to_pylist()
@@ -295,27 +286,19 @@ def test_members_that_keep_up_are_not_taken_to_be_busy() -> None:
 
 def test_settings_and_retention_are_taken_over() -> None:
     full = scenario_from(evidence("window_full"))
-    found = {
-        row["name"]: row["value"]
-        for row in evidence("window_full").settings.to_pylist()
-        if row["scope"] == "group"
-    }
+    rows = evidence("window_full").settings.to_pylist()
+    found = {row["name"]: row["value"] for row in rows if row["scope"] == "group"}
     assert full.settings.limits.max_record_locks == int(found["share.partition.max.record.locks"])
     assert full.settings.limits.lock_duration_ms == int(found["share.record.lock.duration.ms"])
     assert full.topics[0].retention_ms == 604_800_000
 
 
 def test_what_is_not_known_is_assumed_and_said() -> None:
-    bare = scenario_from(
-        replace(
-            evidence("slow"),
-            members=schemas.MEMBERS.empty_table(),
-            groups=schemas.GROUPS.empty_table(),
-            progress=schemas.PROGRESS.empty_table(),
-            observed=schemas.OBSERVED.empty_table(),
-            settings=schemas.SETTINGS.empty_table(),
-        )
-    )
+    nothing = {
+        name: getattr(schemas, name.upper()).empty_table()
+        for name in ("members", "groups", "progress", "observed", "settings")
+    }
+    bare = scenario_from(replace(evidence("slow"), **nothing))
     said = "\n".join(bare.assumed)
     for words in (
         "members of the group are not known",
@@ -342,15 +325,11 @@ def test_members_begin_with_what_they_have() -> None:
         for number in topic["partitions"]
     }
     ids = {topic.name: topic.id for topic in scenario.topics}
-    assert {
-        (ids[topic], number) for member in scenario.members for topic, number in member.assigned
-    } == held
+    taken = [member.assigned for member in scenario.members]
+    assert {(ids[topic], number) for mine in taken for topic, number in mine} == held
     assert only(simulate(scenario).summary)["moves"] == 0
     wider = scenario.with_members(5)
-    assert [member.assigned for member in wider.members[:3]] == [
-        member.assigned for member in scenario.members
-    ]
-    assert not any(member.assigned for member in wider.members[3:])
+    assert [member.assigned for member in wider.members] == [*taken, (), ()]
 
 
 def test_members_are_called_by_their_ids_and_that_changes_nothing_else() -> None:
@@ -358,47 +337,34 @@ def test_members_are_called_by_their_ids_and_that_changes_nothing_else() -> None
     scenario = scenario_from(known, duration_ms=10_000)
     ids = known.members.column("member_id").to_pylist()
     assert [member.name for member in scenario.members] == sorted(ids)
-    held = {
-        row["member_id"]: row["assigned_partitions"][0]["partitions"]
-        for row in known.members.to_pylist()
-    }
-    assert {
-        member.name: [number for _, number in member.assigned] for member in scenario.members
-    } == held
-    numbered = replace(
-        scenario,
-        members=tuple(replace(one, name=f"member-{n}") for n, one in enumerate(scenario.members)),
-    )
+    rows = known.members.to_pylist()
+    held = {row["member_id"]: row["assigned_partitions"][0]["partitions"] for row in rows}
+    taken = {one.name: [number for _, number in one.assigned] for one in scenario.members}
+    assert taken == held
+    names = [f"member-{n}" for n in range(6)]
+    members = zip(scenario.members, names, strict=False)
+    numbered = replace(scenario, members=tuple(replace(one, name=name) for one, name in members))
     for seed in (0, 1):
         named_, plain = simulate(scenario, seed), simulate(numbered, seed)
         assert named_.summary.equals(plain.summary)
         assert named_.timeline.equals(plain.timeline)
     # Of those whose records were never seen nobody knows a name.
     unknown = replace(known, members=known.members.slice(0, 0), groups=known.groups.slice(0, 0))
-    assert [member.name for member in scenario_from(unknown).members] == [
-        f"member-{n}" for n in range(6)
-    ]
+    assert [member.name for member in scenario_from(unknown).members] == names
 
 
 def test_more_members_are_those_there_are_and_others() -> None:
+    def names(of: Scenario, count: int) -> list[str]:
+        return [member.name for member in of.with_members(count).members]
+
     scenario = scenario_from(evidence("hot_partition"))
     ids = [member.name for member in scenario.members]
     assert scenario.with_members(3) == scenario
-    assert [member.name for member in scenario.with_members(2).members] == ids[:2]
-    assert [member.name for member in scenario.with_members(5).members] == [
-        *ids,
-        "member-3",
-        "member-4",
-    ]
-    taken = replace(
-        scenario, members=(replace(scenario.members[0], name="member-2"), scenario.members[1])
-    )
-    assert [member.name for member in taken.with_members(4).members] == [
-        "member-2",
-        ids[1],
-        "member-3",
-        "member-4",
-    ]
+    assert names(scenario, 2) == ids[:2]
+    assert names(scenario, 5) == [*ids, "member-3", "member-4"]
+    one, other, _ = scenario.members
+    taken = replace(scenario, members=(replace(one, name="member-2"), other))
+    assert names(taken, 4) == ["member-2", ids[1], "member-3", "member-4"]
 
 
 def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
@@ -412,20 +378,14 @@ def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
 def test_what_is_not_taken_over_is_said() -> None:
     said = " ".join(scenario_from(evidence("held_head")).assumed)
     assert "1 offset that may be acquired can be delivered at once" in said
-    assert "although topics are compacted" in " ".join(
-        scenario_from(evidence("compaction_holes")).assumed
-    )
+    said = " ".join(scenario_from(evidence("compaction_holes")).assumed)
+    assert "although topics are compacted" in said
     slow = evidence("slow")
-    entry = {
-        "scope": "group",
-        "entity": "slow",
-        "name": "share.auto.offset.reset",
-        "value": "by_duration:PT1H",
-    }
-    since = pa.Table.from_pylist([entry | {"source": "group"}], schema=schemas.SETTINGS)
-    assert "not at by_duration:PT1H" in " ".join(
-        scenario_from(replace(slow, settings=pa.concat_tables([slow.settings, since]))).assumed
-    )
+    entry = {"scope": "group", "entity": "slow", "name": "share.auto.offset.reset"}
+    entry |= {"value": "by_duration:PT1H", "source": "group"}
+    since = pa.Table.from_pylist([entry], schema=schemas.SETTINGS)
+    changed = replace(slow, settings=pa.concat_tables([slow.settings, since]))
+    assert "not at by_duration:PT1H" in " ".join(scenario_from(changed).assumed)
 
 
 def test_a_group_has_to_be_chosen() -> None:
@@ -453,9 +413,8 @@ def test_an_assumption_is_a_sentence_with_a_code_also_elsewhere() -> None:
 @pytest.mark.parametrize("name", ["duration_ms", "step_ms", "brokers", "begins_ms"])
 @pytest.mark.parametrize("value", [1500.0, 2.5, float("nan"), "1500", True, None])
 def test_what_counts_milliseconds_is_a_whole_number(name: str, value: Any) -> None:
-    with pytest.raises(
-        InputError, match=rf"^Scenario.{name} must be a whole number, .*: round it$"
-    ):
+    said = rf"^Scenario.{name} must be a whole number, .*: round it$"
+    with pytest.raises(InputError, match=said):
         replace(named("uneven"), **{name: value})
 
 
@@ -471,11 +430,8 @@ def test_what_counts_milliseconds_is_a_whole_number(name: str, value: Any) -> No
 def test_what_counts_something_is_a_whole_number(where: str, name: str) -> None:
     base = named("uneven")
     (topic, *_) = base.topics
-    scenario = replace(
-        base,
-        poison=(Poison(topic.name, 0, 3),),
-        faults=(Fault(500, "leader_change", topic=topic.name),),
-    )
+    fault = Fault(500, "leader_change", topic=topic.name)
+    scenario = replace(base, poison=(Poison(topic.name, 0, 3),), faults=(fault,))
     found: dict[str, Any] = {"limits": (scenario.settings.limits,), "starts": topic.starts}
     parts: Any = found.get(where) or getattr(scenario, where)
     wrong = (replace(parts[0], **{name: getattr(parts[0], name) + 0.5}), *parts[1:])
@@ -539,12 +495,10 @@ def test_what_is_no_value_is_refused_wherever_it_stands() -> None:
         for one in wrong:
             with pytest.raises(InputError, match=r": (give|choose|round it|name) ?"):
                 print(path, one, with_value(FULL, path, one))
-    with pytest.raises(
-        InputError,
-        match=r"^Settings.isolation_level cannot be 'READ_COMMITTED': choose one of "
-        r"read_uncommitted, read_committed$",
-    ):
-        with_value(FULL, "settings.isolation_level", "READ_COMMITTED")
+    given, levels = "READ_COMMITTED", "read_uncommitted, read_committed"
+    said = f"^Settings.isolation_level cannot be '{given}': choose one of {levels}$"
+    with pytest.raises(InputError, match=said):
+        with_value(FULL, "settings.isolation_level", given)
 
 
 @pytest.mark.parametrize(
@@ -562,9 +516,8 @@ def test_an_interval_of_nothing_is_refused_and_no_endless_run(path: str) -> None
 
 def test_producers_that_no_machine_can_hold_are_refused() -> None:
     many = replace(FULL, producers=(Producer("t", 1e12),))
-    with pytest.raises(
-        InputError, match="some 5,000,000,000,000 record batches: give a lower rate"
-    ):
+    said = "some 5,000,000,000,000 record batches: give a lower rate"
+    with pytest.raises(InputError, match=said):
         simulate(many)
     for weights in ((0.0, 0.0), (-1.0, 2.0), (float("nan"), 1.0)):
         with pytest.raises(InputError, match=r"weight.*: give "):
@@ -603,18 +556,14 @@ def test_no_more_members_than_a_broker_lets_join() -> None:
 def test_an_open_transaction_blocks_the_group_as_it_is_in_a_simulation() -> None:
     found = evidence("open_transaction")
     scenario = scenario_from(found, duration_ms=60_000)
-    (stable,) = {
-        row["last_stable_offset"]
-        for row in found.logs.to_pylist()
-        if row["topic"] == "open-transaction-orders" and row["partition"] == 0
-    }
+    places = {(row["topic"], row["partition"]): row for row in found.logs.to_pylist()}
+    stable = places["open-transaction-orders", 0]["last_stable_offset"]
     blocked, free = scenario.topics[0].starts
     assert (blocked.open_from, free.open_from) == (stable, None)
     assert stable < blocked.end_offset
     assert blocked.oldest_age_ms > 2_000  # since it began
-    assert f"open-transaction-orders:0 from offset {stable} on stays open" in " ".join(
-        scenario.assumed
-    )
+    said = f"open-transaction-orders:0 from offset {stable} on stays open"
+    assert said in " ".join(scenario.assumed)
     for tried in (scenario, scenario.with_members(8)):
         last = simulate(tried).timeline.to_pylist()[-2:]
         waits, other = (row["lag"] for row in last)
@@ -624,9 +573,8 @@ def test_an_open_transaction_blocks_the_group_as_it_is_in_a_simulation() -> None
     patient = replace(found, patience=timedelta(hours=1))
     lately = scenario_from(patient)
     assert lately.topics[0].starts[0].open_from is None
-    assert "open transactions, in 1 of 2 partitions, are committed at once" in " ".join(
-        lately.assumed
-    )
+    said = "open transactions, in 1 of 2 partitions, are committed at once"
+    assert said in " ".join(lately.assumed)
 
 
 def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None:
@@ -635,17 +583,15 @@ def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None
     scenario = scenario_from(found)
     # 1500 records in the 25 minutes before, by 2 members that kept up: half of the time.
     assert scenario.members[0].service.mean_ms == pytest.approx(1000, rel=0.01)
-    assert any(
-        "2 members busy 50 % of the time" in one and "until they left, 2026-11-23 12:15:05" in one
-        for one in scenario.assumed
-    )
+    (told,) = [one for one in scenario.assumed if "2 members busy 50 % of the time" in one]
+    assert "until they left, 2026-11-23 12:15:05" in told
     again = compare({"as it is": scenario, "+2": scenario.with_members(2)}, seeds=range(3))
     assert "not drained within 10m, lag falls to 306, p95 age 15m" in again.verdict()
     # Who left, and when, is not known: nor is the work.
     column = pa.nulls(found.groups.num_rows, found.groups.schema.field("emptied").type)
     unknown = scenario_from(replace(found, groups=with_column(found.groups, "emptied", column)))
-    told = compare({"as it is": unknown, "+2": unknown.with_members(2)}, seeds=range(3)).verdict()
-    assert told == (
+    again = compare({"as it is": unknown, "+2": unknown.with_members(2)}, seeds=range(3))
+    assert again.verdict() == (
         "not known: the group has no members to measure, so nobody knows how long a record takes; "
         "give it as --service 20ms, or service=Service(20) in Python"
     )

@@ -76,17 +76,14 @@ def test_fetches_write_nothing_but_all_else_does() -> None:
         2: [(100, 10, [(100, 109, 2, 1)])],  # the start offset moves after the write has returned
         4: [(110, 0, [(110, 110, 0, 1)])],
         5: [(110, 1, [(119, 119, 2, 1)])],
-        7: [
-            (110, 1, [(111, 111, 0, 1)]),
-            (110, 1, [(112, 112, 0, 1)]),
-        ],  # offsets of a split batch time out one by one
+        # Offsets of a split batch time out one by one.
+        7: [(110, 1, [(111, 111, 0, 1)]), (110, 1, [(112, 112, 0, 1)])],
         8: [(110, 7, [(113, 118, 2, 1)])],
         10: [(110, 8, [(110, 110, 2, 2)])],
         11: [(111, 9, [(111, 111, 2, 2), (112, 112, 2, 2)])],
     }
-    assert {(one.leader_epoch, one.state_epoch) for step in writes.values() for one in step} == {
-        (2, 1)
-    }
+    every = [one for step in writes.values() for one in step]
+    assert {(one.leader_epoch, one.state_epoch) for one in every} == {(2, 1)}
 
 
 @pytest.mark.row("PRS-02")
@@ -101,9 +98,8 @@ def test_what_a_new_leader_knows(step: int) -> None:
         before, counted = by_offset([StateBatch(*run) for run in live])[offset]
         assert state in (AVAILABLE, ACKNOWLEDGED)
         # What was acquired is available again, and this attempt is not counted.
-        assert (state, count) == (
-            (AVAILABLE, counted - 1) if before == ACQUIRED else (before, count)
-        )
+        again = (AVAILABLE, counted - 1)
+        assert (state, count) == (again if before == ACQUIRED else (before, count))
     assert {share.state_of(o) for o in range(start, 121)} <= {AVAILABLE, ACKNOWLEDGED}
 
 
@@ -141,21 +137,11 @@ def test_promises_in_any_schedule(seed: int) -> None:
         for step in life.steps:
             before, state = state, step["answer"]["state"]
             _check_delivery(step, before, world.limits)
-            assert all(
-                run[0] >= before["startOffset"] for run in step["answer"].get("acquired", [])
-            )
-            assert state["startOffset"] >= before["startOffset"]
-            terminal = [
-                o
-                for o, (s, _) in _offsets(state).items()
-                if s in (2, 4) and o >= state["startOffset"]
-            ]
-            assert state["dcc"] == len(terminal)
-            passed = range(before["startOffset"], state["startOffset"])
-            finished = {
-                o for o, (s, _) in (_offsets(before) | _written(step)).items() if s in (2, 4)
-            }
-            assert set(passed) <= finished
+            start, end = before["startOffset"], state["startOffset"]
+            assert all(run[0] >= start for run in step["answer"].get("acquired", []))
+            assert end >= start
+            assert state["dcc"] == sum(offset >= end for offset in _finished(_offsets(state)))
+            assert set(range(start, end)) <= _finished(_offsets(before) | _written(step))
         share, live = world.share, _offsets(state)
         left = sum(
             live.get(o, (0, 0))[0] not in (2, 4) for o in range(share.start_offset, world.log_end)
@@ -178,6 +164,10 @@ def test_promises_while_records_are_deleted_compacted_aborted_and_writes_refused
         assert replay_topic(world.topic) == world.topic.window(KEY)
 
 
+def _finished(states: dict[int, tuple[int, int]]) -> set[int]:
+    return {offset for offset, (state, _) in states.items() if state in (2, 4)}
+
+
 def _check_delivery(step: dict[str, Any], before: dict[str, Any], limits: Limits) -> None:
     """What is delivered was held by nobody, is counted once more, and never beyond the limit."""
     known = _offsets(before) | _written(step)  # locks may have run out just now
@@ -198,15 +188,12 @@ def _check_drained(world: World) -> None:
         if world.share.start_offset == world.log_end:
             break
         if not world.share.can_fetch():  # stands still, as shown above
-            assert {run.delivery_state for run in world.share.in_flight()} <= {
-                ACKNOWLEDGED,
-                ARCHIVED,
-            }
+            states = {run.delivery_state for run in world.share.in_flight()}
+            assert states <= {ACKNOWLEDGED, ARCHIVED}
             world.now = now
             world.share = world.load()
-        fetched = [
-            batch for batch in world.log if batch.last_offset >= world.share.next_fetch_offset()
-        ]
+        begin = world.share.next_fetch_offset()
+        fetched = [batch for batch in world.log if batch.last_offset >= begin]
         for first, last, _ in world.share.acquire("last", now, fetched, 50):
             say(world.share, "last", now, (first, last, ACCEPT))
     assert world.share.start_offset == world.log_end
@@ -223,6 +210,5 @@ def _offsets(state: dict[str, Any]) -> dict[int, tuple[int, int]]:
 
 
 def _written(step: dict[str, Any]) -> dict[int, tuple[int, int]]:
-    return by_offset(
-        [StateBatch(*batch) for write in step["answer"]["writes"] for batch in write[5]]
-    )
+    writes = step["answer"]["writes"]
+    return by_offset([StateBatch(*batch) for write in writes for batch in write[5]])

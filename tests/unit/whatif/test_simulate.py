@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.compute as pc
@@ -58,14 +60,12 @@ def test_a_longer_run_begins_with_the_same_luck(service: Service) -> None:
 
 def test_assignors_meet_the_same_luck() -> None:
     """Arrivals, and the work in each record, do not depend on who is asked to do it."""
-    runs = [
-        simulate(replace(MIXED, assignor=name), 1)
-        for name in ("simple", "all-to-all", "round-robin")
-    ]
-    ends = [run.timeline.column("end_offset").to_pylist() for run in runs]
-    assert ends[0] == ends[1] == ends[2]
-    starts = {str(run.timeline.column("start_offset").to_pylist()) for run in runs}
-    assert len(starts) == 3
+    names = ("simple", "all-to-all", "round-robin")
+    runs = [simulate(replace(MIXED, assignor=name), 1).timeline for name in names]
+    ends, starts = (
+        {str(run.column(f"{end}_offset").to_pylist()) for run in runs} for end in ("end", "start")
+    )
+    assert (len(ends), len(starts)) == (1, 3)
     alone = Scenario(
         (Topic("t", 1, backlog=1000),),
         (Member(service=Service(5, "lognormal")),),
@@ -86,28 +86,20 @@ def test_every_record_is_counted_once(seed: int) -> None:
     row = only(result.summary)
     last = result.timeline.slice(result.timeline.num_rows - 5)
     written = replay_arrow(decode_arrow(result.records(), STATE_TOPIC).records)
-    replayed = lag_arrow(written, result.offsets()).sort_by(
-        [("topic", "ascending"), ("partition", "ascending")]
-    )
+    order = [("topic", "ascending"), ("partition", "ascending")]
+    replayed = lag_arrow(written, result.offsets()).sort_by(order)
     assert replayed.column("lag").to_pylist() == last.column("lag").to_pylist()
     assert row["lag_end"] == 320 + row["arrived"] - row["completed"]
     assert row["completed"] == row["acknowledged"] + row["archived"]
     ways = result.deliveries.to_pylist()
     held = last.column("in_flight").to_pylist()
-    lost_with_the_leader = (
-        row["deliveries"]
-        - row["expired"]
-        - sum(held)
-        - sum(way[name] for way in ways for name in ("acknowledged", "released", "rejected"))
-    )
+    said = sum(way[name] for way in ways for name in ("acknowledged", "released", "rejected"))
     # What members had of the partition whose leader changed.
-    assert 0 <= lost_with_the_leader <= 3 * 40
+    assert 0 <= row["deliveries"] - row["expired"] - sum(held) - said <= 3 * 40
     assert all(way["redeliveries"] <= way["deliveries"] for way in ways)
     timeline = result.timeline
-    left = pc.subtract(
-        pc.subtract(timeline["end_offset"], timeline["start_offset"]),
-        timeline["delivery_complete_count"],
-    )
+    left = pc.subtract(timeline["end_offset"], timeline["start_offset"])
+    left = pc.subtract(left, timeline["delivery_complete_count"])
     assert timeline.column("lag").equals(left)
     assert pc.min(timeline.column("lag")).as_py() >= 0
 
@@ -162,18 +154,11 @@ def test_fetches_take_turns_with_partitions() -> None:
         step_ms=10,
     )
     result = simulate(scenario)
-    by_place = [
-        result.timeline.filter(pc.equal(result.timeline["partition"], number))
-        .column("start_offset")
-        .to_pylist()
-        for number in range(3)
+    starts = [
+        [at(result, time, p)["start_offset"] for p in range(3)] for time in range(0, 1100, 10)
     ]
-    order = [
-        place
-        for step in range(1, len(by_place[0]))
-        for place in range(3)
-        if by_place[place][step] > by_place[place][step - 1]
-    ]
+    steps = [zip(*pair, strict=True) for pair in pairwise(starts)]
+    order = [place for step in steps for place, (was, now) in enumerate(step) if now > was]
     # The fetch that opens the session does not rotate, and the second moves on by one.
     assert order[:6] == [0, 1, 2, 0, 1, 2]
 
@@ -276,10 +261,8 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
 
 def test_the_percentiles_of_latency_count_records() -> None:
     """Two batches of 10 and 90 records: the median is that of the larger one."""
-    starts = (
-        PartitionStart(10, 0, Window(0, 0, 0, 0, 0, 0, 0), 10),
-        PartitionStart(90, 0, Window(0, 0, 0, 0, 0, 0, 0), 90),
-    )
+    window = Window(0, 0, 0, 0, 0, 0, 0)
+    starts = tuple(PartitionStart(count, 0, window, count) for count in (10, 90))
     scenario = Scenario(
         (Topic("t", 2, starts=starts),),
         (Member(service=Service(10), max_poll_records=10),),
@@ -348,14 +331,7 @@ def test_a_simulation_that_nobody_waits_for_ends(
     scenario = replace(named("uneven"), duration_ms=3_600_000)
     monkeypatch.setattr(support, "_is_loaded", is_loaded)
     monkeypatch.setattr(support, "LOADED_FROM", 1 << 60)
-    looks = 0
-
-    def check() -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 5:
-            raise GoneError
-
+    check = Mock(side_effect=[None] * 4 + [GoneError])
     with pytest.raises(GoneError), interruptible(check):
         simulate(scenario)
-    assert looks == 5
+    assert check.call_count == 5

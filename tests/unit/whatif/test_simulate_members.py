@@ -83,22 +83,19 @@ def test_a_member_holds_a_record_past_its_lock_then_goes_on(
 
 
 def test_a_member_renews_what_it_holds_and_holds_one_record_after_the_other() -> None:
-    settings = Settings(Limits(lock_duration_ms=2000))
     poison = tuple(Poison("t", 0, offset, "hold", 1, hold_ms=3000) for offset in (2, 7))
     scenario = Scenario(
         (Topic("t", 1, backlog=10),),
         (Member(behaviour=Behaviour(renew_ms=1000)),),
-        settings=settings,
+        settings=Settings(Limits(lock_duration_ms=2000)),
         poison=poison,
         duration_ms=30_000,
     )
     result = simulate(scenario)
     assert only(result.summary)["expired"] == 0
-    assert [
-        (one["first_offset"], round(one["time_ms"], -3))
-        for one in result.finished().to_pylist()
-        if one["time_ms"] > 1000
-    ] == [(2, 3000), (7, 6000)]
+    finished = [(one["time_ms"], one["first_offset"]) for one in result.finished().to_pylist()]
+    late = [(first, round(time, -3)) for time, first in finished if time > 1000]
+    assert late == [(2, 3000), (7, 6000)]
 
 
 def test_a_crash_gives_records_back_at_once() -> None:
@@ -128,32 +125,22 @@ def test_a_member_that_worked_in_one_of_its_lives_is_not_idle() -> None:
 
 
 def test_a_restarted_member_is_a_new_one() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=100),),
-        (
-            Member(
-                "a", service=Service(100), max_poll_records=10, behaviour=Behaviour(restart_ms=2000)
-            ),
-        ),
-        faults=(Fault(500, "crash", "a"),),
-        duration_ms=60_000,
-    )
+    restarts = Behaviour(restart_ms=2000)
+    member = Member("a", service=Service(100), max_poll_records=10, behaviour=restarts)
+    crash = (Fault(500, "crash", "a"),)
+    scenario = Scenario((Topic("t", 1, backlog=100),), (member,), faults=crash, duration_ms=60_000)
     lives = simulate(scenario).members.to_pylist()
-    assert [(life["life"], life["joined_ms"], life["ended"]) for life in lives] == [
-        (0, 0, "crashed"),
-        (1, 2500, None),
-    ]
+    told = [(life["life"], life["joined_ms"], life["ended"]) for life in lives]
+    assert told == [(0, 0, "crashed"), (1, 2500, None)]
     assert lives[0]["member_id"] != lives[1]["member_id"]
     assert sum(life["deliveries"] for life in lives) == 110
 
 
 def test_members_join_and_leave_by_heartbeats() -> None:
+    member = Member("a", max_poll_records=10)
     scenario = Scenario(
         (Topic("t", 2, backlog=1000),),
-        (
-            Member("a", max_poll_records=10),
-            Member("b", max_poll_records=10, join_ms=2000, leave_ms=12_000),
-        ),
+        (member, replace(member, name="b", join_ms=2000, leave_ms=12_000)),
         costs=Costs(0.5, 1, 3),
         duration_ms=30_000,
     )
@@ -172,24 +159,19 @@ def test_members_join_and_leave_by_heartbeats() -> None:
 @pytest.mark.row("LCK-03")
 def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
     """201 members take a record each; the last one waits until the first has accepted its own."""
-    slow = [
-        Member(f"m{n}", max_poll_records=1, service=Service(500_000), join_ms=100)
-        for n in range(200)
-    ]
+    first = Member("first", max_poll_records=1, service=Service(10_000))
+    slow = replace(first, name="m", count=200, service=Service(500_000), join_ms=100)
     scenario = Scenario(
         (Topic("t", 1, backlog=300, batch_records=1),),
-        (Member("first", max_poll_records=1, service=Service(10_000)), *slow),
+        (first, slow),
         settings=Settings(Limits(max_record_locks=200, lock_duration_ms=600_000), max_size=300),
         assignor="all-to-all",
         duration_ms=12_000,
         step_ms=1000,
     )
     result = simulate(scenario)
-    seen = [
-        (row["start_offset"], row["window_end_offset"], row["in_flight"])
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] >= 6000
-    ]
+    rows = [row for row in result.timeline.to_pylist() if row["time_ms"] >= 6000]
+    seen = [(row["start_offset"], row["window_end_offset"], row["in_flight"]) for row in rows]
     assert seen == [(0, 200, 200)] * 5 + [(1, 201, 200)] * 2
     assert sum(result.deliveries.column("deliveries").to_pylist()) == 201
 
@@ -216,15 +198,11 @@ def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
 def test_a_removed_member_can_still_acknowledge() -> None:
     scenario = Scenario(
         (Topic("t", 1),),
-        (Member("a", service=Service(1000)), Member("b")),
+        (Member("a", service=Service(1000)), Member("b", join_ms=60_000)),
         (Producer("t", 10, "steady", 10, begin_ms=39_000, end_ms=40_000),),
         faults=(Fault(100, "mute", "a", 51_000),),
         assignor="all-to-all",
         duration_ms=70_000,
-    )
-    scenario = replace(
-        scenario,
-        members=(scenario.members[0], replace(scenario.members[1], topics=(), join_ms=60_000)),
     )
     result = simulate(scenario)
     of = {row["member"]: row for row in result.deliveries.to_pylist()}
@@ -237,11 +215,8 @@ def test_a_removed_member_can_still_acknowledge() -> None:
 
 def test_targets_are_computed_once_an_interval() -> None:
     """Eight members join within a second: the first gets all, the rest at their next heartbeat."""
-    many = Scenario(
-        (Topic("t", 4),),
-        tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8)),
-        duration_ms=20_000,
-    )
+    members = tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8))
+    many = Scenario((Topic("t", 4),), members, duration_ms=20_000)
     times = simulate(many).assignments.column("time_ms").to_pylist()
     assert times == [0.1, 5000.3]
     eager = replace(many, settings=Settings(assignment_interval_ms=0))

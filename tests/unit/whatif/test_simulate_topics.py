@@ -30,8 +30,7 @@ from tests.support.simulations import at, only
 # ---- logs ----
 
 
-@pytest.mark.row("WIN-11")
-@pytest.mark.row("WIN-12")
+@pytest.mark.row("WIN-11", "WIN-12")
 @pytest.mark.parametrize("acknowledged", [0, 10])
 def test_retention_moves_the_start_and_loses_what_was_not_delivered(acknowledged: int) -> None:
     batches = (StateBatch(40, 49, 0, 1), StateBatch(50, 59, 2, 1)) if acknowledged else ()
@@ -79,14 +78,10 @@ def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> No
 
 def test_producers_produce_what_the_scenario_says() -> None:
     def ends(producer: Producer, seconds: int, partitions: int = 1) -> list[int]:
-        made = simulate(
-            Scenario((Topic("t", partitions),), (), (producer,), duration_ms=seconds * 1000), 4
-        )
-        return (
-            made.timeline.slice(made.timeline.num_rows - partitions)
-            .column("end_offset")
-            .to_pylist()
-        )
+        topic = Topic("t", partitions)
+        made = simulate(Scenario((topic,), (), (producer,), duration_ms=seconds * 1000), 4)
+        last: list[int] = made.timeline.column("end_offset").to_pylist()[-partitions:]
+        return last
 
     assert ends(Producer("t", 0.5, "steady"), 20) == [10]
     assert ends(Producer("t", 0.5, "steady"), 19) == [9]
@@ -106,20 +101,11 @@ def test_producers_produce_what_the_scenario_says() -> None:
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_transactions_take_offsets_and_time(level: Any) -> None:
     """Every second record aborted: readers of committed records get the rest, after the marker."""
+    producer = Producer("t", 20, "steady", transaction_batches=2, transaction_ms=400)
     scenario = Scenario(
         (Topic("t", 1),),
         (Member(service=Service(0)),),
-        (
-            Producer(
-                "t",
-                20,
-                "steady",
-                transaction_batches=2,
-                transaction_ms=400,
-                abort_share=0.5,
-                end_ms=20_000,
-            ),
-        ),
+        (replace(producer, abort_share=0.5, end_ms=20_000),),
         settings=Settings(isolation_level=level),
         duration_ms=30_000,
         step_ms=50,
@@ -140,9 +126,8 @@ def test_transactions_take_offsets_and_time(level: Any) -> None:
 
 def test_services_have_the_mean_of_the_scenario() -> None:
     def busy(service: Service) -> float:
-        alone = Scenario(
-            (Topic("t", 1, backlog=20_000, batch_records=100),), (Member(service=service),)
-        )
+        topic = Topic("t", 1, backlog=20_000, batch_records=100)
+        alone = Scenario((topic,), (Member(service=service),))
         return float(simulate(alone).members.column("busy_ms")[0].as_py()) / 20_000
 
     assert busy(Service(3)) == 3
@@ -194,12 +179,8 @@ def test_how_far_members_get_in_a_long_backlog_makes_no_difference(
 ) -> None:
     """A topic that is compacted, in years, has all of its records from the begin."""
     topic = Topic("t", 2, backlog=(300_000, 70_000), batch_records=3)
-    scenario = Scenario(
-        (topic,),
-        (Member(count=count, service=Service(2, "exponential")),),
-        duration_ms=60_000,
-        **more,
-    )
+    member = Member(count=count, service=Service(2, "exponential"))
+    scenario = Scenario((topic,), (member,), duration_ms=60_000, **more)
     whole = replace(scenario, topics=(replace(topic, compact_ms=10**12),))
     result, wanted = simulate(scenario, 3), simulate(whole, 3)
     assert _tables(result) == _tables(wanted)

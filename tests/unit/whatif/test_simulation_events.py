@@ -47,10 +47,8 @@ def test_a_member_that_renews_keeps_what_takes_longer_than_a_lock(commit: Any) -
     assert (row["deliveries"], row["expired"], row["acknowledged"]) == (3, 0, 3)
     assert row["drain_ms"] == pytest.approx(60_000, abs=50)
     assert result.records().num_rows == (2 if commit == "poll" else 4)  # renewals write nothing
-    without = replace(
-        scenario, members=(replace(scenario.members[0], behaviour=Behaviour(commit=commit)),)
-    )
-    row = only(simulate(without).summary)
+    member = replace(scenario.members[0], behaviour=Behaviour(commit=commit))
+    row = only(simulate(replace(scenario, members=(member,))).summary)
     assert row["expired"] > 0
     assert row["archived"] > 0
 
@@ -87,37 +85,28 @@ def test_who_stands_still_does_not_renew() -> None:
 @pytest.mark.row("FND-04")
 def test_members_subscribe_to_other_topics_at_any_time() -> None:
     """m1 has T1 only, and so no partition of T2, until it subscribes to that as well."""
+    changes = (20_000, ("T1", "T2")), (40_000, ("T2",))
     scenario = Scenario(
         (Topic("T1", 2), Topic("T2", 2)),
         (Member("m1", topics=("T1",)), Member("m2")),
         (Producer("T1", 50), Producer("T2", 50)),
         EAGER,
-        faults=(
-            Fault(20_000, "subscribe", "m1", topics=("T1", "T2")),
-            Fault(40_000, "subscribe", "m1", topics=("T2",)),
-        ),
+        faults=tuple(Fault(at, "subscribe", "m1", topics=topics) for at, topics in changes),
         assignor="all-to-all",
         duration_ms=60_000,
     )
     early = simulate(replace(scenario, duration_ms=19_000)).deliveries.to_pylist()
-    assert {(row["member"], row["topic"]) for row in early} == {
-        ("m1", "T1"),
-        ("m2", "T1"),
-        ("m2", "T2"),
-    }
+    served = {(row["member"], row["topic"]) for row in early}
+    assert served == {("m1", "T1"), ("m2", "T1"), ("m2", "T2")}
     result = simulate(scenario)
-    assert {(row["member"], row["topic"]) for row in result.deliveries.to_pylist()} == {
-        (member, topic) for member in ("m1", "m2") for topic in ("T1", "T2")
-    }
+    later = {(row["member"], row["topic"]) for row in result.deliveries.to_pylist()}
+    assert later == served | {("m1", "T2")}
     assert result.assignments.column("pairs").to_pylist() == [2, 6, 8, 6]
     assert result.assignments.column("revoked").to_pylist() == [0, 0, 0, 2]
     assert only(result.summary)["lag_end"] < 10
-    members = {
-        (row["topic"], row["partition"]): row["members"]
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] == 60_000
-    }
-    assert members == {("T1", 0): 1, ("T1", 1): 1, ("T2", 0): 2, ("T2", 1): 2}
+    rows = [row for row in result.timeline.to_pylist() if row["time_ms"] == 60_000]
+    members = [(row["topic"], row["partition"], row["members"]) for row in rows]
+    assert members == [("T1", 0, 1), ("T1", 1, 1), ("T2", 0, 2), ("T2", 1, 2)]
 
 
 @pytest.mark.row("CLT-02")
@@ -180,9 +169,8 @@ def test_leaders_are_those_of_the_topic() -> None:
     rows = {(row["time_ms"], row["partition"]): row for row in result.timeline.to_pylist()}
     assert rows[3100, 0]["lag"] == rows[6000, 0]["lag"] > 0
     assert rows[6000, 1]["lag"] < rows[3000, 1]["lag"]
-    both = simulate(
-        down(topics=(replace(led_otherwise, leaders=(1, 1)),), faults=()), requests=True
-    )
+    led_by_one = replace(led_otherwise, leaders=(1, 1))
+    both = simulate(down(topics=(led_by_one,), faults=()), requests=True)
     assert {row["broker"] for row in both.requests.to_pylist()} == {1}
 
 
@@ -194,32 +182,21 @@ def test_a_new_leader_knows_what_was_written_before_the_broker_died() -> None:
     mine = [row for row in history if row["partition"] == 1]
     assert [row["leader_epoch"] for row in mine][-1] == 1
     windows = dict(window_items(replay_arrow(decode_arrow(result.records(), STATE_TOPIC).records)))
-    assert all(
-        windows[key] == result._states.window(place)
-        for place, key in enumerate(result._states.keys)
-    )
+    keys = enumerate(result._states.keys)
+    assert all(windows[key] == result._states.window(place) for place, key in keys)
     early = simulate(replace(scenario, duration_ms=3_200))
     place = early._states.window(1)
-    row = [row for row in early.timeline.to_pylist() if row["partition"] == 1][-1]
+    row = early.timeline.to_pylist()[-1]
     assert place is not None
-    terminal = sum(
-        batch.last_offset - batch.first_offset + 1
-        for batch in place.batches
-        if batch.delivery_state in (2, 4)
-    )
+    ended = [batch for batch in place.batches if batch.delivery_state in (2, 4)]
+    terminal = sum(batch.last_offset - batch.first_offset + 1 for batch in ended)
     assert row["end_offset"] - row["lag"] == place.start_offset + terminal
 
 
 def test_sessions_with_a_broker_end_with_it() -> None:
     """When it is back and leads again, its sessions begin anew; those with the other one go on."""
-    scenario = down(
-        10_000,
-        faults=(
-            Fault(3010, "broker_down", broker=1, for_ms=10_000),
-            Fault(15_000, "leader_change", topic="t", partition=1),
-        ),
-        producers=(Producer("t", 50),),
-    )
+    faults = *down(10_000).faults, Fault(15_000, "leader_change", topic="t", partition=1)
+    scenario = down(10_000, faults=faults, producers=(Producer("t", 50),))
     requested = simulate(scenario, requests=True).requests.to_pylist()
     mine = [row for row in requested if row["member"] == "member-0"]
     of = {
@@ -251,10 +228,8 @@ def test_who_fetches_from_all_brokers_waits_for_none_that_has_nothing() -> None:
 
 
 def of_three_brokers(**more: Any) -> Scenario:
-    topics = tuple(
-        Topic(name, 1, backlog=backlog, batch_records=2)
-        for name, backlog in (("a", 10), ("b", 4), ("c", 10))
-    )
+    backlogs = {"a": 10, "b": 4, "c": 10}
+    topics = tuple(Topic(name, 1, backlog=n, batch_records=2) for name, n in backlogs.items())
     member = Member(service=Service(400), max_poll_records=10)
     return Scenario(topics, (member,), brokers=3, duration_ms=30_000, **more)
 
@@ -262,10 +237,8 @@ def of_three_brokers(**more: Any) -> Scenario:
 def test_records_of_several_brokers_wait_for_polls_as_in_kafkas_client() -> None:
     """A poll has so many records of all that wait, and nothing is fetched before all are had."""
     result = simulate(of_three_brokers(), requests=True)
-    made = [
-        (round(row["time_ms"]), row["broker"], row["request"])
-        for row in result.requests.to_pylist()
-    ]
+    rows = result.requests.to_pylist()
+    made = [(round(row["time_ms"]), row["broker"], row["request"]) for row in rows]
     begin = made[0][0]
     polls = [(time - begin, broker, what) for time, broker, what in made if time - begin < 9700]
     all_three = [(broker, "fetch") for broker in range(3)]
@@ -353,22 +326,12 @@ def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
 
 
 def test_compaction_keeps_what_was_committed_and_not_what_was_aborted() -> None:
+    producer = Producer("t", 10, "steady", keys=3, end_ms=10_000)
+    aborting = replace(producer, transaction_batches=1, abort_share=1)
     scenario = Scenario(
         (Topic("t", 1, compact_ms=30_000),),
         (Member(service=Service(1), join_ms=31_000),),
-        (
-            Producer("t", 10, "steady", keys=3, end_ms=10_000),
-            Producer(
-                "t",
-                10,
-                "steady",
-                keys=3,
-                transaction_batches=1,
-                abort_share=1,
-                begin_ms=10_000,
-                end_ms=20_000,
-            ),
-        ),
+        (producer, replace(aborting, begin_ms=10_000, end_ms=20_000)),
         settings=Settings(isolation_level="read_committed", auto_offset_reset="earliest"),
         duration_ms=60_000,
     )
@@ -386,9 +349,7 @@ def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any) -> 
         (Topic("t", 2, added_ms=(10_500,)),),
         (Member(service=Service(1)),),
         (Producer("t", 20, "steady"),),
-        settings=Settings(
-            heartbeat_interval_ms=2500, auto_offset_reset=reset, assignment_interval_ms=0
-        ),
+        settings=replace(EAGER, heartbeat_interval_ms=2500, auto_offset_reset=reset),
         costs=Costs(write_ms=0),
         duration_ms=60_000,
     )
@@ -416,7 +377,6 @@ def test_a_new_partition_changes_the_group_twice() -> None:
     assert created == {0: 0, 1: 0, 2: 0}
     never = simulate(replace(scenario, duration_ms=4000))
     assert decode_arrow(never.records(), STATE_TOPIC).records.column("partition").to_pylist() == [0]
-    with pytest.raises(InputError, match="ascend"):
-        Topic("t", 3, added_ms=(5, 4))
-    with pytest.raises(InputError, match="one partition at least"):
-        Topic("t", 1, added_ms=(5,))
+    for count, added, said in ((3, (5, 4), "ascend"), (1, (5,), "one partition at least")):
+        with pytest.raises(InputError, match=said):
+            Topic("t", count, added_ms=added)

@@ -80,18 +80,13 @@ def _replays(result: SimulationResult, ledgers: list[Ledger], plain: bool) -> No
     assert decoded.rejects.num_rows == 0
     windows = replay_arrow(decoded.records)
     kept = dict(window_items(windows))
-    assert kept == {
-        key: result._states.window(place) for place, key in enumerate(result._states.keys)
-    }
+    keys = enumerate(result._states.keys)
+    assert kept == {key: result._states.window(place) for place, key in keys}
     assert dict(window_items(replay_arrow(drop_superseded(decoded.records)))) == kept
-    after = {
-        (row["topic_id"], row["partition"]): row
-        for row in history_arrow(decoded.records).to_pylist()
-    }
-    lag = {
-        (row["topic_id"], row["partition"]): row
-        for row in lag_arrow(windows, result.offsets()).to_pylist()
-    }
+    after, lag = (
+        {(row["topic_id"], row["partition"]): row for row in table.to_pylist()}
+        for table in (history_arrow(decoded.records), lag_arrow(windows, result.offsets()))
+    )
     for key, ledger in zip(result._states.keys, ledgers, strict=True):
         found = lag[key.topic_id, key.partition]
         assert after[key.topic_id, key.partition]["start_offset"] == found["start_offset"]
@@ -110,10 +105,7 @@ def _lag(ledger: Ledger, end: int) -> int:
 def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> None:
     """However it went before: no record is lost, and none is stuck where Kafka's would not be."""
     scenario = random_scenario(Random(seed), plain=True)
-    calm = 120_000
-    members = tuple(
-        replace(member, leave_ms=member.leave_ms or 14_000) for member in scenario.members
-    )
+    members = tuple(replace(one, leave_ms=one.leave_ms or 14_000) for one in scenario.members)
     # Who hangs for good never leaves, and keeps what is assigned.
     hung = [
         replace(one, for_ms=one.for_ms or 1000) for one in scenario.faults if one.kind == "hang"
@@ -124,7 +116,7 @@ def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> No
         members=(*members, Member("last", join_ms=16_000, max_poll_records=100)),
         producers=tuple(replace(one, end_ms=14_000) for one in scenario.producers),
         poison=(),
-        duration_ms=calm,
+        duration_ms=120_000,
     )
     result, ledgers = audited(longer, seed, plain=True)
     for line, ledger in zip(result.offsets().to_pylist(), ledgers, strict=True):

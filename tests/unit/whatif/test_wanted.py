@@ -14,7 +14,7 @@ from sharelag.monitoring.exports.server import application
 from sharelag.whatif import TargetAge, members_wanted
 from sharelag.whatif.autoscale import autoscaler_of, fewest
 from tests.support.chapters import CAPTURE
-from tests.support.command import ask
+from tests.support.command import ask, refused
 from tests.support.command import sharelag as sharelag_command
 from tests.support.written_input import Write, WrittenInput
 
@@ -90,11 +90,9 @@ def test_keda_gets_the_same_number_and_the_reason() -> None:
         assert "consumers" in numbers
     assert "members_wanted" not in asked(now, "/keda/billing")[1]
     for goal in ("30", "soon", "0s", "9" * 40 + "s", "%00"):
-        status, refused = asked(now, "/keda/billing", f"goal={goal}")
-        assert (status, refused) == (
-            "400 Bad Request",
-            {"error": "goal must be a duration such as 30s"},
-        )
+        status, told = asked(now, "/keda/billing", f"goal={goal}")
+        said = {"error": "goal must be a duration such as 30s"}
+        assert (status, told) == ("400 Bad Request", said)
 
 
 def test_only_lag_tells_no_members() -> None:
@@ -111,12 +109,9 @@ def test_the_command_prints_the_same_and_says_what_it_lacks() -> None:
     for group, row in rows.items():
         wanted = members_wanted(evidence, group, "30s")
         assert (row["members_wanted"], row["why"]) == (wanted.members, wanted.reason)
-    one = sharelag_command(*given, "--group", "clickstream")
-    assert one.returncode == 0
+    one = sharelag_command(*given, "--group", "clickstream", code=0)
     assert "clickstream: 1 member wanted: " in one.stderr
-    wrong = sharelag_command(*given, "--members", "3")
-    assert wrong.returncode == 2
-    assert "remove --members" in wrong.stderr
+    assert "remove --members" in refused(*given, "--members", "3", code=2)
 
 
 def test_an_autoscaler_can_go_by_it() -> None:

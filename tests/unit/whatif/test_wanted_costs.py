@@ -32,9 +32,7 @@ def load(number: int) -> Scenario:
     rate = round(busy * 1000 / work_ms, 1)
     begins = chance.integers(60_000, 400_000, int(chance.integers(0, 4))).tolist()
     bursts = tuple(
-        Burst(
-            at, at + int(chance.integers(30_000, 120_000)), round(float(chance.uniform(1.5, 4)), 2)
-        )
+        Burst(at, at + int(chance.integers(30_000, 120_000)), round(chance.uniform(1.5, 4), 2))
         for at in begins
     )
     polled = max(1000 // work_ms, 1)

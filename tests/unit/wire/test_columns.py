@@ -126,14 +126,12 @@ def test_long_keys_have_codes_of_their_own() -> None:
     random = Random(9)
     tails = [random.randbytes(20) for _ in range(4)]
     names = [b"n" * size + end for size in range(60) for end in (b"", b"a", b"b")] * 2
-    keys = [
-        b"\0\1" + len(name).to_bytes(2, "big") + name + tail for name in names for tail in tails
-    ]
+    begins = [b"\0\1" + len(name).to_bytes(2, "big") + name for name in names]
+    keys = [begin + tail for begin in begins for tail in tails]
     for ordered in (keys, keys[::-1]):  # the first may be long or short
         code = decode_columns(raw([(key, None) for key in ordered])).key
-        assert dict(zip(ordered, code.tolist(), strict=True)) == {
-            key: number for number, key in enumerate(dict.fromkeys(ordered))
-        }
+        expected = {key: number for number, key in enumerate(dict.fromkeys(ordered))}
+        assert dict(zip(ordered, code.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("name", ["partition", "offset"])
@@ -196,9 +194,8 @@ def test_what_a_record_does_not_have_is_what_kafka_writes_for_it() -> None:
     for number in record_numbers():
         column = records.column(number.column)
         column = column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        assert columns.numbers[number.column].tolist() == (
-            column.fill_null(number.absent).to_pylist()
-        )
+        filled = column.fill_null(number.absent).to_pylist()
+        assert columns.numbers[number.column].tolist() == filled
 
 
 def texts(some: Iterator[pa.StringArray]) -> list[str]:
@@ -244,9 +241,8 @@ def test_records_of_all_generations_keep_their_order() -> None:
 
 def test_hostile_names_are_escaped_and_stay_whole(tmp_path: Any) -> None:
     names = ["a\nb", "\x1b[2J", '"},', "\u202e", "\U000e0041", "\\n", "é", "\ud7ff", " "]
-    made = [
-        encode_record(SHARE_SNAPSHOT, row(5, [(5, 9, 0, 1)]) | {"group_id": one}) for one in names
-    ]
+    state = row(5, [(5, 9, 0, 1)])
+    made = [encode_record(SHARE_SNAPSHOT, state | {"group_id": one}) for one in names]
     lines = sharelag("decode", "--raw", raw_file(tmp_path, raw(made)), "-o", "json").stdout
     assert lines.replace("\n", "").isprintable()
     found = [json.loads(line)["key"]["data"]["groupId"] for line in lines.splitlines()]

@@ -255,16 +255,14 @@ def changed(batch: pa.RecordBatch, **columns: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-def test_the_keys_of_small_integers_are_users_records() -> None:
+def test_what_is_no_control_record_is_skipped_unless_it_is_asked_for() -> None:
+    """Keys of small integers are users' records, and internal topics have none."""
     short = changed(older_records.raw(control(1)), key=lambda key: key[:4])
-    assert decode_arrow(short).skipped == short.num_rows
-    assert decode_arrow(short, generation=1).records.num_rows == short.num_rows
-
-
-def test_internal_topics_have_no_control_records() -> None:
     internal = changed(raw_of([(0, [])], 1), topic=lambda _: "__transaction_state")
-    assert decode_arrow(internal).skipped == 1
-    assert decode_arrow(internal, generation=1).skipped == 1
+    for batch, asked in ((short, 0), (internal, 1)):
+        assert decode_arrow(batch).skipped == batch.num_rows
+        assert decode_arrow(batch, generation=1).skipped == asked
+    assert decode_arrow(short, generation=1).records.num_rows == short.num_rows
 
 
 def test_random_records_of_today_are_never_older() -> None:

@@ -19,9 +19,8 @@ PLACES = [*SHARE_PARTITION, "record_topic", "record_partition"]
 
 def stored(random: Random, topics: int, partitions: int) -> pa.Table:
     """Return `PLACES` of the share partitions of some groups, in a topic of so many partitions."""
-    groups = [
-        f"{random.choice(['g', 'order-', 'billing'])}{n}" for n in range(random.choice([1, 4]))
-    ]
+    names = ["g", "order-", "billing"]
+    groups = [f"{random.choice(names)}{n}" for n in range(random.choice([1, 4]))]
     width = random.choice([1, 2, 12, 40])
     ids = ["".join(random.choices(LETTERS, k=22)) for _ in range(topics)]
     rows = [(group, topic, p) for group in groups for topic in ids for p in range(width)]

@@ -105,10 +105,8 @@ def without_schema_timestamps(schema: pa.Schema) -> pa.Schema:
     ],
 )
 def test_what_no_record_can_have_is_refused(column: str, value: object, why: str) -> None:
-    made: list[generators.Record] = [
-        generators.record_with_value(Random(n), SHARE_UPDATE) for n in range(3)
-    ]
-    rows = without_timestamps(decode_arrow(raw(made)).records).to_pylist()
+    made = (generators.record_with_value(Random(n), SHARE_UPDATE) for n in range(3))
+    rows = without_timestamps(decode_arrow(raw([*made])).records).to_pylist()
     rows[1] |= {column: value, "unknown_tags": []}
     table = pa.Table.from_pylist(rows, schema=without_schema_timestamps(schemas.RECORDS))
     with pytest.raises(ValueError, match=why):
