@@ -542,3 +542,11 @@ def test_what_ends_a_query_is_said_by_the_first_line_of_javas_error(spark: Spark
     said = str(failure.value)
     assert "sharelag.errors.ClusterError: java.lang.ClassNotFoundException: no.such.name\n" in said
     assert "BuiltinClassLoader" not in said
+
+
+def test_a_file_that_ends_a_query_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "odd.parquet").write_bytes(b"PAR1 no such PAR1")
+    rows = spark.readStream.schema("number int").parquet(str(tmp_path))
+    query = rows.writeStream.foreachBatch(brief(lambda rows, _: rows.toArrow())).start()
+    with pytest.raises(StreamingQueryException, match=r"ClusterError: .*/odd\.parquet\b"):
+        query.awaitTermination(120)

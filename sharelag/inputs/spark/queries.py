@@ -101,6 +101,9 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
                 # Py4J writes what was called, and in the next line what Java raised.
                 called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
                 what = (said or called).strip().partition("\n")[0]
+                causes = re.findall(r"^Caused by: (.+)", text, re.MULTILINE)
+                if "thrown in awaitResult" in what and causes:  # which names no file
+                    what = ": ".join(causes)
             raise (raised_in_worker(error) or ClusterError(what[:_LONGEST])) from None
 
     return run
