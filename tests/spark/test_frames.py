@@ -336,6 +336,16 @@ def test_past_offsets_are_thinned_out_where_they_exceed_the_moments(spark: Spark
     assert by_moment.num_rows == partitions * 10  # of each moment the end that was noted then
 
 
+def test_a_file_that_spark_cannot_read_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    raw, ends = own(spark)
+    (tmp_path / "odd.parquet").write_bytes(b"PAR1 no such PAR1")
+    odd = spark.read.schema(raw.schema).parquet(str(tmp_path)).where(F.length("value") > 0)
+    with pytest.raises(
+        InputError, match=r"^Spark cannot read file:.*/odd\.parquet \(.*write it aga"
+    ):
+        sharelag.open(raw=odd, offsets=ends).lag()
+
+
 def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     raw, ends = own(spark)
     raw.limit(5).write.parquet(str(tmp_path / "raw"))

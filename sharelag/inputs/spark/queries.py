@@ -15,6 +15,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt
 from sharelag.errors import ClusterError, InputError, SetupError, raised_in_worker
 from sharelag.inputs.spark import is_connect
 from sharelag.inputs.spark.data_source import require_admission_control
+from sharelag.inputs.spark.workers import translate_failure
 
 _LOG = logging.getLogger(__name__)
 
@@ -83,8 +84,8 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
     While a query is being stopped, Spark searches the text of an error for an interruption, by a
     regular expression that recurses for every character (``StreamExecution.PROXY_ERROR``). The
     stack trace that Py4J appends overflows the stack of the query's thread, which then prints it. A
-    `ShareLagError` of a task is raised as such, other errors of Java by their first line, and
-    errors of Python as they are.
+    `ShareLagError` of a task is raised as such, a file that Spark cannot read as an InputError,
+    other errors of Java by their first line, and errors of Python as they are.
     """
 
     def run(rows: DataFrame, number: int) -> None:
@@ -101,10 +102,8 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
                 # Py4J writes what was called, and in the next line what Java raised.
                 called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
                 what = (said or called).strip().partition("\n")[0]
-                causes = re.findall(r"^Caused by: (.+)", text, re.MULTILINE)
-                if "thrown in awaitResult" in what and causes:  # which names no file
-                    what = ": ".join(causes)
-            raise (raised_in_worker(error) or ClusterError(what[:_LONGEST])) from None
+            ours = raised_in_worker(error) or translate_failure(text)
+            raise (ours or ClusterError(what[:_LONGEST])) from None
 
     return run
 

@@ -141,7 +141,7 @@ def explain_failures() -> Iterator[None]:
     except Exception as error:  # the type depends on how rows were requested
         if _hides_interrupt(error, before):
             raise KeyboardInterrupt from None
-        said = raised_in_worker(error) or _translate(f"{type(error).__name__}: {error}")
+        said = raised_in_worker(error) or translate_failure(f"{type(error).__name__}: {error}")
         if said is None:
             raise
         raise said from error
@@ -156,7 +156,7 @@ def _hides_interrupt(error: BaseException | None, before: BaseException | None) 
     return False
 
 
-def _translate(text: str) -> ShareLagError | None:
+def translate_failure(text: str) -> ShareLagError | None:
     """Return the error that the text of a failed query stands for; None: it says enough."""
     for pattern, wrong in _WRONG.items():
         if found := re.search(pattern, text):
@@ -166,6 +166,9 @@ def _translate(text: str) -> ShareLagError | None:
             "files that were read before are gone: an archive that is still written replaces its "
             "files after 15 minutes. Read it again: bench.refresh(), or sharelag.open(...)"
         )
+    if found := re.search(r"\[FAILED_READ_FILE\S+ .* reading file (\S+?)\.? +SQLSTATE", text):
+        *_, why = re.findall(r"^Caused by: \S+: (.+)", text, re.MULTILINE) or ["no reason was told"]
+        return InputError(f"Spark cannot read {found[1]} ({why}): remove it, or write it again")
     return None
 
 
