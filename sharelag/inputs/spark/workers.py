@@ -167,7 +167,7 @@ def translate_failure(text: str) -> ShareLagError | None:
             "files after 15 minutes. Read it again: bench.refresh(), or sharelag.open(...)"
         )
     if found := re.search(r"\[FAILED_READ_FILE\S+ .* reading file (\S+?)\.? +SQLSTATE", text):
-        *_, why = re.findall(r"^Caused by: \S+: (.+)", text, re.MULTILINE) or ["no reason was told"]
+        *_, why = re.findall(r"^Caused by: \S+: (.+)", text, re.MULTILINE) or ["no reason is given"]
         return InputError(f"Spark cannot read {found[1]} ({why}): remove it, or write it again")
     return None
 
