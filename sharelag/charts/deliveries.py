@@ -15,7 +15,7 @@ from sharelag.charts.figure import Figure, Story, axis, bar, empty, figure
 from sharelag.charts.palette import PAPER, Theme, state_kind
 from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import flat
+from sharelag.tables.arrow import ascending, flat
 
 LIMIT = "share.delivery.count.limit"
 #: Offsets in the windows of one group with the same state and delivery count.
@@ -76,7 +76,7 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
         "share_partitions": summed.column("window_count_distinct"),
         "as_of": summed.column("as_of_max") if as_of is None else at,
     }
-    return rows.conform(columns, DELIVERY_COUNTS).sort_by([(name, "ascending") for name in keys])
+    return rows.conform(columns, DELIVERY_COUNTS).sort_by(ascending(*keys))
 
 
 def delivery_count_figure(
@@ -107,7 +107,7 @@ def delivery_count_figure(
         return empty("No offset in these windows has a persisted state", story, theme)
     keys = ["delivery_state", "delivery_count"]
     summed = known.group_by(keys).aggregate([("offsets", "sum"), ("share_partitions", "sum")])
-    summed = summed.sort_by([(name, "ascending") for name in keys])
+    summed = summed.sort_by(ascending(*keys))
     # Side by side where a count has several states, so that a bar is never far from its count.
     places: dict[int, list[int]] = {}
     by_state: dict[int, list[dict[str, Any]]] = {}

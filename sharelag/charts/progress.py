@@ -36,7 +36,7 @@ from sharelag.metrics.rates import (
     UNKNOWN,
 )
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table
+from sharelag.tables.arrow import as_table, ascending
 
 _NO_PARTITION = "There is no share partition: choose other groups"
 
@@ -184,7 +184,7 @@ def drain_records(progress: Arrow) -> pa.Table:
     urgency = [urgent.get(kind, urgent[UNKNOWN]) for kind in table.column("drain").to_pylist()]
     columns = {name: table.column(name) for name in DRAIN_FORECAST.names if name != "urgency"}
     made = rows.conform(columns | {"urgency": pa.array(urgency, pa.int8())}, DRAIN_FORECAST)
-    names = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
+    names = ascending("group_id", "topic", "topic_id", "partition")
     return made.sort_by([("urgency", "descending"), ("drain_ms", "descending"), *names])
 
 

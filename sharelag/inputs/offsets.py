@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.tables.arrow import as_table, beside, flat, keys, with_columns
+from sharelag.tables.arrow import as_table, ascending, beside, flat, keys, with_columns
 from sharelag.tables.conform import PLACE
 
 _NO_TIME = -(2**63)
@@ -122,7 +122,7 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     the first and after the last one.
     """
     samples = samples.filter(samples.column("end_offset").is_valid())  # of leaders that answered
-    samples = samples.sort_by([(name, "ascending") for name in ("topic_id", "partition", "as_of")])
+    samples = samples.sort_by(ascending("topic_id", "partition", "as_of"))
     if samples.num_rows == 0 or not moments:
         return schemas.OFFSETS.empty_table()
     # In this order partitions are numbered as they appear.

@@ -24,7 +24,7 @@ from sharelag.replay.columns import read_only, windows_table
 from sharelag.replay.kernels import new_heap, put_states, replay_rows
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.schemas import Arrow, Ints
-from sharelag.tables.arrow import flat
+from sharelag.tables.arrow import ascending, flat
 from sharelag.wire.columns import ShareKeys, StateColumns, decode_columns
 from sharelag.wire.decode import decode_arrow, has_older, of_state
 from sharelag.wire.fields import STATE_TOPIC
@@ -254,7 +254,7 @@ class RunningStates:
         }
         known = pa.RecordBatch.from_pydict(last)
         windows = windows_table(known, numbers, *lists, kafka_version=kafka_version)
-        return windows.sort_by([(name, "ascending") for name in names.schema.names])
+        return windows.sort_by(ascending(*names.schema.names))
 
     def _grow(self) -> None:
         known = len(self._stand)

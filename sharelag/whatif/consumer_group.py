@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.tables import views
+from sharelag.tables.arrow import ascending
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -204,7 +205,7 @@ def _out_of_order(finished: pa.Table) -> float | None:
     if not finished.num_rows:
         return None
     names = ("topic", "partition", "first_offset")
-    rows = finished.sort_by([(name, "ascending") for name in names])
+    rows = finished.sort_by(ascending(*names))
     topic, partition, first, last, time = (
         rows.column(name).to_numpy() for name in (*names, "last_offset", "time_ms")
     )

@@ -60,8 +60,8 @@ def record_batch(by_place: Seen) -> int:
 
     Brokers give record batches to a member as a whole. Where they differ in size, it is 1.
     """
-    ends = (reached(window) for seen in by_place.values() for _, window in _changes(seen))
-    return max(gcd(*ends), 1)
+    windows = (window for seen in by_place.values() for _, window in _changes(seen))
+    return max(gcd(*map(find_delivered_end, windows)), 1)
 
 
 def most_at_once(by_place: Seen) -> int:
@@ -205,7 +205,7 @@ def _finished(window: Window) -> int:
     return start + sum(max(span, 0) for span in spans)
 
 
-def reached(window: Window) -> int:
+def find_delivered_end(window: Window) -> int:
     """Return the offset from which on nothing was delivered yet."""
     return max(window.start_offset, 0, *(one.last_offset + 1 for one in window.batches))
 
@@ -287,7 +287,7 @@ def _ended(
     archived: dict[Record, int] = {}
     for place, seen in by_place.items():
         writes = [_Write(), *_writes(seen)]
-        ends = [(at, reached(window)) for at, window in _changes(seen)]
+        ends = [(at, find_delivered_end(window)) for at, window in _changes(seen)]
         for (moment_ms, window), write in zip(_changes(seen), writes, strict=True):
             risen: dict[Record, int] = {}
             for batch in window.batches:

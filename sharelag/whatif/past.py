@@ -290,7 +290,7 @@ def _arrivals(
         late += not dated[row]
         window = start.window
         if window is not None:  # delivered already: a clock may be behind
-            first = max(first, fates.reached(window))
+            first = max(first, fates.find_delivered_end(window))
         is_later = times > begin
         times = np.concatenate([[begin], times[is_later]]) - begin
         offsets = np.maximum.accumulate(np.concatenate([[first], offsets[is_later]]))

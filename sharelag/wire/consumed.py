@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.schemas import DELIVERIES, OUTCOMES, OUTPUT_REJECTS
-from sharelag.tables.arrow import keys, one_batch
+from sharelag.tables.arrow import ascending, keys, one_batch
 from sharelag.wire.interpreter import possible_times
 from sharelag.wire.json_rows import json_rows
 
@@ -199,7 +199,7 @@ def _outcomes(events: pa.Table, source: str) -> pa.Table:
     """Return runs of neighbouring offsets of each event."""
     found = _offsets(events)
     table = pa.table(list(found), names=list(_Offsets._fields))
-    order = [(name, "ascending") for name in _Offsets._fields]
+    order = ascending(*_Offsets._fields)
     table = table.sort_by(order).combine_chunks()
     offset = table.column("offset").to_numpy()
     begins = np.ones(len(offset), bool)

@@ -175,7 +175,10 @@ def conda_form(requirement: str) -> str:
 def test_the_lock_file_pins_every_dependency() -> None:
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     locked = {line.partition("==")[0] for line in lines if "==" in line}
-    names = {re.match(r"[A-Za-z0-9_-]+", text)[0].lower().replace("_", "-") for text in WANTED}  # type: ignore[index]
+    names = {
+        re.match(r"[A-Za-z0-9_-]+", text)[0].lower().replace("_", "-")  # type: ignore[index]
+        for text in WANTED
+    }
     assert names - locked == {"sharelag"}
 
 

@@ -16,6 +16,7 @@ import traitlets
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION as SHARE_PARTITION
+from sharelag.tables.arrow import flat, of_distinct
 
 from .columns import Rows, require, table_of
 
@@ -161,9 +162,9 @@ def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
     """Return the key of every row as `key_text` has it; each value of a column is written once."""
     parts = []
     for name in columns:
-        coded = table.column(name).combine_chunks().dictionary_encode()
-        words = [key_text((value,))[1:-1] for value in coded.dictionary.to_pylist()]
-        parts.append(pa.array(words, pa.string()).take(coded.indices).fill_null("null"))
+        column = flat(table.column(name))
+        words = of_distinct(column, lambda value: key_text((value,))[1:-1], pa.string())
+        parts.append(words.fill_null("null"))
     joined = pc.binary_join_element_wise(*parts, ",")
     return pc.binary_join_element_wise("[", joined, "]", "")
 

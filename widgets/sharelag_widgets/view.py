@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
+from sharelag.tables.arrow import flat, of_distinct
+
 from . import still
 from .columns import Column, Rows, column_of, pack, table_of
 from .selection import SHARE_PARTITION, Key, Selection, isolate, key_texts, keys_of
@@ -234,11 +236,10 @@ def labels_of(rows: pa.Table, keys: Sequence[Key], labels: Mapping[Key, str] | N
     names = rows.schema.names
     if labels is None and "partition" in names and ("topic" in names or "topic_id" in names):
         given = [rows.column(name) for name in ("topic", "topic_id") if name in names]
-        coded = pc.coalesce(*(one.cast(pa.string()) for one in given)).dictionary_encode()
-        coded = coded.combine_chunks()
-        shown = pa.array(map(isolate, coded.dictionary.to_pylist()), pa.string())
+        names_of = flat(pc.coalesce(*(one.cast(pa.string()) for one in given)))
+        shown = of_distinct(names_of, isolate, pa.string())
         numbers = rows.column("partition").combine_chunks().cast(pa.string())
-        return pc.binary_join_element_wise(shown.take(coded.indices), numbers, "-")
+        return pc.binary_join_element_wise(shown, numbers, "-")
     return pa.array(
         [(labels or {}).get(key, " / ".join(map(str, key))) for key in keys], pa.string()
     )

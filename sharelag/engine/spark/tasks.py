@@ -51,7 +51,7 @@ from sharelag.replay.moment import Moment, as_moment, up_to
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.replay.streaming_replay import Latest, latest_windows
-from sharelag.tables.arrow import for_spark, keys, one_batch
+from sharelag.tables.arrow import ascending, for_spark, keys, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
@@ -243,7 +243,7 @@ class Records:
         def whole_task(packed: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
             # Spark may be set to send large types.
             rows = pa.Table.from_batches([batch.cast(PACKED) for batch in packed], PACKED)
-            rows = rows.sort_by([(name, "ascending") for name in PACKED.names[:3]])
+            rows = rows.sort_by(ascending(*PACKED.names[:3]))
             read: Callable[[], Batches] = partial(unpack_records, rows, kind)
             if rows.nbytes <= _KEPT_BYTES:
                 read = list(read()).__iter__

@@ -48,7 +48,7 @@ from sharelag.inputs.files.parquet import (
 from sharelag.inputs.files.pieces import gather_batches, group_batches
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.offsets import of_topics, offsets_at, without_ends, without_moments
-from sharelag.tables.arrow import keys
+from sharelag.tables.arrow import ascending, keys
 from sharelag.version import __version__
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -227,7 +227,7 @@ class ArchiveInput(RecordsOnly):
         tables = [_read(path, GAP) for path in self._files(GAPS)]
         rows = pa.concat_tables([GAP.empty_table(), *tables])
         order = ("topic", "partition", "first_offset")
-        rows = rows.sort_by([(name, "ascending") for name in order])
+        rows = rows.sort_by(ascending(*order))
         if rows.num_rows == 0:
             return rows
         place = keys(rows, ("topic", "partition")).dictionary_encode().indices.to_numpy()

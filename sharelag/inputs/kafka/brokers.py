@@ -37,6 +37,7 @@ from sharelag.model.settings.queues import (
     is_topic_name,
 )
 from sharelag.model.versions import release_of
+from sharelag.tables.arrow import ascending
 from sharelag.version import __version__
 
 
@@ -242,7 +243,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
         missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
         rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
         rows += _share_version(config)
-    order = [(name, "ascending") for name in ("scope", "entity", "name")]
+    order = ascending("scope", "entity", "name")
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
 

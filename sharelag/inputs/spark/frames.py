@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
@@ -183,7 +183,11 @@ class FrameInput(RecordsOnly):
                 )
 
     def as_of(self) -> datetime | None:
-        """Return the time of the last end offsets; None if there are none."""
+        return self._last_ends
+
+    @cached_property
+    def _last_ends(self) -> datetime | None:
+        """The time of the last end offsets, which may take a query; None if there are none."""
         from pyspark.sql import functions as f
 
         if self.given_offsets is None:

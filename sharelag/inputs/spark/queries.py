@@ -96,13 +96,14 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
             if _OF_JAVA not in text:
                 raise
             _LOG.debug("a micro-batch failed", exc_info=True)
-            if interruption := _INTERRUPTED.search(text):
+            ours = raised_in_worker(error)
+            if interruption := _INTERRUPTED.search(text):  # which Spark has to find in it
                 what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
             else:
                 # Py4J writes what was called, and in the next line what Java raised.
                 called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
                 what = (said or called).strip().partition("\n")[0]
-            ours = raised_in_worker(error) or translate_failure(text)
+                ours = ours or translate_failure(text)
             raise (ours or ClusterError(what[:_LONGEST])) from None
 
     return run

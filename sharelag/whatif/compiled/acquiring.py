@@ -78,7 +78,7 @@ def _from_gap(a: Any, p: Any) -> Any:
 
 @part
 def can_fetch(a: Any, p: Any, offset: Any) -> bool:
-    """Whether a fetch may go on that begins there: something again, or room for new records."""
+    """Whether a fetch from an offset may go on: it delivers again, or has room for new ones."""
     return bool(offset != a[p + END] + 1 or span(a, p) < a[LOCKS])
 
 

@@ -84,7 +84,7 @@ def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
 
 @part
 def is_before(a: Any, row: Any, time: Any, number: Any) -> bool:
-    """Whether a row comes before a time and a number there."""
+    """Whether a row comes before a time, and at the same time before a number."""
     return bool(a[row] < time or (a[row] == time and a[row + 1] < number))
 
 

@@ -127,7 +127,7 @@ class LoopClock(Clock):
         self.now = core[at.NOW] = until
 
     def _has_run(self, time: int, number: int) -> bool:
-        """Do events of kernels; whether nothing else comes before a time and a number there."""
+        """Do events of kernels; return whether nothing else comes before a time and its number."""
         core = self._core
         if time < core.next_event:
             return True

@@ -23,7 +23,7 @@ from sharelag.inputs.kafka.messages import Failed, Taken
 from sharelag.inputs.kafka.records import until_done
 
 
-def answered(offset: int) -> Future[Any]:
+def answer(offset: int) -> Future[Any]:
     answer = Future[Any]()
     answer.set_result(SimpleNamespace(offset=offset))
     return answer
@@ -101,12 +101,12 @@ def test_what_an_answering_leader_was_waited_for_beside_a_silent_one_is_lost() -
     connection = Connection(config)
     connection.note_requests()
     time.sleep(GRACE + 0.3)
-    assert connection.result(answered(5), "orders").offset == 5
+    assert connection.result(answer(5), "orders").offset == 5
     assert config.patience.left() == 20
-    connection.result(answered(OFFSET_INVALID), "orders")
+    connection.result(answer(OFFSET_INVALID), "orders")
     left = config.patience.left()
     assert left < 20 - 0.25
-    connection.result(answered(OFFSET_INVALID), "orders")  # at the same time: it costs nothing more
+    connection.result(answer(OFFSET_INVALID), "orders")  # at the same time: it costs nothing more
     assert config.patience.left() > left - GRACE
 
 
@@ -141,7 +141,7 @@ def test_a_new_client_that_reaches_nobody_does_not_speak_for_the_others() -> Non
     assert isinstance(asked, KafkaInput)
     assert isinstance(again, KafkaInput)
     config = asked.config
-    assert Connection(config).result(answered(5), "orders").offset == 5
+    assert Connection(config).result(answer(5), "orders").offset == 5
     words = r"the cluster was not answered at .* other requests were"
     with pytest.raises(NoLeaderError, match=words):
         Connection(config).describe_cluster()
@@ -196,7 +196,7 @@ def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> N
     config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
     config.patience.clock = lambda: 0.0
     first = Connection(config)
-    assert first.result(answered(5), "orders").offset == 5
+    assert first.result(answer(5), "orders").offset == 5
     assert Connection(config).admin is not first.admin
     config.patience.lose(2.5)
     with pytest.raises(NoLeaderError, match=r"orders was not answered at .* other requests were"):

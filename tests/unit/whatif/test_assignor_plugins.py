@@ -24,10 +24,10 @@ NUMBER = 3
 
 @pytest.fixture
 def install(packages: Packages, registered: None) -> Install:
-    def installed(points: str = "last-first = cold_start:last_first") -> None:
+    def install(points: str = "last-first = cold_start:last_first") -> None:
         packages.install("cold-start", "sharelag.assignors", points, CODE)
 
-    return installed
+    return install
 
 
 def test_the_assignor_of_an_installed_package_is_found_by_its_name(install: Install) -> None:

@@ -32,7 +32,7 @@ def usual(group: Group) -> Answer:
     return ASSIGNORS["all-to-all"](group)
 
 
-def changed(group: Group, change: Callable[[str, list[int]], list[int]]) -> Answer:
+def change_answer(group: Group, change: Callable[[str, list[int]], list[int]]) -> Answer:
     return {
         member: {name: change(name, ps) for name, ps in topics.items()}
         for member, topics in usual(group).items()
@@ -40,16 +40,16 @@ def changed(group: Group, change: Callable[[str, list[int]], list[int]]) -> Answ
 
 
 def beyond_the_last(group: Group) -> Answer:
-    return changed(group, lambda name, ps: [*ps, group.topics[name].partitions or 0])
+    return change_answer(group, lambda name, ps: [*ps, group.topics[name].partitions or 0])
 
 
 def all_twice(group: Group) -> Answer:
-    return changed(group, lambda _, ps: ps * 2)
+    return change_answer(group, lambda _, ps: ps * 2)
 
 
 def not_the_last(group: Group) -> Answer:
     """Leave the last partition of topics with three or more to nobody."""
-    return changed(group, lambda _, ps: ps[:2])
+    return change_answer(group, lambda _, ps: ps[:2])
 
 
 def with_a_stranger(group: Group) -> Answer:

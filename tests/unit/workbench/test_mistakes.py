@@ -108,9 +108,15 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda b: b.moments("billing", most="x"), "cannot show 'x' moments"),  # type: ignore[arg-type]
     (lambda b: b.plan_delete("billing", members=3), "are those of a simulation: add simulate=True"),
     (lambda b: b.history(since="whenever"), "invalid time 'whenever': give one such as"),
-    (lambda b: b.history(since=5), "cannot begin at 5: give a datetime, or a text"),  # type: ignore[arg-type]
+    (
+        lambda b: b.history(since=5),  # type: ignore[arg-type]
+        "cannot begin at 5: give a datetime, or a text",
+    ),
     (lambda b: b.history(since=NAIVE), "has no time zone: add tzinfo=UTC"),
-    (lambda b: b.at(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
+    (
+        lambda b: b.at(7),  # type: ignore[arg-type]
+        "7 is neither a time nor offsets: give a datetime",
+    ),
     (
         lambda b: b.diff(7),  # type: ignore[arg-type]
         "7 is neither a time nor offsets: give a datetime",
