@@ -103,6 +103,13 @@ def is_of(kind: type[ShareLagError], error: BaseException) -> bool:
 _NAMED = 10
 
 
+#: What it means that no share group has state.
+NO_STATE = (
+    "no share group has state: none has consumed anything yet, or its state was deleted with its "
+    "topics or the group"
+)
+
+
 def unknown_group(
     group: str, known: Iterable[str], where: str = "", kinds: Mapping[str, str] | None = None
 ) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -271,6 +272,16 @@ def reading_of(
             yield begun, source
 
 
+#: What to do where the machine, and nothing of ours, is at its end.
+_REMEDIES = {
+    errno.ENOSPC: "free some space there, or write elsewhere",
+    errno.EDQUOT: "free some space there, or write elsewhere",
+    errno.EROFS: "write elsewhere",
+    errno.EMFILE: "let a process open more files (ulimit -n)",
+    errno.EIO: "the disk fails to read or to write: look into the system's log",
+}
+
+
 def one_line(error: Exception) -> str:
     """Return what went wrong, for people."""
     if isinstance(error, ShareLagError):
@@ -283,6 +294,9 @@ def one_line(error: Exception) -> str:
             f"{unread[1]} is damaged, or has values that no cluster has: restore it from a copy, "
             "capture it again, or read what is left with --engine local"
         )
+    if isinstance(error, OSError) and error.errno in _REMEDIES:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror}{where}: {_REMEDIES[error.errno]}"
     return (
         f"unexpected {type(error).__name__}: {first_line(error)} (-v shows the traceback; please "
         "report it)"

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading
-from sharelag.errors import ClusterError, InputError
+from sharelag.errors import NO_STATE, ClusterError, InputError
 from sharelag.inputs import Input
 from sharelag.inputs.contract import IN_PARTS
 from sharelag.inputs.files.text_pieces import are_many
@@ -87,10 +87,10 @@ def without_records(source: Input, moment: Moment = None) -> str:
     from sharelag.inputs.spark.frames import FrameInput
 
     if moment is not None:
-        return "nothing was written in that time, or it has been pruned since"
+        return "nothing was written in that time, or it has been deleted or pruned since"
     if isinstance(source, RawInput | FrameInput):
-        return f"there are no share-group state records among the raw ones. {gaps.KAFKA_SOURCE}"
-    return "there are no share-group state records: no share group has consumed anything"
+        return f"no share group has state in the raw records. {gaps.KAFKA_SOURCE}"
+    return NO_STATE
 
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:

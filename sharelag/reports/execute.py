@@ -6,6 +6,7 @@ level, so texts are masked and the structure is not.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -121,7 +122,9 @@ def execute(
             f"a cell took more than {cell_seconds} s: report on fewer groups or on a shorter "
             "time, or raise the limit (--cell-timeout)"
         )
-    except Exception as failed:  # a kernel that does not start, a full disk: reported as well
+    except Exception as failed:  # a kernel that does not start: reported as well
+        if isinstance(failed, OSError) and failed.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # there is no room for a report on that
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _message(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError, unknown_group
+from sharelag.errors import NO_STATE, InputError, unknown_group
 from sharelag.metrics.brokers import replica_racks
 from sharelag.metrics.causes import CauseInputs
 from sharelag.metrics.causes.declared import open_transaction
@@ -179,11 +179,7 @@ def _group(evidence: Evidence, group: str | None) -> str:
     if group is None and len(groups) == 1:
         return str(groups[0])
     if group is None:
-        raise InputError(
-            f"choose one share group: {', '.join(groups)}"
-            if groups
-            else "there are no share-group state records: no share group has consumed anything"
-        )
+        raise InputError(f"choose one share group: {', '.join(groups)}" if groups else NO_STATE)
     if group not in groups:
         raise InputError(unknown_group(group, groups))
     return group

@@ -446,7 +446,7 @@ def truncated(folder: Path) -> None:
 
 FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
     "unknown group": (whole, {"group": ["nobody"]}, "nobody"),
-    "empty": (empty, {}, "no share-group state records"),
+    "empty": (empty, {}, "no share group has state"),
     "truncated": (truncated, {}, "is not a Parquet file"),
     "nothing there": (shutil.rmtree, {}, "no capture"),
     "a moment after": (

@@ -101,7 +101,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
             assert not len(answer)
             assert KAFKA_SETTING in "".join(answer.notes)
             assert KAFKA_SETTING in answer.to_text()
-        with pytest.raises(sharelag.ShareLagError, match="no share-group state records"):
+        with pytest.raises(sharelag.ShareLagError, match="no share group has state"):
             bench.explain(group)
     caplog.clear()
     with set_for(connector, {KAFKA_SETTING: "true"}):

@@ -258,6 +258,17 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
     assert "Traceback" not in answer.stderr
 
 
+def test_a_full_disk_is_no_fault_of_ours(capture: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "sharelag", "lag", "--capture", str(capture)]
+        answer = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert answer.returncode == 1
+    said = "sharelag: No space left on device: free some space there, or write elsewhere"
+    assert answer.stderr.splitlines()[-1] == said
+
+
 def test_a_terminal_without_the_characters_shows_the_rows(capture: Path, tmp_path: Path) -> None:
     record = encode_record(SHARE_SNAPSHOT, row(0, [], group_id="グループ"))
     file = raw_file(tmp_path, raw([record]))

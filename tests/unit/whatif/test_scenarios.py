@@ -396,7 +396,7 @@ def test_a_group_has_to_be_chosen() -> None:
         scenario_from(many, "x")
     assert scenario_from(many, "billing").group_id == "billing"
     nothing = replace(many, lag=many.lag.slice(0, 0))
-    with pytest.raises(InputError, match="no share group has consumed anything"):
+    with pytest.raises(InputError, match="none has consumed anything yet"):
         scenario_from(nothing)
 
 
