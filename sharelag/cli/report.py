@@ -75,6 +75,13 @@ class _Names(Group):
             return args[0], self.commands["make"], args
         return super().resolve_command(ctx, args)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            why = f"{error.option_name} belongs behind the name of a report, such as daily"
+            raise click.UsageError(why, ctx) from None
+
 
 class _Make(Command):
     """The command whose usage is what people type: ``sharelag report daily [OPTIONS]``."""
