@@ -439,7 +439,7 @@ class Workbench(Opened):
             ``to`` is something else, or not exactly one of the two is given; there is no such
             topic or partition; a simulation has no members, or would take too long.
         """
-        require_target(to, shift_by)
+        to = require_target(to, shift_by)
         require_version(kafka_version)
         return self.ask(
             "plan_reset", group=group, to=to, shift_by=shift_by, topics=_tuple(topic),

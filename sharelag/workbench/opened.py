@@ -95,6 +95,8 @@ class Opened:
 
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
+        if not all(isinstance(one, str) for one in groups):
+            raise InputError(f"groups are given one after the other, as texts, not as {groups}")
         chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
         object.__setattr__(chosen, "_later", self._later)
         return chosen

@@ -230,7 +230,7 @@ def _from_json(path: Path) -> CaptureInfo:
         as_of = datetime.fromisoformat(about["as_of"])
         if as_of.tzinfo is None:
             raise ValueError("as_of without a time zone")
-        as_of.astimezone(UTC)  # fails where the zone leads out of the calendar
+        as_of = as_of.astimezone(UTC)  # fails where the zone leads out of the calendar
         return CaptureInfo(
             about["cluster_id"],
             as_of,

@@ -26,7 +26,7 @@ from sharelag.metrics.settings import choose_basis
 from sharelag.model.kafka_commands import refusal
 from sharelag.model.settings import in_force
 from sharelag.model.versions import given_or_told
-from sharelag.replay.moment import FIRST, Choice, parse_topics
+from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import counted, shown_name
@@ -111,8 +111,8 @@ def plan_delete(
     return _plan_result(t.bench.base_of(evidence), title, plan, notes)
 
 
-def require_target(to: Target, shift_by: int | None) -> None:
-    """Check what a reset is to go to, of which there is one, before anything is read."""
+def require_target(to: Target, shift_by: int | None) -> Target:
+    """Return what a reset is to go to, a time in UTC, if there is one target and it can be one."""
     if (to is None) == (shift_by is None):
         raise InputError(f"one target is needed: {_WANTED}")
     if isinstance(to, str) and to not in ("earliest", "latest"):
@@ -124,10 +124,9 @@ def require_target(to: Target, shift_by: int | None) -> None:
         raise InputError(f"{most}: give a smaller offset")
     if shift_by is not None and abs(shift_by) > _MOST_OFFSETS:
         raise InputError(f"{most}: give fewer")
-    if isinstance(to, datetime) and to.tzinfo is None:
-        raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
     if isinstance(to, timedelta) and to < timedelta():
         raise InputError(f"{to} is not a time before now: give a timedelta above 0")
+    return as_time(to) if isinstance(to, datetime) else to
 
 
 def reset_of(

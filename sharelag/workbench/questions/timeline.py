@@ -21,7 +21,14 @@ from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
 from sharelag.model import milliseconds
-from sharelag.replay.moment import Moment, as_moment, parse_moment, parse_since, parse_time
+from sharelag.replay.moment import (
+    Moment,
+    as_moment,
+    as_time,
+    parse_moment,
+    parse_since,
+    parse_time,
+)
 from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, ascending, keys
@@ -96,8 +103,7 @@ def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:
         return parse_since(since, lambda: end, parse_time)
     if since is not None and not isinstance(since, datetime):
         raise InputError(f"cannot begin at {since!r}: give a datetime, or a text such as 30m")
-    as_moment(since)
-    return since
+    return as_time(since)
 
 
 #: More moments than a person looks at, and a few requests to the cluster each.

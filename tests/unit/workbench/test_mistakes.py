@@ -123,6 +123,10 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     ),
     (lambda b: b.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda b: b.at("nope"), "invalid time 'nope': give one such as"),
+    (
+        lambda b: b.only(["billing"]),  # type: ignore[arg-type]
+        "groups are given one after the other, as texts, not as (['billing'],)",
+    ),
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
     (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),

@@ -6,13 +6,16 @@ import re
 import sys
 import tomllib
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -207,6 +210,24 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
     assert demo.at({0: 10}).windows().table.num_rows < demo.windows().table.num_rows
     with pytest.raises(InputError, match="has no time zone: add tzinfo=UTC"):
         demo.at(middle.replace(tzinfo=None))
+
+
+def test_a_time_of_any_zone_is_that_time(demo: Workbench) -> None:
+    records = demo.history("billing").table.column("record_timestamp")
+    utc, here = records[len(records) // 2].as_py(), ZoneInfo("Asia/Tokyo")
+    questions: list[Callable[[datetime], Result]] = [
+        lambda at: demo.at(at).lag(),
+        lambda at: demo.at(at).explain("billing"),
+        demo.diff,
+        lambda at: demo.history("billing", since=at),
+        lambda at: demo.events("billing", since=at),
+        lambda at: demo.timeline("billing", since=at),
+        lambda at: demo.plan_reset("billing", to=at),
+    ]
+    for question in questions:
+        for at in (utc.astimezone(here), pd.Timestamp(utc), pd.Timestamp(utc).tz_convert(here)):
+            assert question(at).table == question(utc).table
+            assert repr(question(at)) == repr(question(utc))
 
 
 def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
