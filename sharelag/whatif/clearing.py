@@ -198,7 +198,7 @@ def what_clears(
         An assignor is not known, a number of members cannot be, or an autoscaler decides on it.
     """
     require_fixed(scenario)
-    given = [members] if isinstance(members, int) else list(members)
+    given = list(members) if isinstance(members, Iterable) else [members]
     names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
     now = len(scenario.each_member())
     usual = replace(scenario, duration_ms=horizon_ms)

@@ -80,7 +80,7 @@ def variants(
             )
         settings = {}
     assignors = [assignors] if isinstance(assignors, str) else list(assignors)
-    members = [members] if isinstance(members, int | float) else list(members)
+    members = list(members) if isinstance(members, Iterable) else [members]
     for name in assignors:
         find_assignor(name)
     people = {counted(one, "member"): scenario.with_members(one) for one in members}

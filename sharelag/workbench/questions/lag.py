@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -104,9 +105,9 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
         if topic not in topics:
             raise InputError(unknown_topic(topic, topics, group))
         lag = lag.filter(pc.equal(lag.column("topic"), topic))
-    if not isinstance(most, int) or most < 1:
+    if not isinstance(most, Integral) or most < 1:
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
-    most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
+    most = max(min(int(most), MOST_WINDOWS // max(lag.num_rows, 1)), 1)
     table = add_topic_names(t.read.windows_at(lag, most), lag)
     return _windows_answer(Beside(table), t.bench.base(t.read), partial(_limit, t, group))
 

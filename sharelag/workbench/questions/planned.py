@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -117,10 +118,10 @@ def require_target(to: Target, shift_by: int | None) -> Target:
         raise InputError(f"one target is needed: {_WANTED}")
     if isinstance(to, str) and to not in ("earliest", "latest"):
         raise InputError(f"unknown target {to!r}: {_WANTED}")
-    if isinstance(to, bool) or (isinstance(to, int) and to < 0):
+    if isinstance(to, bool) or (isinstance(to, int | np.integer) and to < 0):
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
     most = f"no log has more than {_MOST_OFFSETS:,} offsets"
-    if isinstance(to, int) and to > _MOST_OFFSETS:
+    if isinstance(to, int | np.integer) and to > _MOST_OFFSETS:
         raise InputError(f"{most}: give a smaller offset")
     if shift_by is not None and abs(shift_by) > _MOST_OFFSETS:
         raise InputError(f"{most}: give fewer")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -245,7 +246,7 @@ def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
 
 
 def test_windows_of_many_moments_end_with_the_last(demo: Workbench) -> None:
-    moments = demo.moments("fraud-check", most=25).table
+    moments = demo.moments("fraud-check", most=np.int64(25)).table  # type: ignore[arg-type]
     times = sorted(set(moments.column("as_of").to_pylist()))
     assert len(times) == 25
     last = moments.filter(pc.equal(moments["as_of"], pa.scalar(times[-1], schemas.TIMESTAMP)))
