@@ -24,8 +24,7 @@ from sharelag.workbench.result import Result
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sharelag.engine.spark.frames import Frames
-    from sharelag.engine.spark.reading import SparkReading
+    from sharelag.engine.spark.reading import Frames, SparkReading
     from sharelag.workbench.broker_metrics import BrokerMetrics
     from sharelag.workbench.requests import Requests
 
@@ -175,7 +174,7 @@ class Opened:
         return self._on_spark().frames
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-        """Run a query over these tables; see `sharelag.engine.spark.frames.Frames.sql`."""
+        """Run a query over these tables; see `sharelag.engine.spark.reading.Frames.sql`."""
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:

@@ -17,9 +17,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.engine import OVER, rows_of
+from sharelag.engine import OVER, Reading, rows_of
 from sharelag.engine.spark import states
-from sharelag.engine.spark.frames import OnSpark
 from sharelag.engine.spark.packing import FOUND, collect
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
 from sharelag.engine.tables import Once
@@ -50,7 +49,7 @@ class Pass(NamedTuple):
     with_members: bool = False
 
 
-class Passes(OnSpark):
+class Passes(Reading):
     """The passes of a reading over its records, and the tables that each of them found.
 
     Parameters as for `sharelag.engine.spark.reading.SparkReading`.
