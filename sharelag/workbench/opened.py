@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import OVER, Reading, engines
-from sharelag.engine.tables import Counted, Once
+from sharelag.engine import OVER, Counted, Once, Reading, engines
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence

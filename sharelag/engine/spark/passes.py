@@ -17,11 +17,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.engine import OVER, Reading, rows_of
+from sharelag.engine import OVER, Once, Reading, rows_of
 from sharelag.engine.spark import states
 from sharelag.engine.spark.packing import FOUND, collect
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
-from sharelag.engine.tables import Once
 from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
 from sharelag.inputs.files.pieces import plan

@@ -22,7 +22,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.engine import Counted, CountedGroups, Each, Ledger, Rows, tables
+from sharelag.engine import (
+    HISTORY_ORDER,
+    Counted,
+    CountedGroups,
+    Each,
+    Ledger,
+    Rows,
+    add_topic_names,
+    from_time,
+    latest,
+)
 from sharelag.engine.spark import answers, states
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.passes import Passes, only
@@ -134,23 +144,21 @@ class SparkReading(Passes):
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
             for part in states.histories(mine):
-                rows = as_table(tables.from_time(part, since))
+                rows = as_table(from_time(part, since))
                 total += len(rows)
-                kept = tables.latest(pa.concat_tables([kept, rows]), most)
+                kept = latest(pa.concat_tables([kept, rows]), most)
             yield "history", kept
             yield "total", pa.table([[total]], _TOTAL)
 
         records = self._chosen_topics(self._records_of(group=group))
         found = collect(records.find(latest_task), FOUND)
-        rows = tables.latest(unpack_table(found, "history", schemas.HISTORY), most)
+        rows = latest(unpack_table(found, "history", schemas.HISTORY), most)
         total = pc.sum(unpack_table(found, "total", _TOTAL).column("total")).as_py() or 0
-        return Rows(
-            tables.add_topic_names(rows, self.table("offsets")).sort_by(tables.HISTORY_ORDER), total
-        )
+        return Rows(add_topic_names(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """All rows of the history, one task's after another."""
-        order = [name for name, _ in tables.HISTORY_ORDER]
+        order = [name for name, _ in HISTORY_ORDER]
         for batch in stream_rows(self.history_frame(since).orderBy(*order), _HISTORY):
             yield pa.Table.from_batches([batch])
 
@@ -159,7 +167,7 @@ class SparkReading(Passes):
 
         def history_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
             for part in states.histories(mine):
-                yield tables.from_time(part, since)
+                yield from_time(part, since)
 
         return self._add_names(self._records_of(group=group).map(history_task, schemas.HISTORY))
 
@@ -237,10 +245,8 @@ class SparkReading(Passes):
         return super()._compute_sorted(name)
 
     def _compute(self, name: str) -> schemas.Arrow:
-        if name == "windows":
-            return unpack_table(self._states().found, name, schemas.WINDOWS)
-        if name == "gaps":
-            return unpack_table(self._states().found, name, schemas.GAPS)
+        if name in ("windows", "gaps"):
+            return unpack_table(self._states().found, name, getattr(schemas, name.upper()))
         if name == "observed":
             done = self._states()
             done = done if done.until == self.now else self._rest()
@@ -251,12 +257,8 @@ class SparkReading(Passes):
             partitions = self.source.partitions(STATE_TOPIC)
             records = only(self._whole_records, STATE_TOPIC)
             return collect(answers.health(records, partitions), schemas.HEALTH)
-        if name == "members":
-            return unpack_table(self._membership, name, schemas.MEMBERS)
-        if name == "groups":
-            return tables.chosen_partitions(
-                unpack_table(self._membership, name, schemas.GROUPS), self.choice
-            )
+        if name in ("members", "groups"):
+            return unpack_table(self._membership, name, getattr(schemas, name.upper()))
         raise ValueError(f"unknown table {name!r}")
 
     @property
