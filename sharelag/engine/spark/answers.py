@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sharelag import schemas
 from sharelag.engine.spark import states
 from sharelag.engine.spark.packing import FOUND, Batches, meet, pack_table, read_tables, to_bytes
-from sharelag.engine.spark.records import column_names, records_of
+from sharelag.engine.spark.states import column_names, records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords, origin_of
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import fold_ends, latest_ends

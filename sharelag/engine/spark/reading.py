@@ -36,7 +36,7 @@ from sharelag.engine import (
 from sharelag.engine.spark import answers, states
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.passes import Passes, only
-from sharelag.engine.spark.records import Decoded, decode, select_records
+from sharelag.engine.spark.states import Decoded, decode, select_records
 from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.errors import InputError, first_line
 from sharelag.inputs.kafka.config import ClientConfig
@@ -164,12 +164,8 @@ class SparkReading(Passes):
 
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
         """Return the whole history from a time on, of one group or all, with the topics' names."""
-
-        def history_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
-            for part in states.histories(mine):
-                yield from_time(part, since)
-
-        return self._add_names(self._records_of(group=group).map(history_task, schemas.HISTORY))
+        records, each = self._records_of(group=group), partial(from_time, since=since)
+        return self._add_names(states.map_histories(records, each, schemas.HISTORY))
 
     def history_rows(self) -> DataFrame:
         """Return the whole history of the chosen groups."""
@@ -183,12 +179,7 @@ class SparkReading(Passes):
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
-
-        def timeline_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
-            for part in states.histories(mine):
-                yield one_batch(each(part))
-
-        frame = self._records_of(group=group).map(timeline_task, schemas.TIMELINE)
+        frame = states.map_histories(self._records_of(group=group), each, schemas.TIMELINE)
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
