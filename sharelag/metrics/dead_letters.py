@@ -36,10 +36,10 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import changes, codes, each_offset, mask, numbers
+from sharelag.metrics.columns import codes, mask, numbers
 from sharelag.model import DeliveryState
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, ascending, flat, keys, table_of
+from sharelag.tables.arrow import as_table, ascending, changes, each_offset, flat, keys, table_of
 from sharelag.tables.words import client_words, shell_word
 
 #: Headers of a record of a queue, by Kafka's ``ShareGroupDLQStateManager``.

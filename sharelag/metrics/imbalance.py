@@ -49,7 +49,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import floats, lists_of
+from sharelag.metrics.columns import floats
 from sharelag.metrics.load_per_item import (
     broker_loads,
     known_sums,
@@ -58,7 +58,7 @@ from sharelag.metrics.load_per_item import (
     topic_loads,
 )
 from sharelag.schemas import TIMESTAMP, Arrow, Bools, Floats, Ints
-from sharelag.tables.arrow import ascending, batch_of, flat, keys, one_batch, table_of
+from sharelag.tables.arrow import ascending, batch_of, flat, keys, lists_of, one_batch, table_of
 from sharelag.tables.words import counted
 
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import STATE, begins, changes, known_times, lists_of, mask, numbers
+from sharelag.metrics.columns import STATE, begins, known_times, mask, numbers
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats, Ints
-from sharelag.tables.arrow import as_table, batch_of, flat, keys
+from sharelag.tables.arrow import as_table, batch_of, changes, flat, keys, lists_of
 
 #: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10

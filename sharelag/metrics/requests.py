@@ -24,10 +24,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import changes, codes, lists_of, mask, series
+from sharelag.metrics.columns import codes, mask, series
 from sharelag.model.kafka_errors import ANSWERS, ERRORS, in_words
 from sharelag.schemas import INSTANT, SHARE_PARTITION, Arrow, Bools, Ints
-from sharelag.tables.arrow import as_table, ascending, beside, flat, integers, keys, table_of
+from sharelag.tables.arrow import (
+    as_table,
+    ascending,
+    beside,
+    changes,
+    flat,
+    integers,
+    keys,
+    lists_of,
+    table_of,
+)
 
 _OF_GROUP = "GROUP_AUTHORIZATION_FAILED"
 #: Where a request stands in the log.
