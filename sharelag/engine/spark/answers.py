@@ -25,9 +25,8 @@ from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.dead_letters import count_letters, ledger_arrow, letters_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.health import Partitions, count_finished, gather, health_arrow
-from sharelag.metrics.imbalance import OVER, SKEW, imbalance_arrow, skew_arrow
+from sharelag.metrics.imbalance import NEEDED, OVER, SKEW, imbalance_arrow, skew_arrow
 from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arrow, rollup_keys
-from sharelag.metrics.load_per_item import NEEDED
 from sharelag.metrics.progress import progress_of
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.tables.arrow import for_spark, one_batch

@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 
 from sharelag.metrics.causes import declared
-from sharelag.metrics.causes.cause import (
+from sharelag.metrics.causes.inputs import (
     HEADS,
     LAG_AWARE,
     MEMBERS,
     OF_GROUP,
     WHAT_IFS,
     Cause,
+    CauseInputs,
+    Floats,
     Found,
     cause,
 )
-from sharelag.metrics.causes.inputs import CauseInputs, Floats
 from sharelag.plugins import Plugin, load_plugin, plugin_names
 from sharelag.tables.level import SEVERITIES
 
