@@ -73,6 +73,11 @@ def begins(table: Arrow, names: Sequence[str] = STATE) -> Bools:
     return changes(*(codes(table.column(name)) for name in names))
 
 
+def last_of(chosen: Bools, first: Ints) -> Ints:
+    """Return the last chosen row of each run of rows, by their first ones, or -1."""
+    return np.asarray(np.maximum.reduceat(np.where(chosen, np.arange(len(chosen)), -1), first))
+
+
 def known_times(values: Ints, known: Bools) -> pa.Array:
     """Return milliseconds as a timestamp column, null where unknown."""
     return pa.array(values, mask=~known).view(schemas.TIMESTAMP)
