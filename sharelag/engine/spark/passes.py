@@ -184,14 +184,15 @@ class Passes(Reading):
         With ``whole`` it also finds what most answers need of the history, and the members, where
         that can be done in the same pass.
         """
-        return self.once("states", lambda: self._find_states(whole))
 
-    def _find_states(self, whole: bool) -> Pass:
-        records = self._whole_records if whole or self._cache else self._first_records
-        until = self._known_end() if whole else None
-        # Answers say which states are missing, by what groups have initialized.
-        with_members = whole or "groups" in self.source.may_lack
-        return self._pass(records, _find, until, with_members and self._members_come_along)
+        def find() -> Pass:
+            records = self._whole_records if whole or self._cache else self._first_records
+            until = self._known_end() if whole else None
+            # Answers say which states are missing, by what groups have initialized.
+            with_members = whole or "groups" in self.source.may_lack
+            return self._pass(records, _find, until, with_members and self._members_come_along)
+
+        return self.once("states", find)
 
     @property
     def _members_come_along(self) -> bool:
@@ -241,15 +242,16 @@ class Passes(Reading):
 
     def _rest(self) -> Pass:
         """Return what the first pass left out, found together, where it was for the lag alone."""
-        return self.once("rest", self._find_rest)
 
-    def _find_rest(self) -> Pass:
-        done = self._states()
-        with_members = self._members_come_along and not done.with_members
-        until = None if done.until == self.now else self.now
-        if until is None and not with_members:
-            return done
-        return self._pass(self._whole_records, _find_beside, until, with_members)
+        def find() -> Pass:
+            done = self._states()
+            with_members = self._members_come_along and not done.with_members
+            until = None if done.until == self.now else self.now
+            if until is None and not with_members:
+                return done
+            return self._pass(self._whole_records, _find_beside, until, with_members)
+
+        return self.once("rest", find)
 
 
 def _find(
