@@ -133,7 +133,7 @@ def print_answer(
 def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
     """Open a workbench of an input, with a bar while its records are read."""
     engine = start(options["engine"], source)  # before anything is imported that it spares
-    from sharelag.engine.tables import OVER
+    from sharelag.engine import OVER
     from sharelag.workbench.opened import Opened
 
     with reading_bar(source) as read:

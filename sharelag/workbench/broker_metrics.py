@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine.tables import Once
+from sharelag.engine import Once
 from sharelag.inputs import Input
 from sharelag.inputs.measured import read_metrics
 from sharelag.metrics.evidence import Evidence

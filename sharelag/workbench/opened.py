@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import OVER, Reading, engines
-from sharelag.engine.tables import Counted, Once
+from sharelag.engine import OVER, Counted, Once, Reading, engines
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
@@ -24,8 +23,7 @@ from sharelag.workbench.result import Result
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sharelag.engine.spark.frames import Frames
-    from sharelag.engine.spark.reading import SparkReading
+    from sharelag.engine.spark.reading import Frames, SparkReading
     from sharelag.workbench.broker_metrics import BrokerMetrics
     from sharelag.workbench.requests import Requests
 
@@ -177,7 +175,7 @@ class Opened:
         return self._on_spark().frames
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-        """Run a query over these tables; see `sharelag.engine.spark.frames.Frames.sql`."""
+        """Run a query over these tables; see `sharelag.engine.spark.reading.Frames.sql`."""
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from sharelag.engine.tables import Once
+from sharelag.engine import Once
 from sharelag.errors import InputError
 from sharelag.inputs.files.request_log import LineCounts, RequestLog, lacking_requests
 from sharelag.metrics.evidence import Evidence

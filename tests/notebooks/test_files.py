@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sharelag
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from tests.support.notebooks.shipped import FOLDER, NAMES, read
 
 #: Functions of DataFrames, of files; the others look at whatever can be opened, as of any moment.

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.engine.spark import diff, rollup
-from sharelag.engine.spark.frames import TABLES
 from sharelag.engine.spark.packing import collect
+from sharelag.engine.spark.reading import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.spark.frames import FrameInput

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import RawInput
 from sharelag.inputs.recorded import folder_of

@@ -15,7 +15,7 @@ import pytest
 import sharelag
 from sharelag import gather
 from sharelag.cli import cli
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES

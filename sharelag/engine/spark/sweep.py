@@ -81,12 +81,14 @@ def sweep(
     """
     plan = grid(variants, seeds, optimal=optimal)
     folder = None if out is None else store.folder(out)
-    made = {} if folder is None else _load_made(folder, plan.runs)
+    ids = {planned.id for planned in plan.runs}
+    found = () if folder is None else store.load(folder, ids)
+    made = {row["run"]: row for row in found if row["error"] is None}
     todo = [planned for planned in plan.runs if planned.id not in made]
-    report = None if progress is None else _from(progress, len(made), len(plan.runs))
     if todo:
         frame = _frame(spark, todo, folder, partitions)
-        fresh = {row["run"]: row for row in _collect(frame, len(todo), report).to_pylist()}
+        rows = _collect(frame, len(made), len(plan.runs), progress).to_pylist()
+        fresh = {row["run"]: row for row in rows}
         if folder is not None:  # what was kept is the truth: else a next sweep would be another one
             kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
@@ -102,11 +104,6 @@ def sweep(
     if folder is not None:
         store.save_all(folder, runs)
     return runs
-
-
-def _load_made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
-    wanted = {planned.id for planned in runs}
-    return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}
 
 
 def _frame(
@@ -172,17 +169,13 @@ def _read(text: str) -> Scenario:
     return from_json(text)
 
 
-def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]:
-    return lambda done: progress(before + done, runs)
-
-
-def _collect(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
+def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) -> pa.Table:
     """Return the rows, while progress is reported, from Spark's own books."""
     if progress is None:
         return frame.toArrow()
     from sharelag.inputs.spark.progress import Own
 
-    own = Own(frame.sparkSession, f"sharelag: {runs} simulations")
+    own = Own(frame.sparkSession, f"sharelag: {runs - made} simulations")
 
     def collect() -> pa.Table:
         with own.begun():
@@ -193,12 +186,12 @@ def _collect(frame: DataFrame, runs: int, progress: Callable[[int], object] | No
         try:
             while not work.done():
                 done, tasks = own.count()
-                progress(runs * done // tasks if tasks else 0)
+                progress(made + ((runs - made) * done // tasks if tasks else 0), runs)
                 wait([work], timeout=_EVERY)
         except BaseException:  # also when somebody interrupts: Spark would go on
             while not work.done():  # again, as the job may not have begun yet
                 own.stop()
                 wait([work], timeout=_EVERY)
             raise
-    progress(runs)
+    progress(runs, runs)
     return work.result()

@@ -12,7 +12,7 @@ from sharelag.engine import Ledger, OfQueue
 from sharelag.errors import InputError, list_names
 from sharelag.inputs.queues import Queue, queue_of
 from sharelag.metrics.dead_letters import REDRIVEN, REJECTED, UNKNOWN, redrive_arrow, summary_words
-from sharelag.metrics.load_per_item import name_topics
+from sharelag.metrics.imbalance import name_topics
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views

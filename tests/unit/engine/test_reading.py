@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine import Once
 from sharelag.engine.local import QuickReading
 from sharelag.engine.spark import tasks
 from sharelag.engine.spark.packing import REPLAYED, collect, pack_records
 from sharelag.engine.spark.tasks import TaskRecords
-from sharelag.engine.tables import Once
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.replay.columns import KEY
