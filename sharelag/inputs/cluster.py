@@ -115,7 +115,7 @@ class KafkaInput(RecordsOnly):
     @cached_property
     def group_records_refused(self) -> AuthorizationError | None:
         """What reading the groups' records would end with; None where they may be read."""
-        from sharelag.inputs.kafka.rights import refusal
+        from sharelag.inputs.kafka.brokers import refusal
 
         return refusal(self.config, GROUP_TOPIC)
 

@@ -21,15 +21,19 @@ from sharelag.compiled import compile_kernel
 from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch
-from sharelag.wire import texts
 from sharelag.wire.fields import BATCHES, STATE_KINDS, STATE_TOPIC, batch_numbers, record_numbers
 from sharelag.wire.interpreter import (
+    PAIRS,
+    TOPIC_ID,
     Rows,
     binary,
     find_unplaced,
+    from_buffers,
+    multiples,
     of_topic,
     position,
     rejects_of,
+    strings,
     unknown_tags,
 )
 from sharelag.wire.program import program_for
@@ -111,7 +115,7 @@ class ShareKeys:
         if self._first is None:
             return self._names(code, pa.string())
         groups, topics = self._names(code, pa.binary())
-        return texts.strings(groups), topics
+        return strings(groups), topics
 
     def _names(self, code: NDArray[np.int32], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
         from sharelag.wire.key_codes import write_texts
@@ -120,14 +124,14 @@ class ShareKeys:
         sizes = self._ends[code + 1] - self._ends[code] - (_SIZE + _TAIL)
         group_at = np.append(0, np.cumsum(sizes)).astype(np.int32)
         groups = np.empty(int(group_at[-1]) + _SLACK, np.uint8)
-        topics = np.empty(texts.TOPIC_ID * count + _SLACK, np.uint8)
+        topics = np.empty(TOPIC_ID * count + _SLACK, np.uint8)
         compile_kernel(write_texts)(
             code, self._arena, self._ends, self._ids.view(np.uint8).reshape(-1), group_at, groups,
             topics,
         )  # fmt: skip
-        topic_at = texts.multiples(texts.TOPIC_ID, count + 1)
-        of_groups = texts.from_buffers(kind, group_at, groups)
-        return of_groups, texts.from_buffers(pa.string(), topic_at, topics)
+        topic_at = multiples(TOPIC_ID, count + 1)
+        of_groups = from_buffers(kind, group_at, groups)
+        return of_groups, from_buffers(pa.string(), topic_at, topics)
 
     def _partitions(self) -> pa.Array:
         last_four = self._ends[1 : self._count + 1, None] + np.arange(-4, 0)
@@ -156,14 +160,14 @@ class ShareKeys:
         if self._named == self._count:
             return
         are_ascii = compile_kernel(write_ids)(
-            self._arena, self._ends[: self._count + 1], self._named, texts.PAIRS, self._ids
+            self._arena, self._ends[: self._count + 1], self._named, PAIRS, self._ids
         )
         new = np.arange(self._named, self._count, dtype=np.int32)
         self._named = self._count
         are_replaced = self._first is not None
         if not are_replaced and not are_ascii:
             groups, _ = self._names(new, pa.binary())
-            are_replaced = not texts.strings(groups).cast(pa.binary()).equals(groups)
+            are_replaced = not strings(groups).cast(pa.binary()).equals(groups)
         if are_replaced:
             # `names` replaces once this is set.
             self._first = np.zeros(0, np.int32)
@@ -416,7 +420,7 @@ def _of_kinds(
 
 
 def _no_tags(count: int) -> pa.Array:
-    offsets = pa.py_buffer(texts.multiples(0, count + 1))
+    offsets = pa.py_buffer(multiples(0, count + 1))
     kind = pa.list_(schemas.UNKNOWN_TAG)
     return pa.Array.from_buffers(kind, count, [None, offsets], null_count=0, children=[_no_tag()])
 

@@ -31,7 +31,6 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, of_distinct, one_batch, with_columns
-from sharelag.wire import texts
 from sharelag.wire.fields import (
     BATCHES,
     GROUP_TOPIC,
@@ -42,7 +41,7 @@ from sharelag.wire.fields import (
     RecordKind,
     smallest_size,
 )
-from sharelag.wire.interpreter import Rows, of_topic, records_of, topic_mask
+from sharelag.wire.interpreter import Rows, of_topic, records_of, strings, topic_mask
 from sharelag.wire.program import program_of
 
 #: The number of today's generation.
@@ -449,7 +448,7 @@ def group_types(batch: Arrow) -> pa.Table:
         kind = pc.if_else(pc.starts_with(rest, begin).fill_null(False), name, kind)
     kind = pc.if_else(pc.equal(version, 0), CONSUMER, kind)
     kind = pc.if_else(version.is_valid(), kind, None)
-    names = texts.strings(pc.binary_slice(keys, _KEY_BYTES, _KEY_BYTES + _LONGEST_NAME))
+    names = strings(pc.binary_slice(keys, _KEY_BYTES, _KEY_BYTES + _LONGEST_NAME))
     return pa.table([names, version, kind], schema=GROUP_TYPES)
 
 

@@ -26,7 +26,7 @@ from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_row
 from sharelag.engine.spark.passes import Passes, only
 from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import scan
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.columns import evenly_spaced

@@ -1,4 +1,4 @@
-"""A broker's log of requests: a file, or a folder with the files that log4j rolled."""
+"""Logs as tables: a broker's requests, and what consumers printed; a file, or a folder of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.text_pieces import Piece, TextLog, are_many, line_blocks
-from sharelag.schemas import REQUEST_TABLES
+from sharelag.inputs.files.text_pieces import Piece, TextLog, are_many, line_blocks, unwrap_lines
+from sharelag.schemas import CONSUMED_TABLES, REQUEST_TABLES
 from sharelag.tables.words import counted
+from sharelag.wire import consumed
 from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
 from sharelag.wire.requests.times import LAYOUT
@@ -53,12 +54,12 @@ class RequestLog(TextLog):
         return first, pc.max(requests.column("timestamp")).cast(pa.int64()).as_py()
 
     def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
-        for lines in read_piece(piece, self.zone):
+        for lines in read_requests(piece, self.zone):
             self._told.update(lines.told_by)
             yield lines.total, lines.skipped, tables_of(lines)
 
 
-def read_piece(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
+def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
     for lines, positions, damage in line_blocks(piece):
         if damage:
@@ -144,3 +145,48 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
         return ()
     them = "it" if counts.rejects == 1 else "them"
     return (f"{counted(counts.rejects, 'line')} that could not be read; --show rejects has {them}",)
+
+
+@dataclass(frozen=True)
+class ConsumedLog(TextLog):
+    """Output of Kafka's consumers, or of a callback that writes the same: `CONSUMED_TABLES`.
+
+    ``separator`` is the ``key.separator`` that the console consumer was given, by default a tab.
+    """
+
+    separator: str = "\t"
+
+    _SCHEMAS = CONSUMED_TABLES
+    _MISSING = (
+        "output of consumers",
+        (
+            "a file with what kafka-console-share-consumer.sh or "
+            "kafka-verifiable-share-consumer.sh printed"
+        ),
+    )
+
+    def lacks(self, name: str = "deliveries") -> tuple[str, ...]:
+        """Return what a table lacks, in sentences; see `lacking_lines`."""
+        counts = LineCounts.of(self.counted, self.tables["rejects"])
+        return lacking_lines(self.path, counts, name)
+
+    def summary(self) -> str:
+        """Return how many lines there are, in words."""
+        counts = LineCounts.of(self.counted, self.tables["rejects"])
+        return (
+            f"{counted(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
+            f"{counts.rejects:,} that could not be read, {counted(counts.skipped, 'other')} skipped"
+        )
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
+        for one in read_output(piece, self.separator):
+            yield one.total, one.skipped, {name: getattr(one, name) for name in CONSUMED_TABLES}
+
+
+def read_output(piece: Piece, separator: str = "\t") -> Iterator[consumed.Printed]:
+    """Yield the lines of a piece of a file, some megabytes at a time."""
+    for lines, positions, damage in line_blocks(piece):
+        if damage:
+            yield consumed.unread(positions, piece.source, damage)
+        else:
+            yield consumed.read_consumed(unwrap_lines(lines), positions, piece.source, separator)

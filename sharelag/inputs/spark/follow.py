@@ -46,8 +46,7 @@ from sharelag.inputs.files.captures import of_share_groups
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.spark import session
-from sharelag.inputs.spark.data_source import register
-from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.data_source import FORMAT, register
 from sharelag.inputs.spark.queries import brief, has_ended, require_streams, start_query
 from sharelag.tables.arrow import for_spark
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC

@@ -21,7 +21,7 @@ from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.inputs.files.raw_files import Condition, RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
-from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.data_source import FORMAT
 from sharelag.inputs.spark.sessions import has_stopped, is_connect
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.tables.arrow import as_table, for_spark, one_batch

@@ -42,8 +42,7 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.offsets import latest_ends
-from sharelag.inputs.spark.data_source import register
-from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.data_source import FORMAT, register
 from sharelag.inputs.spark.ends import read_ends
 from sharelag.inputs.spark.frames import FrameInput
 from sharelag.inputs.spark.queries import brief, has_ended, start_query
