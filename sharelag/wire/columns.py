@@ -52,8 +52,7 @@ _SHARE_PARTITION = pa.schema(
 class ShareKeys:
     """The distinct share partitions of some records, numbered in the order of their appearance.
 
-    One object can number the keys of many batches: a share partition has the same code in all of
-    them. Codes index the rows of `table`.
+    In all batches that one object numbers, a share partition has the same code: a row of `table`.
     """
 
     def __init__(self) -> None:
@@ -77,7 +76,7 @@ class ShareKeys:
         """Number the keys of raw state records; return code, record type and partition.
 
         The code is -1 where a key is not that of a state record, or its record has no place in the
-        topic: its type and partition have no meaning.
+        topic.
         """
         from sharelag.wire.key_codes import AHEAD, key_codes
 
@@ -238,7 +237,10 @@ class StateColumns:
             "unknown_tags": self.unknown_tags,
         }
         if self.unknown_tags is None:
-            columns["unknown_tags"] = _no_tags(len(self.key))
+            none = pa.py_buffer(multiples(0, len(self.key) + 1))
+            columns["unknown_tags"] = pa.Array.from_buffers(
+                pa.list_(schemas.UNKNOWN_TAG), len(self.key), [None, none], 0, children=[_no_tag()]
+            )
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in schemas.RECORDS.names], schema=schemas.RECORDS
         )
@@ -359,7 +361,11 @@ def _interpret_odd(
     kept = np.ones(len(found.key), bool)
     kept[odd] = False
     kept[good] = True
-    _fill_numbers(found.numbers, rows, good)
+    values = ~rows.value_null[rows.good]
+    for number in record_numbers():
+        has = values & np.isin(rows.kind[rows.good], number.kinds)
+        column = rows.slot(rows.program.slots[number.column], rows.good)
+        found.numbers[number.column][good] = np.where(has, column, number.absent)
     _insert_batches(found, rows, good)
     tags = np.zeros(len(kept), np.int64)
     tags[odd] = rows.tag_counts
@@ -369,15 +375,6 @@ def _interpret_odd(
     found.numbers = {name: column[kept] for name, column in found.numbers.items()}
     found.batch_at = np.append(found.batch_at[:-1][kept], found.batch_at[-1])
     found.position = position(batch, np.flatnonzero(kept))
-
-
-def _fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np.int64]) -> None:
-    values = ~rows.value_null[rows.good]
-    for number in record_numbers():
-        if number.column in numbers:
-            has = values & np.isin(rows.kind[rows.good], number.kinds)
-            column = rows.slot(rows.program.slots[number.column], rows.good)
-            numbers[number.column][good] = np.where(has, column, number.absent)
 
 
 def _insert_batches(found: StateColumns, rows: Rows, good: NDArray[np.int64]) -> None:
@@ -417,12 +414,6 @@ def _of_kinds(
         return _validity(present)
     having = np.logical_or.reduce([record_type == kind for kind in kinds])
     return _validity(having if present is None else having & present)
-
-
-def _no_tags(count: int) -> pa.Array:
-    offsets = pa.py_buffer(multiples(0, count + 1))
-    kind = pa.list_(schemas.UNKNOWN_TAG)
-    return pa.Array.from_buffers(kind, count, [None, offsets], null_count=0, children=[_no_tag()])
 
 
 @cache

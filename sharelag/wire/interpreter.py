@@ -115,8 +115,7 @@ def interpret(batch: Arrow, topic: str, kafka_version: Told = None) -> Decoded:
 def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
     """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix.
 
-    A row without a topic is a damaged record, not one of another topic: it counts as a record of
-    the state topic, and the decoder rejects it.
+    A row without a topic counts as a damaged record of the state topic, which the decoder rejects.
     """
     names = batch.column("topic")
     return pc.ends_with(names.cast(pa.string()), topic).fill_null(topic == STATE_TOPIC)

@@ -151,11 +151,9 @@ def _divisors(number: int) -> NDArray[np.int64]:
 
 
 def _is_rare(occupied: int, topics: int, number: int) -> bool:
-    """Whether it is a rare chance that so many topics are in so few state partitions.
-
-    Topics count, and not their share partitions, whose texts differ by a digit or two only.
-    """
+    """Whether it is a rare chance that so many topics are in so few state partitions."""
     if occupied >= number:
         return False
+    # Topics count, and not their share partitions, whose texts differ by a digit or two only.
     ways = lgamma(number + 1) - lgamma(occupied + 1) - lgamma(number - occupied + 1)
     return ways + topics * log(occupied / number) < log(_CHANCE)

@@ -90,10 +90,7 @@ class Printed:
         return bool(self._of_kafka_4_0)
 
     def encode(self, key: Any, value: Any) -> tuple[str, bytes, bytes | None]:
-        """Return topic, key and value of a record; of another kind's, no more than its type.
-
-        It is a NotPrintedError when an object or a field is missing, or is of another type.
-        """
+        """Return topic, key and value of a record; of another kind's, no more than its type."""
         key = _object(key, "its key")
         kind_of = key.get("type")
         # The log dump prints it as a text.
@@ -117,16 +114,6 @@ class Printed:
         else:
             kinds = _older(number(generation, "its generation", "int8"))
         return STATE_TOPIC, *_encode(kinds, record_type, data, fields)
-
-    def encode_reject(self, printed: Any) -> tuple[bytes | None, bytes | None]:
-        """Return the bytes of what could not be decoded."""
-        texts = _object(printed, "its reject")
-        given = (texts.get("key"), texts.get("value"))
-        try:
-            key, value = (None if one is None else bytes.fromhex(one) for one in given)
-        except (ValueError, TypeError) as error:
-            raise NotPrintedError("the bytes of its reject are not hexadecimal") from error
-        return key, value
 
     def _kinds(self, record_type: int, key: _Row, fields: _Row | None) -> tuple[RecordKind, ...]:
         place = tuple(str(key.get(name)) for name in ("groupId", "topicId", "partition"))
@@ -238,15 +225,22 @@ _NAME = 1000
 
 
 def regular_records(text: str, first: int) -> pa.RecordBatch | None:
-    """Read a piece of printed records as whole columns.
+    """Read a piece of printed records as whole columns, `sharelag.schemas.RAW`.
 
-    ``first`` is the number of the first object, which is its offset where none is printed. The
-    result is what reading the objects one after another gives, as `sharelag.schemas.RAW`. It is
-    None where the piece has anything but whole records of today's state topic, of which nothing is
-    unusual: those take the careful path.
+    ``first`` is the number of the first object, which is its offset where none is printed. It is
+    None where the piece has anything but whole records of today's state topic: those take the
+    careful path.
     """
-    table = _parse_objects(text)
-    if table is None:
+    read = read_objects(pa.py_buffer(text.encode()), _PRINTED, "error")
+    if read is None:
+        return None
+    (table,) = read.combine_chunks().to_batches()
+    # Any other null looks to Arrow like a field that is absent.
+    tombstones = table.column("value").null_count
+    if not tombstones == text.count("null") == len(_TOMBSTONE.findall(text)):
+        return None
+    size_of = pc.binary_length(table.column("topic")).fill_null(1)
+    if not pc.all(pc.and_(pc.greater(size_of, 0), pc.less(size_of, _NAME))).as_py():
         return None
     key, value = table.column("key"), table.column("value")
     types, data = key.field("type"), value.field("data")
@@ -338,23 +332,6 @@ def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array
     return pc.list_element(parts, 0), pc.list_element(parts, 1)
 
 
-def _parse_objects(text: str) -> pa.RecordBatch | None:
-    """Return one row per object; None where they are not all of the shape."""
-    read = read_objects(pa.py_buffer(text.encode()), _PRINTED, "error")
-    if read is None:
-        return None
-    table = read.combine_chunks()
-    # Any other null looks to Arrow like a field that is absent.
-    tombstones = table.column("value").null_count
-    if not tombstones == text.count("null") == len(_TOMBSTONE.findall(text)):
-        return None
-    name = table.column("topic")
-    size_of = pc.binary_length(name).fill_null(1)
-    if not pc.all(pc.and_(pc.greater(size_of, 0), pc.less(size_of, _NAME))).as_py():
-        return None
-    return table.to_batches()[0]
-
-
 def _is_whole(rows: pa.StructArray, fields: tuple[Field, ...]) -> bool:
     if rows.null_count:
         return False
@@ -403,11 +380,10 @@ def is_printed(path: Path) -> bool:
 def read_printed(path: Path) -> pa.RecordBatch:
     """Read what Kafka's tools printed, as `sharelag.schemas.RAW` of both topics, in their order.
 
-    The formatters print neither partition nor offset: such records count up from 0 in partition 0,
-    without a time. Text that is not a whole record becomes a record without a key, and is read on
-    at the next object or line. It is an InputError if nothing of the text is what Kafka's tools
-    print, or objects that are not whole are so deep in each other that reading them would take a
-    time that nobody waits for.
+    The formatters print no place: such records count up from 0 in partition 0, without a time. Text
+    that is not a whole record becomes one without a key. It is an InputError if nothing of the text
+    is what Kafka's tools print, or its objects are so deep in each other that nobody waits for
+    reading.
     """
     text = _plain(path.read_bytes())
     batches: list[pa.RecordBatch] = []
@@ -451,16 +427,12 @@ def _dump_begins(text: str) -> bool:
 
 
 def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of a piece, or one row per object, with its fault.
-
-    Most pieces are read at once; of those that cannot be, and where records of Kafka 4.0 have been
-    seen, each object is read for itself. Log lines are passed over.
-    """
+    """Yield the records of a piece, or one row per object, with its fault."""
     decoder, printed = json.JSONDecoder(), Printed()
     at, count, again, careful = 0, 0, _AGAIN * (len(text) + _UNKNOWN), 0
     while at < len(text):
         if at >= careful:
-            careful = _next(text, at + _PIECE)
+            careful = _next(text, at + _PIECE)  # most pieces are read at once
             if not printed.has_kafka_4_0:
                 batch = regular_records(text[at:careful], count)
                 if batch is not None:
@@ -530,7 +502,12 @@ def _reject(text: str, count: int) -> _Row:
 
 def _row(found: Any, count: int, printed: Printed) -> _Row:
     if "reject" in found:
-        topic, (key, value) = STATE_TOPIC, printed.encode_reject(found["reject"])
+        topic, texts = STATE_TOPIC, _object(found["reject"], "its reject")
+        given = (texts.get("key"), texts.get("value"))
+        try:
+            key, value = (None if one is None else bytes.fromhex(one) for one in given)
+        except (ValueError, TypeError) as error:
+            raise NotPrintedError("the bytes of its reject are not hexadecimal") from error
     else:
         topic, key, value = printed.encode(found.get("key"), found.get("value"))
     partition = number(found.get("partition", 0), "partition", "int32")
@@ -608,8 +585,7 @@ _OFFSET_LINE = r"^(?P<topic>[^:]+):(?P<partition>\d{1,9}):(?P<offset>\d{1,18})?$
 def read_printed_offsets(path: str | Path) -> pa.Table:
     """Return the offsets that ``kafka-get-offsets.sh`` printed: ``orders:0:5000``, one per line.
 
-    Null where the tool printed none. A file that cannot be read, or has another line, is an
-    InputError.
+    Null where the tool printed none. A file that has another line is an InputError.
     """
     try:
         text = read_text(path)

@@ -6,19 +6,97 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.text_pieces import Piece, TextLog, are_many, line_blocks, unwrap_lines
+from sharelag.inputs.files.raw_files import files_below
+from sharelag.inputs.files.text_pieces import Piece, are_many, line_blocks, unwrap_lines, whole_file
 from sharelag.schemas import CONSUMED_TABLES, REQUEST_TABLES
 from sharelag.tables.words import counted
 from sharelag.wire import consumed
 from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
 from sharelag.wire.requests.times import LAYOUT
+
+#: Characters of a line that an error shows.
+_SHOWN = 120
+
+
+class LineCounts(NamedTuple):
+    """How many lines there are, how many of them are about something else or could not be read."""
+
+    total: int
+    skipped: int
+    rejects: int
+    first: Mapping[str, Any] | None
+    """The first that could not be read, as a row of the rejects."""
+
+    @classmethod
+    def of(cls, counts: tuple[int, int], rejects: pa.Table | pa.RecordBatch) -> LineCounts:
+        """Return the counts of lines and skipped lines, and of a table of rejects."""
+        first = rejects.slice(0, 1).to_pylist()
+        return cls(*counts, rejects.num_rows, first[0] if first else None)
+
+    @property
+    def read(self) -> int:
+        """How many could be read."""
+        return self.total - self.skipped - self.rejects
+
+
+@dataclass(frozen=True)
+class TextLog:
+    """Lines of a file, or of the files of a folder; names that end with ``.gz`` are unpacked."""
+
+    path: Path
+
+    #: What a path without it lacks, and what to give instead.
+    _MISSING: ClassVar[tuple[str, str]]
+    _SCHEMAS: ClassVar[Mapping[str, pa.Schema]]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, sorted; InputError without any."""
+        found = [self.path] if self.path.is_file() else files_below(self.path)
+        if not found:
+            what, advice = self._MISSING
+            raise InputError(f"no {what} at {self.path}: give {advice}")
+        return found
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """Tables by name, in the order of the files and their lines."""
+        return self._read[0]
+
+    @cached_property
+    def counted(self) -> tuple[int, int]:
+        """How many lines there are, and how many of them are about something else."""
+        return self._read[1]
+
+    @property
+    def counts(self) -> LineCounts:
+        """How many lines could not be read, beside these."""
+        return LineCounts.of(self.counted, self.tables["rejects"])
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._SCHEMAS}
+        count = skipped = 0
+        for file in self.files:
+            for lines, others, batches in self._parts(whole_file(file, self.path)):
+                count, skipped = count + lines, skipped + others
+                for name, batch in batches.items():
+                    found[name].append(batch)
+        tables = {
+            name: pa.Table.from_batches(found[name], of) for name, of in self._SCHEMAS.items()
+        }
+        return tables, (count, skipped)
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, Mapping[str, pa.RecordBatch]]]:
+        """Yield how many lines there are, how many are about something else, and the tables."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -68,39 +146,8 @@ def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
             yield read_lines(lines, positions, zone, piece.source)
 
 
-# ---- lines that could not be read ---------------------------------------------------------------
-
-
-#: Characters of a line that an error shows.
-_SHOWN = 120
-
-
-class LineCounts(NamedTuple):
-    """How many lines there are, how many of them are about something else or could not be read."""
-
-    total: int
-    skipped: int
-    rejects: int
-    first: Mapping[str, Any] | None
-    """The first that could not be read, as a row of the rejects."""
-
-    @classmethod
-    def of(cls, counts: tuple[int, int], rejects: pa.Table | pa.RecordBatch) -> LineCounts:
-        """Return the counts of lines and skipped lines, and of a table of rejects."""
-        first = rejects.slice(0, 1).to_pylist()
-        return cls(*counts, rejects.num_rows, first[0] if first else None)
-
-    @property
-    def read(self) -> int:
-        """How many could be read."""
-        return self.total - self.skipped - self.rejects
-
-
 def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
-    """Return what answers lack by a broker's log of requests, in sentences.
-
-    It is an InputError if no request could be read: nothing is said of a cluster by such a log.
-    """
+    """Return what answers lack by a log of requests; InputError if none could be read."""
     if not counts.read and counts.first is not None:
         raise InputError(
             f"none of {counted(counts.rejects, 'request')} in {path} could be read "
@@ -167,12 +214,11 @@ class ConsumedLog(TextLog):
 
     def lacks(self, name: str = "deliveries") -> tuple[str, ...]:
         """Return what a table lacks, in sentences; see `lacking_lines`."""
-        counts = LineCounts.of(self.counted, self.tables["rejects"])
-        return lacking_lines(self.path, counts, name)
+        return lacking_lines(self.path, self.counts, name)
 
     def summary(self) -> str:
         """Return how many lines there are, in words."""
-        counts = LineCounts.of(self.counted, self.tables["rejects"])
+        counts = self.counts
         return (
             f"{counted(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
             f"{counts.rejects:,} that could not be read, {counted(counts.skipped, 'other')} skipped"

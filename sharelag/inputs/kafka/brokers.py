@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, TopicCollection
@@ -52,10 +52,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
 def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
-    """Return `sharelag.schemas.LEADERS`, one row per partition of topics, by metadata.
-
-    Topics that are missing, or that may not be described, have no rows.
-    """
+    """Return `sharelag.schemas.LEADERS` of topics by metadata, without those that are not there."""
     connection = Connection(config)
     described = kafka.descriptions(
         connection, list(topics), (AuthorizationError, TopicMissingError)
@@ -66,7 +63,7 @@ def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
             "topic": name,
             "topic_id": kafka.id_text(found.topic_id),
             "partition": one.id,
-            "leader_id": _id(one.leader),
+            "leader_id": None if one.leader is None or one.leader.id < 0 else int(one.leader.id),
             "replicas": [node.id for node in one.replicas],
             "in_sync_replicas": [node.id for node in one.isr],
             "as_of": requested,
@@ -78,10 +75,7 @@ def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
 
 
 def nodes(config: ClientConfig) -> pa.Table:
-    """Return `sharelag.schemas.NODES`: the brokers in the cluster by metadata, sorted by id.
-
-    The rack is null where ``broker.rack`` is not set.
-    """
+    """Return `sharelag.schemas.NODES` by metadata, sorted by id; without a rack it is null."""
     found = Connection(config).describe_cluster()
     requested = datetime.now(UTC)
     rows = [
@@ -90,10 +84,6 @@ def nodes(config: ClientConfig) -> pa.Table:
         for one in sorted(found.nodes, key=lambda node: int(node.id))
     ]
     return pa.Table.from_pylist(rows, schema=schemas.NODES)
-
-
-def _id(node: Any) -> int | None:
-    return None if node is None or node.id < 0 else int(node.id)
 
 
 # ---- what a broker supports ---------------------------------------------------------------------
@@ -155,10 +145,7 @@ def broker_features(config: ClientConfig) -> Features:
 
 
 def _ask(connection: socket.socket) -> Features:
-    """Ask for the supported versions (KIP-511, and KIP-584 for the features).
-
-    It is a ValueError, IndexError, TypeError or struct.error where the answer is anything else.
-    """
+    """Ask for the supported versions (KIP-511, and KIP-584 for the features)."""
     # Only here: the import takes a tenth of a second, which most commands do without.
     from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
@@ -167,8 +154,9 @@ def _ask(connection: socket.socket) -> Features:
     )
     request.with_header(correlation_id=1, client_id="sharelag")
     connection.sendall(request.encode(header=True, framed=True))
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    said = ApiVersionsResponse.decode(_exactly(connection, size), version=_VERSION, header=True)
+    with connection.makefile("rb") as answer:
+        (size,) = struct.unpack(">i", _exactly(answer, 4))
+        said = ApiVersionsResponse.decode(_exactly(answer, size), version=_VERSION, header=True)
     if said.error_code == _UNSUPPORTED_VERSION:
         raise ClusterError(
             "the broker is older than Kafka 2.4; share groups need 4.0: upgrade the cluster"
@@ -182,15 +170,12 @@ def _ask(connection: socket.socket) -> Features:
     )
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _exactly(answer: BinaryIO, size: int) -> bytes:
     if not 0 <= size <= 1 << 20:
         raise ValueError(f"a response of {size} bytes")
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            raise ConnectionResetError("the broker closed the connection")
-        data += piece
+    data = answer.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("the broker closed the connection")
     return data
 
 
@@ -252,7 +237,11 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
         prefix = brokers[PREFIX][0] or ""
         missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
         rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
-        rows += _share_version(config)
+        try:  # of the feature that turns dead-letter queues on
+            level = str(broker_features(config).share_version)
+            rows.append(_row("broker", None, SHARE_VERSION, level, "feature"))
+        except ClusterError as error:
+            _LOG.warning("the level of %s is unknown: %s", SHARE_VERSION, error)
     order = ascending("scope", "entity", "name")
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
@@ -346,16 +335,6 @@ def _row(scope: str, entity: str | None, name: str, value: str | None, source: s
     return {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
 
 
-def _share_version(config: ClientConfig) -> Iterator[_Row]:
-    """Yield the level of the feature that turns dead-letter queues on, where a broker tells it."""
-    try:
-        level = broker_features(config).share_version
-    except ClusterError as error:
-        _LOG.warning("the level of %s is unknown: %s", SHARE_VERSION, error)
-    else:
-        yield _row("broker", None, SHARE_VERSION, str(level), "feature")
-
-
 _OPERATIONS = {
     "TOPIC": ("DESCRIBE", "READ"),
     "GROUP": ("DESCRIBE", "READ", "DELETE"),
@@ -367,10 +346,9 @@ _AT_ONCE = 100  # names a request
 def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
     """Ask the cluster what it lets us do with groups, topics and the coordinators' topics.
 
-    Return `sharelag.schemas.ASKED_RIGHTS`. What needs DESCRIBE first (reading a topic needs its
-    leaders, consuming in a group its coordinator) is refused with it. Null is what no request
-    tells: the rights on a topic that does not exist, and what else is granted on a cluster that may
-    not be described.
+    Return `sharelag.schemas.ASKED_RIGHTS`. What needs DESCRIBE first is refused with it. Null is
+    what no request tells: the rights on a topic that does not exist, and on a cluster without
+    DESCRIBE.
     """
     connection = Connection(config)
     rows = list(_of_cluster(connection))
@@ -474,10 +452,9 @@ _SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
 class Authorizer(NamedTuple):
     """What an authorizer goes by, as far as brokers show it.
 
-    ``rules`` are `sharelag.schemas.ACLS`, in no order. The next two say whether ``super.users``,
-    whose value brokers never show, and ``allow.everyone.if.no.acl.found`` are set or cannot be
-    looked up; ``is_kafkas`` whether it is Kafka's own, which lists all of its rules: another may
-    list none.
+    ``rules`` are `sharelag.schemas.ACLS`, in no order. The next two say whether ``super.users`` and
+    ``allow.everyone.if.no.acl.found`` are set or cannot be looked up; ``is_kafkas`` whether it is
+    Kafka's own, which lists all of its rules.
     """
 
     rules: pa.Table
@@ -497,7 +474,15 @@ def authorizer(config: ClientConfig) -> Authorizer | None:
     if cluster.authorized_operations is None:
         refused = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
         raise translate_error(refused, "its access rules", config)
-    settings = _with_value(connection, str(next(iter(cluster.nodes)).id))
+    node = str(next(iter(cluster.nodes)).id)
+    what = "the settings of the brokers"
+    ((_, entries),) = connection.describe_configs(ResourceType.BROKER, [node], what)
+    # What Kafka has no type of is described where it is set, without its value.
+    settings = (
+        None
+        if entries is None
+        else {name: one.value for name, one in entries.items() if one.value or one.is_sensitive}
+    )
     if settings is not None and _AUTHORIZER not in settings:
         return None
     asked = connection.admin.describe_acls(_EVERY, request_timeout=connection.within)
@@ -519,17 +504,3 @@ def authorizer(config: ClientConfig) -> Authorizer | None:
         settings is None or _OPEN in settings,
         settings is not None and settings[_AUTHORIZER] == _STANDARD,
     )
-
-
-def _with_value(connection: Connection, node: str) -> dict[str, str | None] | None:
-    """Return a broker's settings that have a value; None where they may not be read.
-
-    What Kafka has no type of is described where it is set, without its value.
-    """
-    what = "the settings of the brokers"
-    ((_, settings),) = connection.describe_configs(ResourceType.BROKER, [node], what)
-    if settings is None:
-        return None
-    return {
-        name: entry.value for name, entry in settings.items() if entry.value or entry.is_sensitive
-    }

@@ -195,7 +195,14 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
         return {}
     module, options = parse_jaas(jaas)
     if module == "OAuthBearerLoginModule":
-        return _oauth_login(options)
+        names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+        done = {
+            f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options
+        }
+        more = [(name.partition("extension_")[2], text) for name, text in options.items()]
+        if extensions := ",".join(f"{name}={text}" for name, text in more if name):
+            done["sasl.oauthbearer.extensions"] = extensions
+        return done
     if module not in ("PlainLoginModule", "ScramLoginModule"):
         raise ConfigError(
             f"the login module {module} of sasl.jaas.config works only in Java clients: "
@@ -211,16 +218,6 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
             f'sasl.jaas.config has no {" and no ".join(missing)}: add {missing[0]}="..." to it'
         )
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
-
-
-def _oauth_login(options: Mapping[str, str]) -> dict[str, str]:
-    names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-    done = {f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options}
-    prefix = "extension_"
-    extensions = [
-        f"{k.removeprefix(prefix)}={v}" for k, v in options.items() if k.startswith(prefix)
-    ]
-    return done | ({"sasl.oauthbearer.extensions": ",".join(extensions)} if extensions else {})
 
 
 def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
@@ -274,10 +271,7 @@ def _keystore(left: dict[str, str]) -> dict[str, str]:
 
 
 def _store(left: dict[str, str], which: str) -> tuple[str, str]:
-    """Return the location of a store and its type by content, whatever ``ssl.*.type`` says.
-
-    Since Java 9 keytool writes PKCS12, often into files named ``.jks``, and Java reads them.
-    """
+    """Return the location of a store and its type by content, whatever ``ssl.*.type`` says."""
     location = left.pop(f"ssl.{which}.location", "")
     left.pop(f"ssl.{which}.type", None)
     if not location:
@@ -291,6 +285,7 @@ def _store(left: dict[str, str], which: str) -> tuple[str, str]:
         ) from error
     if start == b"\xfe\xed\xfe\xed":
         return location, "JKS"
+    # Since Java 9 keytool writes PKCS12, often into files named .jks, and Java reads them.
     return location, "PKCS12" if start[:1] == b"\x30" else "PEM"
 
 

@@ -111,16 +111,12 @@ def _first_records(
                     later.append((topic, partition, offset))
             found |= _one_round(client, config, heard, pending, silent)
             left = later
-    _warn(silent)
-    return found
-
-
-def _warn(silent: Mapping[str, ClusterError]) -> None:
     for kind in {type(error): None for error in silent.values()}:
         topics = [topic for topic, error in silent.items() if type(error) is kind]
         more = f" (and {list_names(topics[1:])} likewise)" if len(topics) > 1 else ""
         its = "their" if len(topics) > 1 else "its"
         _LOG.warning("%s%s; continuing without %s timestamps", silent[topics[0]], more, its)
+    return found
 
 
 def _one_round(
@@ -130,10 +126,7 @@ def _one_round(
     pending: dict[Place, int],
     silent: dict[str, ClusterError],
 ) -> dict[_Position, _First]:
-    """Return the first record of each partition from its position on; empties ``pending``.
-
-    Adds to ``silent`` the topics that cannot be read, and why.
-    """
+    """Return the first record of each partition; empties ``pending``, adds to ``silent``."""
     found: dict[_Position, _First] = {}
 
     def hide(place: Place, said: ClusterError) -> None:
@@ -314,7 +307,12 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     answering = _ask_bounds(config, logs)
     hidden = _read(config, answering, "read_uncommitted")
     answering = {place: log for place, log in answering.items() if place[0] not in hidden}
-    doubtful = {place: log for place, log in answering.items() if log.may_have_aborted}
+    # Offsets that have no record or are unknown may be markers of transactions.
+    doubtful = {
+        place: log
+        for place, log in answering.items()
+        if log.is_cut or log.records < log.end - log.first
+    }
     for share in (share for log in doubtful.values() for share in log.shares):
         share.committed = 0
     _read(config, doubtful, "read_committed")
@@ -398,15 +396,6 @@ class _Log:
         if end - wanted > wanted - self.first:
             self.end, self.is_cut = wanted, True
 
-    @property
-    def may_have_aborted(self) -> bool:
-        """Whether some offsets have no record or are unknown: they may be transaction markers."""
-        return self.is_cut or self.records < self.end - self.first
-
-    def until(self, isolation: str) -> int:
-        """Return where reading ends: read_committed consumers stop at the last stable offset."""
-        return min(self.stable, self.end) if isolation == "read_committed" else self.end
-
     def take(self, offsets: NDArray[np.int64], isolation: str) -> None:
         stable = int(offsets.searchsorted(self.stable))
         if isolation == "read_uncommitted":
@@ -483,7 +472,8 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place,
 def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> set[str]:
     """Read every log with this isolation level; return the topics that may not be read."""
     hidden: set[str] = set()
-    untils = {place: log.until(isolation) for place, log in logs.items()}
+    is_whole = isolation == "read_uncommitted"  # others stop at the last stable offset
+    untils = {p: log.end if is_whole else min(log.stable, log.end) for p, log in logs.items()}
     ends = {place: end for place, end in untils.items() if logs[place].first < end}
     if not ends:
         return hidden

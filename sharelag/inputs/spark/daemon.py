@@ -40,7 +40,7 @@ def main() -> None:
     """Import and fork; ``sys.argv`` is from Spark and names the module that workers run."""
     if sys.argv[1:2] == [_WORKER] and sys.platform == "linux":
         os.environ.update(_NO_THREAD)
-        if not _prepare() or _threads() > 1:
+        if not _prepare() or len([*Path("/proc/self/task").iterdir()]) > 1:
             os.execv(sys.executable, [sys.executable, "-c", _BARE, *sys.argv[1:]])  # noqa: S606
     serve()
 
@@ -56,11 +56,7 @@ def serve() -> None:
 
 
 def print_unless_closed() -> None:
-    """Print the error that is being handled, unless it is that Spark has closed the connection.
-
-    Nobody waits for the worker's rows then. Errors within a task are not among these: they go to
-    Spark over the connection, which raises them in the driver.
-    """
+    """Print the error being handled, unless Spark has closed the connection: nobody waits then."""
     if not isinstance(sys.exc_info()[1], _CLOSED):
         traceback.print_exc()
 
@@ -81,31 +77,24 @@ def _prepare() -> bool:
 
 
 def _load_kernels() -> None:
-    """Load the compiled kernels from their cache, a third of a worker's startup time.
-
-    Where they have not been compiled yet, that takes half a minute of a core, most of a first
-    answer: a process of lowest priority does it beside the workers, for later sessions, and ends
-    with this one. Until then workers take the plain ones for what these do in less time.
-    """
+    """Load the compiled kernels from their cache, a third of a worker's startup time."""
     from sharelag.replay.prepared import WORTH_COMPILING, are_compiled, use_kernels
 
     if are_compiled():
         use_kernels()
         return
+    # That takes half a minute of a core, most of a first answer: a process of lowest priority does
+    # it for later sessions. Until then workers take the plain ones for what these do in less time.
     compiled.WORTH_IT = WORTH_COMPILING
     if os.fork() == 0:
         try:
+            import ctypes
+
             os.nice(19)
-            _end_with_parent()
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)  # end with the parent
             use_kernels()
         finally:  # whatever happens: it must not become another daemon
             os._exit(0)
-
-
-def _end_with_parent() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _part_random_numbers() -> None:
@@ -113,10 +102,6 @@ def _part_random_numbers() -> None:
     import numpy as np
 
     os.register_at_fork(after_in_child=lambda: np.random.seed())  # noqa: NPY002
-
-
-def _threads() -> int:
-    return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
 if __name__ == "__main__":

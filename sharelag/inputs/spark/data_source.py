@@ -226,8 +226,15 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
     for topic, there in logs(options).items():
         first = resolve(options, topic, there, options.starting, options.starting_at)
         end = resolve(options, topic, there, options.ending, options.ending_at)
-        requested = [OffsetRange(topic, p, first[p], end[p]) for p in there]
-        ranges += [_in_log(options, one, there[one.partition]) for one in requested]
+        for p, (least, most) in there.items():
+            is_there = least <= first[p] <= most and least <= end[p] <= most
+            if options.fail_on_data_loss and not is_there:
+                raise DataLossError(
+                    f"{topic} partition {p} has offsets {least} to {most} (exclusive), not all of "
+                    f"{first[p]} to {end[p]}: start from earliest and end at latest, or set "
+                    "failOnDataLoss to false to read what is there"
+                )
+            ranges.append(OffsetRange(topic, p, max(first[p], least), min(end[p], most)))
     return [one for one in ranges if one.end > one.first]
 
 
@@ -241,7 +248,12 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
             raise TopicMissingError(
                 f"no topic matches subscribePattern {options.pattern!r}: check pattern and cluster"
             )
-    _require_read(options, topics)
+    positions = (options.starting, options.ending, options.starting_at, options.ending_at)
+    named = {topic for given in positions if isinstance(given, Mapping) for topic in given}
+    if stray := named - set(topics):
+        raise ConfigError(
+            f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling"
+        )
     return {
         topic: kafka.offset_ranges(config, topic, options.assigned.get(topic)) for topic in topics
     }
@@ -279,27 +291,6 @@ def resolve(
     return {p: there[p][ends[n]] if n in ends else n for p, n in positions[topic].items()}
 
 
-def _in_log(options: ReadOptions, one: OffsetRange, there: tuple[int, int]) -> OffsetRange:
-    first, end = there
-    if options.fail_on_data_loss and not (first <= one.first <= end and first <= one.end <= end):
-        raise DataLossError(
-            f"{one.topic} partition {one.partition} has offsets {first} to {end} (exclusive), not "
-            f"all of {one.first} to {one.end}: start from earliest and end at latest, or set "
-            "failOnDataLoss to false to read what is there"
-        )
-    return OffsetRange(one.topic, one.partition, max(one.first, first), min(one.end, end))
-
-
-def _require_read(options: ReadOptions, topics: Sequence[str]) -> None:
-    """Reject offsets of topics that are not read: they are probably misspelled."""
-    given = (options.starting, options.ending, options.starting_at, options.ending_at)
-    named = {topic for positions in given if isinstance(positions, Mapping) for topic in positions}
-    if stray := named - set(topics):
-        raise ConfigError(
-            f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling"
-        )
-
-
 def _require_exactly(topic: str, there: Mapping[int, object], positions: Positions) -> None:
     named = positions.get(topic, {})
     if missing := there.keys() - named.keys():
@@ -319,10 +310,9 @@ _KEY = os.urandom(16)
 def read_topic(
     spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
 ) -> DataFrame:
-    """Read all records of a topic up to now; records pruned meanwhile are left out.
+    """Read all records of a topic, or some offsets, as `sharelag.schemas.RAW`.
 
-    ``ranges`` names the offsets to read, by default everything up to the end when Spark reads. The
-    columns are `sharelag.schemas.RAW`.
+    By default it is up to the end when Spark reads; records pruned meanwhile are left out.
     """
     options = {"subscribe": topic}
     if ranges:
@@ -342,10 +332,7 @@ def register(spark: SparkSession) -> None:
 
 
 def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
-    """Register the source of one cluster, which needs no ``kafka.*`` options; return its format.
-
-    A server of Spark Connect writes options into its event log and shows them in its UI.
-    """
+    """Register a source of one cluster, whose options Spark does not see; return its format."""
     settings = config.spark_options()
     told = repr(sorted(settings.items())).encode()
     format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
@@ -525,9 +512,8 @@ class StreamReader(DataSourceStreamReader):
 def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
     """Return the end of a micro-batch of about ``limit`` offsets; None means all.
 
-    As in Spark's own source the limit is divided in proportion, and a partition with any unread
-    offsets gets at least one. Pruned offsets do not count, so that they are skipped at once. It is
-    a DataLossError when a log ends before the position in it.
+    As in Spark's own source the limit is divided in proportion, at least one each. Pruned offsets
+    do not count. A log that ends before the position in it is a DataLossError.
     """
     spans = {}
     for topic, partitions in there.items():
