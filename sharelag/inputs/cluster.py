@@ -47,15 +47,15 @@ class KafkaInput(RecordsOnly):
         return partial(_release, self.config)
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return kafka.read_topic(
-            self.config, topic, self.state_ranges if topic == STATE_TOPIC else None
-        )
+        return kafka.read_topic(self.config, topic, self._ranges(topic))
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.inputs.spark.data_source import read_topic
 
-        ranges = self.state_ranges if topic == STATE_TOPIC else None
-        return read_topic(spark, self.config, topic, ranges)
+        return read_topic(spark, self.config, topic, self._ranges(topic))
+
+    def _ranges(self, topic: str) -> dict[int, tuple[int, int]] | None:
+        return self.state_ranges if topic == STATE_TOPIC else None
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         if isinstance(as_of, datetime):

@@ -1,10 +1,12 @@
 """Number the keys of the state topic: equal keys get equal codes, by hash of their bytes.
 
 A key is ``type int16, group string, topic id 16 bytes, partition int32``; what follows the type
-names the share partition, and is what is hashed and compared, in full.
+names the share partition, and is what is hashed and compared, in full. Hashes begin with numbers
+that nobody knows outside this process: a client that chooses names of groups could otherwise choose
+many of one hash, and each look-up would walk through all of them.
 
-Hashes begin with numbers that nobody knows outside this process: a client that chooses names of
-groups could otherwise choose many of one hash, and each look-up would walk through all of them.
+Integers are one load and one swap of bytes each: out of single bytes LLVM makes the same only as
+long as no byte is read twice. Callers check the end of the record first.
 """
 
 from __future__ import annotations

@@ -116,7 +116,9 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
     there = frozenset(folders or ()) | frozenset(np.unique(place).tolist())
     spread = np.unique(abs_hashes(keys(table, SHARE_PARTITION)) - place)
     common = int(np.gcd.reduce(spread))
-    possible = _divisors(common)
+    small = np.arange(1, int(common**0.5) + 1)
+    small = small[common % small == 0]  # of 0, which all numbers divide, none
+    possible = np.unique(np.concatenate([small, common // np.maximum(small, 1)]))
     possible = possible[possible > max(there)]
     if not len(possible) or spread[0] < 0:
         return None
@@ -141,13 +143,6 @@ def missing_in_words(states: Arrow) -> str:
     if found is None:
         return ""
     return f"{in_runs(found.missing, 'partition')} of the state topic, which has {found.words}"
-
-
-def _divisors(number: int) -> NDArray[np.int64]:
-    """Return all divisors of a hash, ascending; of 0, of which all are, none."""
-    small = np.arange(1, int(number**0.5) + 1)
-    small = small[number % small == 0]
-    return np.unique(np.concatenate([small, number // np.maximum(small, 1)]))
 
 
 def _is_rare(occupied: int, topics: int, number: int) -> bool:

@@ -1,4 +1,8 @@
-"""Brokers: which are there, which lead which topic partition, what they support, and settings."""
+"""Brokers: which are there and lead what, what they support, their settings, and our rights.
+
+Requests for rights change nothing: a broker tells by an answer or a refusal what may be described,
+and says with it which operations its authorizer would allow (KIP-430).
+"""
 
 from __future__ import annotations
 

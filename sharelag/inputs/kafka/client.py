@@ -1,4 +1,4 @@
-"""Connections to brokers, with errors that say what to do."""
+"""Connections to brokers, with errors that say what to do, and messages as columns."""
 
 from __future__ import annotations
 

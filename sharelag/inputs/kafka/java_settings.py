@@ -186,7 +186,16 @@ def _sasl(left: dict[str, str]) -> dict[str, str]:
         )
     done = _login(mechanism, left.pop("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
-        done |= _token_endpoint(left)
+        if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
+            return done  # librdkafka's own unsecured tokens, requested by name
+        if "sasl.oauthbearer.token.endpoint.url" not in left:
+            raise ConfigError(
+                "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to fetch tokens: add it"
+            )
+        done["sasl.oauthbearer.method"] = "oidc"
+        retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
+        if retriever == _BY_ASSERTION:
+            done["sasl.oauthbearer.grant.type"] = _JWT_BEARER
     return done
 
 
@@ -218,18 +227,6 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
             f'sasl.jaas.config has no {" and no ".join(missing)}: add {missing[0]}="..." to it'
         )
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
-
-
-def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
-    if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
-        return {}  # librdkafka's own unsecured tokens, requested by name
-    if "sasl.oauthbearer.token.endpoint.url" not in left:
-        raise ConfigError(
-            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to fetch tokens: add it"
-        )
-    retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
-    grant = {"sasl.oauthbearer.grant.type": _JWT_BEARER} if retriever == _BY_ASSERTION else {}
-    return {"sasl.oauthbearer.method": "oidc"} | grant
 
 
 # ---- TLS -----------------------------------------------------------------------------------------

@@ -1,4 +1,8 @@
-"""Single records of topics and their timestamps, read with minimal fetches."""
+"""Single records of topics and their timestamps, by minimal fetches; and those of a backlog.
+
+Kafka's lag counts offsets. Some have no record to deliver: transaction markers, records that
+compaction removed, and, for a read_committed group, records of aborted transactions.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def main() -> None:
     """Import and fork; ``sys.argv`` is from Spark and names the module that workers run."""
     if sys.argv[1:2] == [_WORKER] and sys.platform == "linux":
         os.environ.update(_NO_THREAD)
-        if not _prepare() or len([*Path("/proc/self/task").iterdir()]) > 1:
+        if not _prepare() or _threads() > 1:
             os.execv(sys.executable, [sys.executable, "-c", _BARE, *sys.argv[1:]])  # noqa: S606
     serve()
 
@@ -102,6 +102,10 @@ def _part_random_numbers() -> None:
     import numpy as np
 
     os.register_at_fork(after_in_child=lambda: np.random.seed())  # noqa: NPY002
+
+
+def _threads() -> int:
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 ``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
 one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
 their ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the
-client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``; see
-`sharelag.inputs.spark.data_source`.
+client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``.
 """
 
 from __future__ import annotations
@@ -130,7 +129,6 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
     )
 
 
-# ---- the text of each
 def _positions(
     given: Mapping[str, str], name: str, default: str, stream: bool = False
 ) -> str | Positions:
@@ -379,12 +377,18 @@ class _Reader(DataSourceReader):
         return split(plan(self.options), self.options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, OffsetRange):
-            return  # Spark's placeholder for no partitions: there is nothing to read
-        span = {partition.partition: (partition.first, partition.end)}
-        loss = self.options.fail_on_data_loss
-        for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
-            yield for_spark(batch, schemas.RAW)
+        if isinstance(partition, OffsetRange):  # not Spark's placeholder for no partitions
+            yield from _read(self.options, partition, None)
+
+
+def _read(
+    options: ReadOptions, one: OffsetRange, lost: list[tuple[int, int, int]] | None
+) -> Iterator[pa.RecordBatch]:
+    schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
+    span = {one.partition: (one.first, one.end)}
+    loss = options.fail_on_data_loss
+    for batch in read_ranges(options.config, one.topic, span, loss, lost):
+        yield for_spark(batch, schema)
 
 
 # ---- streams ------------------------------------------------------------------------------------
@@ -493,20 +497,13 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
-        options = self.options
         if isinstance(partition, Gap):
             yield _gap_rows([partition])
-            return
-        if not isinstance(partition, OffsetRange):
-            return
-        schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
-        span = {partition.partition: (partition.first, partition.end)}
-        lost: list[tuple[int, int, int]] = []
-        loss = options.fail_on_data_loss
-        for batch in read_ranges(options.config, partition.topic, span, loss, lost):
-            yield for_spark(batch, schema)
-        if lost and options.include_gaps:  # pruned since the micro-batch was planned
-            yield _gap_rows([Gap(partition.topic, *one) for one in lost])
+        elif isinstance(partition, OffsetRange):
+            lost: list[tuple[int, int, int]] = []
+            yield from _read(self.options, partition, lost)
+            if lost and self.options.include_gaps:  # pruned since the micro-batch was planned
+                yield _gap_rows([Gap(partition.topic, *one) for one in lost])
 
 
 def advance(start: Progress, there: Logs, limit: int | None) -> Progress:

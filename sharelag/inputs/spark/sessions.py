@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock, current_thread, main_thread
@@ -44,11 +44,9 @@ def notice(words: str) -> Iterator[None]:
     A notebook shows it only where a cell waits: what a thread clears later may reach no cell.
     """
     line = f"{words} ..."
-    if in_notebook() and current_thread() is main_thread():
-        with display_line(line):
+    if in_notebook():
+        with display_line(line) if current_thread() is main_thread() else nullcontext():
             yield
-    elif in_notebook():
-        yield
     elif sys.stderr.isatty():
         _SHOWN.append(line)
         _write(f"\r{line}\x1b[K")
