@@ -208,9 +208,10 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
         done = {
             f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options
         }
-        more = [(name.partition("extension_")[2], text) for name, text in options.items()]
-        if extensions := ",".join(f"{name}={text}" for name, text in more if name):
-            done["sasl.oauthbearer.extensions"] = extensions
+        named = [pair for pair in options.items() if pair[0].startswith("extension_")]
+        if named:
+            pairs = (f"{name.removeprefix('extension_')}={text}" for name, text in named)
+            done["sasl.oauthbearer.extensions"] = ",".join(pairs)
         return done
     if module not in ("PlainLoginModule", "ScramLoginModule"):
         raise ConfigError(

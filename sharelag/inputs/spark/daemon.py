@@ -83,8 +83,8 @@ def _load_kernels() -> None:
     if are_compiled():
         use_kernels()
         return
-    # That takes half a minute of a core, most of a first answer: a process of lowest priority does
-    # it for later sessions. Until then workers take the plain ones for what these do in less time.
+    # Compiling takes half a minute of a core, most of a first answer: a process of lowest priority
+    # does it for later sessions. Until then workers take the plain ones where these need less time.
     compiled.WORTH_IT = WORTH_COMPILING
     if os.fork() == 0:
         try:
