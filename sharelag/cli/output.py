@@ -371,13 +371,13 @@ def _line(words: str) -> Iterator[None]:
 
 
 def _show_seconds(words: str, done: Event) -> None:
-    from sharelag.inputs.spark import notice
+    from sharelag.inputs.spark.sessions import is_shown
 
     begun, is_drawn = time.monotonic(), False
     if done.wait(_QUIET):
         return
     while not done.is_set():
-        if not notice.is_shown():  # else Spark's own line says what is waited for
+        if not is_shown():  # else Spark's own line says what is waited for
             seconds = time.monotonic() - begun
             sys.stderr.write(f"{_LINE}{words}, {seconds:.0f} s{_REST}")
             sys.stderr.flush()

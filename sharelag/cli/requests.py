@@ -138,7 +138,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     """
     import pyarrow.compute as pc
 
-    from sharelag.inputs.files.consumed import ConsumedLog
+    from sharelag.inputs.files.request_log import ConsumedLog
     from sharelag.tables.lines import each_row
 
     if failed and show != "outcomes":

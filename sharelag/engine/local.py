@@ -303,7 +303,7 @@ class QuickReading(Reading):
         return self if is_whole else QuickReading(self.source, choice=every, health=True)
 
     def _scan(self, config: ClientConfig) -> pa.RecordBatch:
-        from sharelag.inputs.kafka.scan import scan
+        from sharelag.inputs.kafka.records import scan
 
         offsets = self.table("offsets")
         windows = self.choice.of(add_topic_names(self.table("windows"), offsets))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sharelag.engine import Once
 from sharelag.errors import InputError
-from sharelag.inputs.files.request_log import LineCounts, RequestLog, lacking_requests
+from sharelag.inputs.files.request_log import RequestLog, lacking_requests
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.holders import add_holders, holders_arrow
 from sharelag.metrics.requests import (
@@ -104,7 +104,7 @@ class Requests:
     @property
     def lacks(self) -> tuple[str, ...]:
         """Return what answers lack, in sentences: many requests that could not be read."""
-        counts = LineCounts.of(self.log.counted, self.log.tables["rejects"])
+        counts = self.log.counts
         return lacking_requests(self.log.path, counts)
 
     def _require_some(self) -> None:

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from sharelag.engine import engines
 from sharelag.errors import AuthorizationError, ClusterError, InputError, TopicMissingError
 from sharelag.inputs import Input, KafkaInput
+from sharelag.inputs.kafka.brokers import Authorizer, ask_rights, authorizer, principal_of
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.rights import Authorizer, ask_rights, authorizer, principal_of
 from sharelag.metrics.rights import (
     SOMEBODY,
     allow_all,

@@ -13,8 +13,7 @@ from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.brokers import settings
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.kafka.records import record_times
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import record_times, scan
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
 from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record

@@ -15,7 +15,7 @@ from sharelag.errors import BrokerUnreachableError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.kafka.described import parse_offsets
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import scan
 from sharelag.metrics import reconcile as why
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow

@@ -19,8 +19,14 @@ from sharelag.errors import DataLossError, ShareLagError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark import is_connect
-from sharelag.inputs.spark.data_source import ShareLagKafka, StreamReader, read_topic, register
-from sharelag.inputs.spark.data_source_options import OffsetRange, read_options
+from sharelag.inputs.spark.data_source import (
+    OffsetRange,
+    ShareLagKafka,
+    StreamReader,
+    read_options,
+    read_topic,
+    register,
+)
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import create_topics, delete_below, numbered, produce, wait_until
 

@@ -40,7 +40,7 @@ from sharelag.engine.spark.states import Decoded, decode, select_records
 from sharelag.engine.spark.tasks import TaskRecords
 from sharelag.errors import InputError, first_line
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import scan
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.columns import evenly_spaced

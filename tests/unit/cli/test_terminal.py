@@ -20,7 +20,7 @@ from sharelag.cli import output
 from sharelag.cli.output import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.inputs.recorded import folder_of
-from sharelag.inputs.spark.notice import notice
+from sharelag.inputs.spark.sessions import notice
 from sharelag.metrics.reset import reset_commands
 from sharelag.tables.lines import fit, widest
 from sharelag.wire import SHARE_SNAPSHOT, encode_record

@@ -16,10 +16,9 @@ import sharelag
 from sharelag.errors import BrokerUnreachableError, ConfigError, NoLeaderError, TopicMissingError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import fetch, native
-from sharelag.inputs.kafka.client import Connection, until_answered
+from sharelag.inputs.kafka.client import Connection, Failed, Taken, until_answered
 from sharelag.inputs.kafka.config import GRACE, LEAST, ClientConfig, Patience, client_config
 from sharelag.inputs.kafka.failures import silence_error
-from sharelag.inputs.kafka.messages import Failed, Taken
 from sharelag.inputs.kafka.records import until_done
 
 

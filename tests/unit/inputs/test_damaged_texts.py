@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 from sharelag.errors import ConfigError, InputError, ShareLagError
-from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import read_printed
-from sharelag.inputs.files.request_log import RequestLog
+from sharelag.inputs.files.request_log import ConsumedLog, RequestLog
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.kafka.described import parse_groups, parse_offsets
 from sharelag.inputs.measured import read_metrics

@@ -14,9 +14,8 @@ import pytest
 from sharelag import open as open_workbench
 from sharelag.errors import InputError
 from sharelag.inputs.files import printed
-from sharelag.inputs.files.consumed import ConsumedLog
-from sharelag.inputs.files.printed import is_printed, read_printed
-from sharelag.inputs.files.printed_records import regular_lines, regular_records
+from sharelag.inputs.files.printed import is_printed, read_printed, regular_lines, regular_records
+from sharelag.inputs.files.request_log import ConsumedLog
 from sharelag.wire import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators
@@ -508,7 +507,7 @@ def test_no_line_of_a_regular_dump_is_read_for_itself(
     before = state_records("dump", 200)
     text = dumped([json.dumps(row) for row in kafka_json(decode_arrow(before).records)])
     path = file(tmp_path, text)
-    monkeypatch.delattr("sharelag.inputs.files.printed_records.Printed.encode")
+    monkeypatch.delattr("sharelag.inputs.files.printed.Printed.encode")
     found = read_printed(path)
     assert found.column("partition").to_pylist() == [3] * 5 + [4] * 195
     times = found.column("timestamp").cast(pa.int64()).to_pylist()

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.inputs.kafka import topics
-from sharelag.inputs.spark.data_source import Gap, StreamReader, advance, between
-from sharelag.inputs.spark.data_source_options import OffsetRange, plan, read_options, split
+from sharelag.inputs.spark.data_source import (
+    Gap,
+    OffsetRange,
+    StreamReader,
+    advance,
+    between,
+    plan,
+    read_options,
+    split,
+)
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.
 CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empty": {0: (0, 0)}}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import read_printed_offsets
+from sharelag.inputs.files.request_log import ConsumedLog
 from sharelag.inputs.files.text_pieces import line_blocks, pieces_of
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.kafka.described import parse_offsets

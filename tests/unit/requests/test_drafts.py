@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sharelag.wire.requests.drafts import split_at_gaps
+from sharelag.wire.requests.lines import split_at_gaps
 from tests.support.command import sharelag
 from tests.support.request_lines import acknowledge, fetch, line, log_of, of_topic, rows, shown
 

@@ -14,7 +14,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.request_log import RequestLog, read_piece
+from sharelag.inputs.files.request_log import RequestLog, read_requests
 from sharelag.inputs.files.text_pieces import Piece
 from sharelag.metrics.columns import series
 from sharelag.model import StateBatch
@@ -276,7 +276,9 @@ def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
     pieces = [
         read
         for begin in range(0, size, step)
-        for read in read_piece(Piece(str(log.path), begin, min(begin + step, size), log.path.name))
+        for read in read_requests(
+            Piece(str(log.path), begin, min(begin + step, size), log.path.name)
+        )
     ]
     assert sum(one.total for one in pieces) == log.counted[0] == 9
     for name, schema in REQUEST_TABLES.items():
