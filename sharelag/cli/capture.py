@@ -12,8 +12,7 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.options import command, config_of
-from sharelag.cli.output import one_line
-from sharelag.cli.telling import tell
+from sharelag.cli.output import one_line, tell
 from sharelag.errors import are_away
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import ANSWER, INPUT, command, repeat, source_of, switch, text
+from sharelag.cli.options import ANSWER, INPUT, command, pick, repeat, source_of, switch, text
 from sharelag.cli.output import reading_bar, start, write
 from sharelag.metrics.dead_letters import STATUSES
 from sharelag.tables import views
@@ -26,12 +26,12 @@ _PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
     "setting errors.deadletterqueue.topic.name says.",
 )
 @switch("--redrive", "Plan how to send them again. It sends nothing.")
-@click.option(
+@pick(
     "--status",
     "statuses",
+    "Only these; repeatable. With --redrive: written, duplicate, missing and passed.",
+    among=STATUSES,
     multiple=True,
-    type=click.Choice(STATUSES),
-    help="Only these; repeatable. With --redrive: written, duplicate, missing and passed.",
 )
 def dlq(
     output: str,
@@ -64,12 +64,11 @@ def dlq(
 @command(INPUT, ANSWER)
 @click.argument("group")
 @click.argument("place", metavar="TOPIC:PARTITION:OFFSET")
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(["auto", "text", "json", "hex"]),
+@pick(
+    *("--as", "form", "How key, headers and value are shown."),
+    among=["auto", "text", "json", "hex"],
     default="auto",
-    help="How key, headers and value are shown.",
+    show_default=False,
 )
 @repeat(
     "--mask",

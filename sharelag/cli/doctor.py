@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.options import command, config_of, names_cluster
-from sharelag.cli.output import note, plain, print_rows, write
-from sharelag.cli.telling import tell
-from sharelag.cli.validate import flags, given_options
+from sharelag.cli.options import command, config_of, flags, given_options, names_cluster
+from sharelag.cli.output import note, plain, print_rows, tell, write
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java
 from sharelag.model.versions import NEWEST, has_reached

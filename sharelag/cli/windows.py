@@ -14,8 +14,7 @@ import click
 from sharelag.cli import options as option
 from sharelag.cli.ask import Answered, ask, below_table, open_bench, print_answer
 from sharelag.cli.options import choice_of, command, moment_of, source_of
-from sharelag.cli.output import groups_in, require_rows, start, write
-from sharelag.cli.telling import tell
+from sharelag.cli.output import groups_in, require_rows, start, tell, write
 from sharelag.tables.words import counted
 
 
@@ -58,12 +57,11 @@ def _paint(text: str, colour: str) -> str:
 
 
 @command(option.INPUT, option.CHOICE, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
-@click.option(
+@option.pick(
     "--records",
-    type=click.Choice(["state", "group", "all"]),
+    "Records of __share_group_state, of share groups in __consumer_offsets, or both.",
+    among=["state", "group", "all"],
     default="all",
-    show_default=True,
-    help="Records of __share_group_state, of share groups in __consumer_offsets, or both.",
 )
 def decode(output: str, records: str, **options: Any) -> None:
     """Print the records as JSON, as Kafka's own formatters do.

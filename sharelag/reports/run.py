@@ -17,10 +17,10 @@ from nbformat.v4 import new_notebook
 
 from sharelag.model import iso
 from sharelag.reports import notebooks, store
+from sharelag.reports.case import cluster_in
 from sharelag.reports.execute import Executed, execute
 from sharelag.reports.secrets import scrub, secrets_of
 from sharelag.reports.store import Run, comparable_parameters, write_index
-from sharelag.reports.verdict import cluster_in
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.version import __version__
 
@@ -176,8 +176,7 @@ def _mark_failed(run: Run, what: str) -> Run:
 
 
 def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | None) -> Run:
-    from sharelag.reports.figures import draw
-    from sharelag.reports.page import mail, page, title_of
+    from sharelag.reports.page import draw, mail, page, title_of
 
     run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not requested")
     outcome = None if ran.verdict is None else dict(ran.verdict)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,23 +18,18 @@ from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.past import Past
+from sharelag.whatif.scenario import Scenario, Service
 from sharelag.whatif.wanted import Wanted, members_wanted
 from sharelag.workbench import rights as preflight
-from sharelag.workbench.broker_metrics import metrics_answer
-from sharelag.workbench.one_group import delivery_limit, worst_first
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.beside import metrics_answer
+from sharelag.workbench.opened import Opened, delivery_limit, worst_first
 from sharelag.workbench.pasts import gather_past
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.questions.lag import MOST_MOMENTS
 from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
-from sharelag.workbench.result import Result
-from sharelag.workbench.views import Dashboard, Strip, load_view
-
-if TYPE_CHECKING:
-    from sharelag.whatif.past import Past
-    from sharelag.whatif.scenario import Scenario, Service
-
+from sharelag.workbench.result import Dashboard, Result, Strip, load_view
 
 _BESIDE_QUESTIONS = (
     *("as_of", "at", "close", "describe", "evidence", "frames", "groups", "only", "refresh"),

@@ -14,7 +14,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.request_log import RequestLog
 from sharelag.schemas import BATCHING, CONSUMED_TABLES, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
-from sharelag.workbench.requests import Requests
+from sharelag.workbench.beside import Requests
 from tests.support.request_lines import (
     acknowledge,
     described,

@@ -31,8 +31,15 @@ from sharelag.metrics.causes.inputs import Bools, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.health import in_words
-from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
-from sharelag.monitoring.checks.past import as_of_now, before, past
+from sharelag.monitoring.checks.measures import (
+    Series,
+    as_of_now,
+    before,
+    matches,
+    of_causes,
+    past,
+    series,
+)
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule, rank, worst

@@ -298,20 +298,22 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
             "The moment that the numbers of share groups are of.",
             gathered.evidence.as_of.timestamp(),
         )
-    succeeded = GaugeMetricFamily(
-        "kafka_share_group_last_success_timestamp_seconds", "Time of the last collection."
+    # What is None has no value yet.
+    yield GaugeMetricFamily(
+        "kafka_share_group_last_success_timestamp_seconds",
+        "Time of the last collection.",
+        gathered.succeeded,
     )
-    if gathered.succeeded is not None:
-        succeeded.add_metric([], gathered.succeeded)
-    took = GaugeMetricFamily(
-        "kafka_share_group_collect_duration_seconds", "Duration of the last collection."
+    yield GaugeMetricFamily(
+        "kafka_share_group_collect_duration_seconds",
+        "Duration of the last collection.",
+        gathered.seconds,
     )
-    if gathered.seconds is not None:
-        took.add_metric([], gathered.seconds)
-    attempts = CounterMetricFamily(
-        "kafka_share_group_collect_attempts", "Attempted collections since the start."
+    yield CounterMetricFamily(
+        "kafka_share_group_collect_attempts",
+        "Attempted collections since the start.",
+        gathered.attempts,
     )
-    attempts.add_metric([], gathered.attempts)
     errors = CounterMetricFamily(
         "kafka_share_group_collect_errors",
         "Failed collections since the start, by kind of error.",
@@ -319,7 +321,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     )
     for kind, count in sorted(gathered.errors.items()):
         errors.add_metric([kind], count)
-    yield from (succeeded, took, attempts, errors)
+    yield errors
 
 
 def _find_unique_names(evidence: Evidence) -> Bools:

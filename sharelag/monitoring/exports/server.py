@@ -76,7 +76,16 @@ def application(
     gathered: Callable[[], Gathered], token: str | None = None
 ) -> Callable[..., Iterable[bytes]]:
     """Build the server's WSGI application, to run it in another server."""
-    metrics = _Metrics(gathered)
+    lock = threading.Lock()
+
+    def metrics(accept: str) -> Reply:
+        """Write them once per result and format: there may be 100,000 lines."""
+        encode, kind = choose_encoder(accept)
+        now = gathered()
+        with lock:
+            if kind not in now.texts:
+                now.texts[kind] = encode(registry_of(lambda: now))
+        return HTTPStatus.OK, kind, now.texts[kind]
 
     def reply(environ: Environ) -> Reply:
         # A kubelet has no token; one word says nothing of the cluster. Whether the cluster can be
@@ -128,22 +137,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-class _Metrics:
-    """The metrics as text, written once per result and format: there may be 100,000 lines."""
-
-    def __init__(self, gathered: Callable[[], Gathered]) -> None:
-        self._gathered = gathered
-        self._lock = threading.Lock()
-
-    def __call__(self, accept: str) -> Reply:
-        encode, kind = choose_encoder(accept)
-        now = self._gathered()
-        with self._lock:
-            if kind not in now.texts:
-                now.texts[kind] = encode(registry_of(lambda: now))
-        return HTTPStatus.OK, kind, now.texts[kind]
 
 
 def _keda(gathered: Gathered, group: str, query: str) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,10 +34,8 @@ from sharelag.whatif.after_reset import after_reset, simulate_drain
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 _RESET = "share.auto.offset.reset"
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"

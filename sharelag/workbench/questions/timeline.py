@@ -27,15 +27,13 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, ascending, keys
 from sharelag.tables.words import counted, moment
 from sharelag.workbench.ask import question
-from sharelag.workbench.one_group import only
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.opened import Opened, Tables, only
 from sharelag.workbench.result import Result, chart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sharelag.engine.spark.reading import SparkReading
-    from sharelag.workbench.opened import Tables
 
 #: Rows of a history that are brought into this process; its DataFrame has all.
 MOST_ROWS = 20_000
