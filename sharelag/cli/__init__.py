@@ -59,11 +59,9 @@ _HOMES = {
     name: home
     for home, names in {
         "questions": "lag groups members brokers explain progress forecasts imbalance health "
-        "reconcile",
+        "reconcile windows decode history",
         "requests": "requests consumed metrics",
-        "windows": "windows decode history",
-        "dlq": "dlq peek",
-        "reset": "plan-reset plan-delete",
+        "plans": "dlq peek plan-reset plan-delete",
         "export": "export mcp",
         "settings": "settings lint",
     }.items()

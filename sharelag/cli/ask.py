@@ -98,8 +98,11 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
         (result, groups), source = whole_or_partial(source, answer)
     else:
         result, groups = answer(source)
-    if sums:  # a sum without some of its parts is another number
-        require_whole(result.lacks)
+    if sums and result.lacks:  # a sum without some of its parts is another number
+        raise NoLeaderError(
+            f"the sum lacks {' and '.join(result.lacks)}: give all records of the state topic, or "
+            "leave out --by"
+        )
     if is_chosen and not silent_in(source):
         require_rows(choice, moment_of(options), groups, source, result.rejected)
     return Answered(result, source, groups, choice, options["as_of"])
@@ -206,15 +209,6 @@ def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str
         where = in_runs(silent, "state partition")
         lines.append(f"INCOMPLETE: share partitions whose state is in {where} are missing")
     return lines
-
-
-def require_whole(lacks: Sequence[str]) -> None:
-    """Refuse a sum where something is missing that belongs to it."""
-    if lacks:
-        raise NoLeaderError(
-            f"the sum lacks {' and '.join(lacks)}: give all records of the state topic, or leave "
-            "out --by"
-        )
 
 
 def note_partial(

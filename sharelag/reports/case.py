@@ -238,7 +238,14 @@ def verdict(case: Case) -> dict[str, Any]:
         "unknown": _list_unknown(case, base, sum(group["unknown_ages"] for group in groups)),
         "complete": not base.lacks,
     }
-    was = _before(case)
+    was = case.previous
+    if was is None or was.get("level") not in CHECKED:
+        was = None  # the first report, or that one failed
+    elif was.get("format") != FORMAT:
+        raise InputError(
+            "previous is not a verdict of this version: choose a verdict.json that this version "
+            "wrote, or remove previous"
+        )
     return judged | {"changes": None if was is None else changes(case, was, judged)}
 
 
@@ -261,19 +268,6 @@ def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:
         if one["silenced_until"] is None and one["level"] != "ok":
             found.setdefault(one["group_id"], []).append(one)
     return found
-
-
-def _before(case: Case) -> Mapping[str, Any] | None:
-    """Return the previous verdict, if that report did not fail."""
-    was = case.previous
-    if was is None or was.get("level") not in CHECKED:
-        return None
-    if was.get("format") != FORMAT:
-        raise InputError(
-            "previous is not a verdict of this version: choose a verdict.json that this version "
-            "wrote, or remove previous"
-        )
-    return was
 
 
 def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

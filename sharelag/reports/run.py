@@ -119,7 +119,10 @@ def report(
             made = _write(half, made, ran, figures, last_good)
         except Exception as error:  # a user's notebook may have any output
             _LOG.debug("the notebook could not be put on a page", exc_info=True)
-            made = _mark_failed(made, scrub(f"{type(error).__name__}: {error}", known))
+            what = scrub(f"{type(error).__name__}: {error}", known)
+            why = f"the notebook ran, but its outputs cannot be put on a page ({what}): "
+            why += "see the notebook"
+            made = replace(made, level="failed", headline=_NOT_MADE, error=why)
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)
         place = store.publish(folder_of, folder, half, made)
         store.retain(folder, started, keep, keep_days)
@@ -131,21 +134,15 @@ def report(
 
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
-    """Return the verdict of the newest successful run with the same parameters and cluster.
-
-    The cluster of a capture is known before it is read; for other inputs the verdict compares it.
-    """
+    """Return the verdict of the newest successful run with the same parameters and cluster."""
+    # Of a capture it is known before it is read; for other inputs the verdict compares it.
     cluster = cluster_in(given["capture"]) if given.get("capture") else None
-    comparable = [
-        run
-        for run in store.runs_of(folder)
-        if run.error is None
-        and comparable_parameters(run.parameters) == comparable_parameters(given)
-        and cluster in (None, run.cluster_id)
-    ]
-    if not comparable:
-        return None
-    return (folder / "runs" / comparable[-1].run_id / "verdict.json").resolve()
+    wanted = comparable_parameters(given)
+    for run in reversed(store.runs_of(folder)):
+        is_alike = comparable_parameters(run.parameters) == wanted
+        if run.error is None and is_alike and cluster in (None, run.cluster_id):
+            return (folder / "runs" / run.run_id / "verdict.json").resolve()
+    return None
 
 
 def _run(
@@ -168,11 +165,6 @@ def _run(
         error=ran.error,
         cluster_id=outcome.get("cluster_id"),
     )
-
-
-def _mark_failed(run: Run, what: str) -> Run:
-    why = f"the notebook ran, but its outputs cannot be put on a page ({what}): see the notebook"
-    return replace(run, level="failed", headline=_NOT_MADE, error=why)
 
 
 def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | None) -> Run:

@@ -406,9 +406,9 @@ def cron_for_all(cron: str) -> str:
     What is not valid, never matches, or is read in different ways by schedulers is an `InputError`.
     """
     fields = cron.split()
-    if len(fields) == _EVERY_FIELD and any(
-        _EXTENSION.search(field) for field in _remove_names(fields)
-    ):
+    # Letters of months' and days' names are no extensions.
+    without_names = [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
+    if len(fields) == _EVERY_FIELD and any(map(_EXTENSION.search, without_names)):
         raise InputError(
             f"{cron!r} uses L, W, # or ?, which some schedulers do not support or read "
             "differently: write the days as numbers"
@@ -464,11 +464,6 @@ def calendar(cron: str, zone: str | None = None) -> str:
         [days] if day != ["*"] or weekday == ["*"] else []
     )
     return "\n".join(f"OnCalendar={line}" for line in lines)
-
-
-def _remove_names(fields: list[str]) -> list[str]:
-    """Remove the names of months and days, whose letters are not extensions."""
-    return [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
 
 
 def _is_plain(field: str, place: int) -> bool:

@@ -17,6 +17,7 @@ from sharelag.model import iso
 from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
+from sharelag.tables.views import RIGHTS
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.past import Past
 from sharelag.whatif.scenario import Scenario, Service
@@ -436,8 +437,9 @@ class Workbench(Opened):
         """
         require_target(to, shift_by)
         require_version(kafka_version)
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
         return self.ask(
-            "plan_reset", group=group, to=to, shift_by=shift_by, topics=_tuple(topic),
+            "plan_reset", group=group, to=to, shift_by=shift_by, topics=topics,
             local_offsets=local_offsets, simulate=simulate, members=members,
             kafka_version=kafka_version,
         )  # fmt: skip
@@ -473,8 +475,9 @@ class Workbench(Opened):
             The group has no state of a topic; a simulation has no members, or would take too long.
         """
         require_version(kafka_version)
+        topics = (topics,) if isinstance(topics, str) else tuple(topics)
         return self.ask(
-            "plan_delete", group=group, topics=_tuple(topics), simulate=simulate, members=members,
+            "plan_delete", group=group, topics=topics, simulate=simulate, members=members,
             kafka_version=kafka_version,
         )  # fmt: skip
 
@@ -613,8 +616,15 @@ class Workbench(Opened):
                 datetime.now(UTC),
             ),
         )
-        base = Result("", table, {}, at, self.describe())
-        return preflight.rights_answer(table, unknown, principal, base)
+        return Result(
+            f"What may {principal or 'we'} do on this cluster?",
+            table,
+            RIGHTS.columns,
+            at,
+            self.describe(),
+            notes=preflight.in_words(table, principal is not None),
+            unknown=unknown,
+        )
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
         """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
@@ -675,10 +685,9 @@ class Workbench(Opened):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         # Somebody looks at it: what is open, and its groups. A cluster that does not answer shows
         # no stack trace.
+        title = self.about or f"Share groups of {self.describe()}"
         try:
-            groups = replace(
-                self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}"
-            )
+            groups = replace(self.lag(by="group"), title=title)
         except ShareLagError as error:
             return render.failure(self.describe(), str(error))
         return {"text/plain": groups.to_text(), "text/html": groups.to_html()}
@@ -688,7 +697,3 @@ def _moment_text(moment: Moment) -> str:
     if isinstance(moment, datetime):
         return iso(moment)
     return ",".join(f"{partition}:{offset}" for partition, offset in (moment or {}).items())
-
-
-def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)

@@ -1,4 +1,4 @@
-"""How share groups are judged: a level, the main facts and finding, what becomes of their lag."""
+"""How share groups are judged, what becomes of their lag, and causes in words."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ def overview(t: Tables) -> Result:
 
 def _grade_forecasts(t: Tables) -> tuple[str, ...]:
     """Keep what is foretold in the workbench's ledger; return how often such came true."""
-    read, ledger = t.bench.reading, t.bench.ledger
-    if ledger is None:
+    if (ledger := t.bench.ledger) is None:
         return ()
     # Only here: without a ledger, nobody waits for what reads it.
     from sharelag.workbench.questions.forecasts import keep_forecasts
 
+    read = t.bench.reading
     return read.once(("forecasts", ledger), lambda: keep_forecasts(read, ledger)).sentences
 
 
