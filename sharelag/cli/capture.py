@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sharelag.inputs.kafka.config import ClientConfig
-    from sharelag.monitoring.exports.lake import CurrentTables
+    from sharelag.monitoring.lake import CurrentTables
 
 #: Seconds between two attempts to go on with an archive while brokers are away.
 _LONGEST_PAUSE = 30
@@ -123,7 +123,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     from sharelag.errors import ClusterError
     from sharelag.inputs.kafka import topics as kafka
     from sharelag.inputs.spark.follow import follow
-    from sharelag.monitoring.exports.lake import CurrentTables
+    from sharelag.monitoring.lake import CurrentTables
 
     config = config_of(options)
     tables = None

@@ -53,7 +53,7 @@ def export(
         raise click.UsageError(
             "choose what to export: --to parquet|delta --out DIR, or a command: prometheus, serve."
         )
-    from sharelag.monitoring.exports.lake import append_run, write_run
+    from sharelag.monitoring.lake import append_run, write_run
 
     with reading_of(engine, over, options) as (begun, source):
         if to == "parquet":
@@ -82,7 +82,7 @@ _BRIEF = option.switch(
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **options: Any) -> None:
     """Write the metrics to a file once; a failure leaves the file unchanged."""
-    from sharelag.monitoring.exports.metrics import Gathered, write_textfile
+    from sharelag.monitoring.exports import Gathered, write_textfile
 
     begun = time.monotonic()
     with reading_of(engine, over, options) as (read, source):
@@ -134,8 +134,7 @@ def serve(
 ) -> None:
     """Serve Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag.engine import engines
-    from sharelag.monitoring.exports.metrics import gathering
-    from sharelag.monitoring.exports.server import server, write_ahead
+    from sharelag.monitoring.exports import gathering, server, write_ahead
 
     # What is wrong with the options is said now; a cluster that does not answer yet is one of the
     # metrics.

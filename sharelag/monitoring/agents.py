@@ -474,7 +474,9 @@ def _verdicts(found: Comparison) -> Iterator[str]:
     for row in found.rows(SHOWN):
         by_measure.setdefault(row["measure"], []).append(row)
     for measure, rows in by_measure.items():
-        said = ", ".join(f"{row['variant']}: {_words(measure, row)}" for row in rows)
+        means = [row["mean"] for row in rows]
+        words = ["unknown" if n is None else f"{amount(measure, n)} on average" for n in means]
+        said = ", ".join(f"{row['variant']}: {n}" for row, n in zip(rows, words, strict=True))
         by = measure_words(measure)
         best = standing(found.best(measure), found.baseline, len(rows) == 2)
         yield f"{by}: {said}; {f'{best} by it' if best else 'no difference is shown'}"
@@ -486,12 +488,6 @@ def _say_unknown(found: Comparison) -> Iterator[str]:
             what = f"{measure_words(row['measure'])} of {row['variant']}"
             runs = f"{row['unknown']} of {row['n'] + row['unknown']} runs"
             yield f"{what} is unknown in {runs}: they ended before"
-
-
-def _words(measure: str, row: dict[str, Any]) -> str:
-    if row["mean"] is None:
-        return "unknown"
-    return f"{amount(measure, row['mean'])} on average"
 
 
 _INSTRUCTIONS = """Where the backlog of Kafka share groups is, and why. All tools only read.

@@ -406,7 +406,7 @@ def cron_for_all(cron: str) -> str:
     What is not valid, never matches, or is read in different ways by schedulers is an `InputError`.
     """
     fields = cron.split()
-    # Letters of months' and days' names are no extensions.
+    # Letters in names of months and days are not extensions.
     without_names = [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
     if len(fields) == _EVERY_FIELD and any(map(_EXTENSION.search, without_names)):
         raise InputError(
