@@ -13,7 +13,7 @@ import click
 
 from sharelag.cli.ask import PARTIAL
 from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of, switch, text
-from sharelag.cli.output import groups_in, plain, print_rows, read_by, simulation_bar, write
+from sharelag.cli.output import groups_in, plain, print_rows, read_by, simulation_bar, tell, write
 from sharelag.cli.simulate_options import (
     BETWEEN,
     SCENARIO,
@@ -24,12 +24,12 @@ from sharelag.cli.simulate_options import (
     given_seeds,
     past_of,
     ranges_of,
+    require_names,
+    require_one_question,
     scenario_of,
     seeds_of,
     variants_of,
 )
-from sharelag.cli.telling import tell
-from sharelag.cli.validate import require_names, require_one_question
 from sharelag.tables import views
 from sharelag.tables.words import counted
 

@@ -17,8 +17,7 @@ from playwright.sync_api import Browser
 
 from sharelag.reports import blocks, cells, report
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
-from sharelag.reports.figures import draw
-from sharelag.reports.page import mail, page
+from sharelag.reports.page import draw, mail, page
 from sharelag.reports.store import write_index
 from sharelag.version import __version__
 from tests.support.browser.desk import ROOT, axe_violations, faint_texts

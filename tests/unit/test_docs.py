@@ -21,9 +21,9 @@ from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
+from sharelag.monitoring import exports
 from sharelag.monitoring.checks import rules
-from sharelag.monitoring.exports import server
-from sharelag.monitoring.exports.metrics import Gathered, registry_of
+from sharelag.monitoring.exports import Gathered, registry_of
 from sharelag.reports import notebooks
 from sharelag.schemas import spark_schema
 from sharelag.whatif import scenario
@@ -163,7 +163,7 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
         "scenarios": (
             f"{scenario.MOST_PARTITIONS:,} partitions, {scenario._MOST_MEMBERS:,} members"
         ),
-        "connections of `export serve`": f"{server._MOST_CONNECTIONS}: the oldest gives way",
+        "connections of `export serve`": f"{exports._MOST_CONNECTIONS}: the oldest gives way",
     }
     told = (
         text_of("SECURITY.md").partition("| What | At most |\n|---|---|\n")[2].partition("\n\n")[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +15,8 @@ from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import Beside, question
-from sharelag.workbench.one_group import delivery_limit, only
+from sharelag.workbench.opened import Tables, delivery_limit, only
 from sharelag.workbench.result import Result, chart
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 
 @question("windows", "offsets", "lag", stands_alone=True, sums_with="by")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +35,8 @@ from sharelag.whatif.after_reset import after_reset, simulate_drain
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 _RESET = "share.auto.offset.reset"
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
@@ -182,10 +180,7 @@ def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequenc
 
 
 def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence[str]) -> pa.Table:
-    """Return lag, unknown but for the ends, of partitions that a group has no state of.
-
-    Of a running cluster; nothing else is known to have all partitions.
-    """
+    """Return lag, unknown but for the ends, of a cluster's partitions without state of a group."""
     source, there = reading.source, lag.column("topic").to_pylist()
     ids: dict[str, str] = {}
     if isinstance(source, KafkaInput):
@@ -257,10 +252,7 @@ def not_simulated(by: str = "--simulate (simulate=True)") -> str:
 def _simulate(
     evidence: Evidence, group: str, plan: pa.Table, simulate: bool, members: int | None
 ) -> tuple[pa.Table, str]:
-    """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
-
-    The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
-    """
+    """Add how long the new lag takes at today's rates, null where a run did not finish; say it."""
     if not simulate:
         if members is not None:
             raise InputError("members are those of a simulation: add simulate=True")
@@ -275,10 +267,7 @@ def _simulate(
 def _commands_in_words(
     commands: Sequence[str], source: Input, kafka_version: str | None, asks: bool = True
 ) -> list[str]:
-    """Say Kafka's commands and by which version they were checked, or why its tool refuses them.
-
-    The last one is checked. Brokers and captures tell the version where nobody gives one.
-    """
+    """Say Kafka's commands and by which version the last was checked, or why it is refused."""
     version, whose = given_or_told(kafka_version, source.kafka_version)
     settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
     judged = choose_basis(settings, version, whose=whose)

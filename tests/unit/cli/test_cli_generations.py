@@ -14,7 +14,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics
 from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.health import formats, gather, health_arrow
-from sharelag.reports.inputs import read
+from sharelag.reports.case import read
 from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support import records
 from tests.support.columns import with_column

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from sharelag.cli import cli
-from sharelag.cli.grouped import SECTIONS, Command, Group
+from sharelag.cli.options import SECTIONS, Command, Group
 from sharelag.metrics.rights import NEEDS
 from tests.support.command import sharelag, sharelag_process
 

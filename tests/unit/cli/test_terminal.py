@@ -17,8 +17,7 @@ import pytest
 
 import sharelag
 from sharelag.cli import output
-from sharelag.cli.output import reading_bar
-from sharelag.cli.telling import tell
+from sharelag.cli.output import reading_bar, tell
 from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.sessions import notice
 from sharelag.metrics.reset import reset_commands

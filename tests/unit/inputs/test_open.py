@@ -11,7 +11,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.open import ChoiceError, is_cluster_named, open_input, open_named
 from sharelag.inputs.recorded import DEMO, folder_of
-from sharelag.reports.inputs import read
+from sharelag.reports.case import read
 from tests.support.command import ask, refused
 from tests.support.packages import Packages
 

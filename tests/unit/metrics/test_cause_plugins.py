@@ -10,8 +10,7 @@ from sharelag.errors import InputError
 from sharelag.metrics import causes
 from sharelag.metrics.causes import CAUSES, known_causes
 from sharelag.monitoring.checks.rules import parse_rules
-from sharelag.reports.inputs import read
-from sharelag.reports.verdict import verdict
+from sharelag.reports.case import read, verdict
 from sharelag.tables.level import WARNING
 from sharelag.whatif import members_wanted
 from sharelag.workbench.next_steps import next_command

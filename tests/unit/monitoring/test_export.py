@@ -27,8 +27,14 @@ from sharelag.engine import engines
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.exports.metrics import Gathered, gathering
-from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
+from sharelag.monitoring.exports import (
+    Gathered,
+    application,
+    gathering,
+    is_loopback,
+    server,
+    write_ahead,
+)
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.command import refused, sharelag
@@ -370,7 +376,7 @@ def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
         raise KeyboardInterrupt
         yield
 
-    with patch("sharelag.monitoring.exports.server.server", instead):
+    with patch("sharelag.monitoring.exports.server", instead):
         answer = sharelag(*SERVE, str(tmp_path / "token"))
     assert (used, answer.returncode) == (["file-token"], 0)
 

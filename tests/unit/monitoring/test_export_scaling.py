@@ -19,10 +19,9 @@ from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.lag import lag_arrow
-from sharelag.monitoring.exports import lake as current
-from sharelag.monitoring.exports.lake import CurrentTables, append_run, write_run
-from sharelag.monitoring.exports.metrics import Gathered, scaling, write_textfile
-from sharelag.monitoring.exports.server import application
+from sharelag.monitoring import lake as current
+from sharelag.monitoring.exports import Gathered, application, scaling, write_textfile
+from sharelag.monitoring.lake import CurrentTables, append_run, write_run
 from sharelag.replay import replay_arrow
 from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.chapters import CAPTURE

@@ -21,9 +21,8 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.reports import cells, report
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
 from sharelag.reports.capacity import propose
+from sharelag.reports.case import read, verdict
 from sharelag.reports.execute import Executed
-from sharelag.reports.inputs import read
-from sharelag.reports.verdict import verdict
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.judged import forecast, judge_groups, unknown_lags
 from tests.support.captures import half_known

@@ -19,6 +19,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.events import first_trouble
 from sharelag.reports import cells, incident
 from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.case import Case, read, verdict
 from sharelag.reports.incident import (
     MOST_WORDS,
     _describe_beginning,
@@ -26,8 +27,6 @@ from sharelag.reports.incident import (
     describe_events,
     headline,
 )
-from sharelag.reports.inputs import Case, read
-from sharelag.reports.verdict import verdict
 from sharelag.tables.lines import plain_rows
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE

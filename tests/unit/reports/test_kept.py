@@ -10,7 +10,7 @@ from sharelag import gather, schemas
 from sharelag.errors import InputError
 from sharelag.replay.moment import Choice
 from sharelag.reports import capacity, cells, notebooks
-from sharelag.reports.inputs import Case
+from sharelag.reports.case import Case
 from sharelag.workbench import Workbench
 from tests.support.written_input import Write, WrittenInput
 

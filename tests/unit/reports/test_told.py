@@ -15,10 +15,9 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME, group_findings
 from sharelag.reports.capacity import headroom, keeping_up
-from sharelag.reports.inputs import Case, read
+from sharelag.reports.case import Case, read, verdict
 from sharelag.reports.page import mail
 from sharelag.reports.store import Run
-from sharelag.reports.verdict import verdict
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.workbench.judged import CLUSTER
 from tests.support.chapters import CAPTURE

@@ -115,7 +115,7 @@ VIEWS = {
     if isinstance(one, View)
 }
 #: Kafka's own headings, which are read and not shown.
-_OTHERS = {"sharelag/cli/grouped.py", "sharelag/inputs/kafka/described.py"}
+_OTHERS = {"sharelag/cli/options.py", "sharelag/inputs/kafka/described.py"}
 
 
 def test_what_is_shown_has_a_heading_and_a_meaning() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sharelag.engine import engines
-from sharelag.monitoring.exports.metrics import consumers, scaling
+from sharelag.monitoring.exports import consumers, scaling
 from sharelag.whatif import (
     Behaviour,
     Fixed,

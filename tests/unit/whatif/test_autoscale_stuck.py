@@ -8,7 +8,7 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.model import StateBatch, Window
-from sharelag.monitoring.exports.metrics import scaling
+from sharelag.monitoring.exports import scaling
 from sharelag.whatif import (
     Behaviour,
     Hpa,

@@ -12,7 +12,7 @@ from sharelag import charts
 from sharelag.tables.arrow import beside, keys
 from sharelag.tables.declared import meanings_of
 from sharelag.workbench import Workbench
-from sharelag.workbench.one_group import delivery_limit
+from sharelag.workbench.opened import delivery_limit
 from sharelag.workbench.result import chart
 
 from ..selection import SHARE_PARTITION, Selection

@@ -14,7 +14,7 @@ from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merge_layouts
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.declared import meanings_of, units_in_words
 from sharelag.workbench import Result, Workbench
-from sharelag.workbench.one_group import delivery_limit, worst_first
+from sharelag.workbench.opened import delivery_limit, worst_first
 
 from ..lag_table import LagTable
 from ..partition_grid import PartitionGrid

@@ -18,7 +18,7 @@ from sharelag.schemas import NAMED_SHARE_PARTITION
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
 from sharelag.workbench import Workbench
-from sharelag.workbench.one_group import delivery_limit, first_come
+from sharelag.workbench.opened import delivery_limit, first_come
 from sharelag.workbench.result import chart
 
 from ..selection import SHARE_PARTITION, Selection, keys_of

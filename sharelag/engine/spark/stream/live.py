@@ -47,8 +47,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.offsets import latest_ends
 from sharelag.inputs.spark import session
-from sharelag.inputs.spark.data_source import register, require_admission_control
-from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.data_source import FORMAT, register, require_admission_control
 from sharelag.inputs.spark.ends import Ends, read_ends
 from sharelag.inputs.spark.frames import FrameInput, as_frame
 from sharelag.inputs.spark.queries import brief, has_ended, require_own_process, start_query
