@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sharelag.engine import Once
 from sharelag.errors import InputError
 from sharelag.inputs import Input
-from sharelag.inputs.files.request_log import LineCounts, RequestLog, lacking_requests
+from sharelag.inputs.files.request_log import RequestLog, lacking_requests
 from sharelag.inputs.measured import read_metrics
 from sharelag.metrics.holders import holders_arrow
 from sharelag.metrics.measured import (
