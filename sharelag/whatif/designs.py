@@ -1,11 +1,10 @@
 """What a recorded history of share state would cost in each design of that state.
 
-A design is a generation of the format (`sharelag.wire.generations`), today's with snapshots
-alone, or G2 by the rule of its draft: a checkpoint where the start offset moves and nothing is in
-flight, since it is small then. Each writes a record for each of the history; designs that keep a
-state in the user's topic have no start offset in their deltas, so that a checkpoint is written
-where it moves. What was not recorded as a whole window is taken to have the runs of the window,
-merged as far as they go.
+A design is a generation of the format (`sharelag.wire.generations`), today's with snapshots alone,
+or G2 by the rule of its draft: a checkpoint where the start offset moves and nothing is in flight,
+since it is small then. Designs that keep a state in the user's topic have no start offset in their
+deltas, so that a checkpoint is written where it moves. What was not recorded as a whole window is
+taken to have the runs of the window, merged as far as they go.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import mask
+from sharelag.metrics.columns import changes, mask
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.history import history_arrow
 from sharelag.schemas import SHARE_PARTITION_COLUMNS
@@ -79,7 +78,7 @@ def design_costs(records: schemas.Arrow) -> pa.Table:
     """Count records and bytes that a history would have in each design, as `DESIGN_COSTS`.
 
     ``records`` are `sharelag.schemas.RECORDS` of whole share partitions, in any order. Bytes are
-    those of Kafka's encoding, without the overhead of record batches, which is the same in all.
+    without the overhead of record batches, which is the same in all.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -94,15 +93,12 @@ class _Written:
     """A history's records by share partition, and what each wrote."""
 
     def __init__(self, records: pa.RecordBatch, history: pa.RecordBatch, bounds: Integers) -> None:
-        kind = history.column("record_kind")
-        self.keys = history.take(pa.array(bounds[:-1])).select(
-            [name for name, _ in SHARE_PARTITION_COLUMNS]
-        )
+        kind, names = history.column("record_kind"), [name for name, _ in SHARE_PARTITION_COLUMNS]
+        self.keys = history.take(pa.array(bounds[:-1])).select(names)
         self.bounds = bounds
         self.gone = mask(pc.equal(kind, TOMBSTONE))
         self.whole = mask(pc.equal(kind, SNAPSHOT)) | self.gone
-        start = _integers(history.column("start_offset"), -1)
-        self.moves = np.append(True, start[1:] != start[:-1])
+        self.moves = changes(_integers(history.column("start_offset"), -1))
         self.has_count = mask(pc.is_valid(records.column("delivery_complete_count")))
         self.runs = _integers(history.column("runs"))
         self.batches = _integers(pc.list_value_length(records.column("state_batches")))
