@@ -379,29 +379,28 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
     if goal_ms <= 0:
         raise InputError(f"records cannot stay younger than {goal}: give a goal such as 30s")
     scenario = scenario_from(evidence, group)
-    name = scenario.group_id
+    known: dict[str, Any] = {"group": scenario.group_id, "goal_ms": goal_ms}
     if evidence.lag_only:
-        return Wanted(None, "only lag was read", name, goal_ms)
+        return Wanted(None, "only lag was read", **known)
     facts = CauseInputs.of(evidence, None)
-    mine = facts.groups.astype(str) == name
+    mine = facts.groups.astype(str) == scenario.group_id
     left, held = facts.left[mine], count_stuck(facts)[mine]
-    if np.isnan(left).any():
-        many = counted(int(np.isnan(left).sum()), "share partition")
-        return Wanted(None, f"the lag of {many} is not known", name, goal_ms)
-    waiting, apart = int((left - held).sum()), int(held.sum())
-    known, below = {"waiting": waiting, "stuck": apart}, duration(goal_ms)
+    if dark := int(np.isnan(left).sum()):
+        return Wanted(None, f"the lag of {counted(dark, 'share partition')} is not known", **known)
+    waiting, apart, below = int((left - held).sum()), int(held.sum()), duration(goal_ms)
+    known |= {"waiting": waiting, "stuck": apart}
     verb = "is" if apart == 1 else "are"
     also = f"; {apart:,} more {verb} stuck, which no number of members finishes" if apart else ""
     arrivals = facts.progress("arrival_rate")[mine]
-    if np.isnan(arrivals).any():
-        many = counted(int(np.isnan(arrivals).sum()), "share partition")
-        return Wanted(None, f"the rate of arrivals of {many} is not known", name, goal_ms, **known)
+    if dark := int(np.isnan(arrivals).sum()):
+        many = counted(dark, "share partition")
+        return Wanted(None, f"the rate of arrivals of {many} is not known", **known)
     arriving, each = float(np.maximum(arrivals, 0).sum()), rates(scenario).each
     if not (arriving or waiting):
-        return Wanted(0, f"nothing waits and nothing arrives{also}", name, goal_ms, 0.0, **known)
+        return Wanted(0, f"nothing waits and nothing arrives{also}", arriving=0.0, **known)
     if unknown := words.unknown_work(scenario) or ("" if each else "their work takes no time"):
         why = unknown.removeprefix("not known: ").partition("; give it")[0]
-        return Wanted(None, why, name, goal_ms, arriving, **known)
+        return Wanted(None, why, arriving=arriving, **known)
     found = fewest(arriving, each, waiting, goal_ms)
     comes, pace = number(arriving), f"a busy member finishes {number(each)} a second"
     reason = f"{comes} records arrive a second and {pace}, so that they stay below {below}"
@@ -410,4 +409,4 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
             f"{waiting:,} offsets wait, to be finished within {below} beside {comes} that arrive a "
             f"second, and {pace}; {found.keep_up} would keep up"
         )
-    return Wanted(found.members, reason + also, name, goal_ms, arriving, each, **known)
+    return Wanted(found.members, reason + also, arriving=arriving, each=each, **known)
