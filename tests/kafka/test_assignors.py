@@ -11,7 +11,7 @@ from sharelag.whatif import Group, assign, jar_assignor
 from sharelag.whatif.assignors.contract import STARVED
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.jar import JarAssignor
-from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
+from sharelag.whatif.assignors.simple import JavaMap, int_hash, string_hash
 from tests.support.groups_to_assign import check, figures, named_in_order
 from tests.support.kafka.jars import COMPARED, kafka_jars
 from tests.support.kafka.oracles import Oracle, simple_assignor

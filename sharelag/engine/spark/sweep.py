@@ -5,23 +5,28 @@
     sharelag.whatif.compared(runs)
 
 A run is the same wherever it is made: same seed, same bytes, however Spark lays the work out.
+``out`` has a file for each run in ``runs``, written by the process that made it, and those of the
+last sweep in ``sweep.parquet``, when it has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
+from pyarrow import fs
 
 from sharelag.errors import InputError
+from sharelag.inputs.files import parquet
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.whatif.assignors.registry import ASSIGNORS, Assignor, register
 from sharelag.whatif.compare import Progress
-from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import MADE
 from sharelag.whatif.grid import PlannedRun, as_runs, grid, is_ours, run
 from sharelag.whatif.scenario import Scenario
@@ -80,9 +85,9 @@ def sweep(
         There is nothing to run, or ``out`` cannot be used.
     """
     plan = grid(variants, seeds, optimal=optimal)
-    folder = None if out is None else store.folder(out)
+    folder = None if out is None else _make_folder(out)
     ids = {planned.id for planned in plan.runs}
-    found = () if folder is None else store.load(folder, ids)
+    found = () if folder is None else load_runs(folder, ids)
     made = {row["run"]: row for row in found if row["error"] is None}
     todo = [planned for planned in plan.runs if planned.id not in made]
     if todo:
@@ -90,7 +95,7 @@ def sweep(
         rows = _collect(frame, len(made), len(plan.runs), progress).to_pylist()
         fresh = {row["run"]: row for row in rows}
         if folder is not None:  # what was kept is the truth: else a next sweep would be another one
-            kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
+            kept = {row["run"]: row for row in load_runs(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
                 raise InputError(
                     f"of runs that were made, {len(missing)} are not in {folder!r}: "
@@ -102,7 +107,7 @@ def sweep(
         progress(len(plan.runs), len(plan.runs))
     runs = as_runs(plan, made.values())
     if folder is not None:
-        store.save_all(folder, runs)
+        _write(folder, _ALL, runs)
     return runs
 
 
@@ -149,7 +154,8 @@ def _task(
                 id_, number, seed = runs[index]
                 row = _attempt(id_, texts[number], seed)
                 if folder is not None:
-                    store.save(folder, row)
+                    kept = pa.Table.from_pylist([row], schema=MADE)
+                    _write(folder, f"{_RUNS}/{id_}{_END}", kept)
                 yield pa.RecordBatch.from_pylist([row], schema=MADE)
 
     return task
@@ -195,3 +201,54 @@ def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) 
             raise
     progress(runs, runs)
     return work.result()
+
+
+# ---- runs that are kept --------------------------------------------------------------------------
+
+_RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
+
+
+def _make_folder(out: str | Path) -> str:
+    """Return its address (``s3://...`` is one already), which holds for every process."""
+    name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
+    with _opened(name) as (system, base):
+        system.create_dir(f"{base}/{_RUNS}", recursive=True)
+    return name
+
+
+def load_runs(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Load the runs that are there; broken files and those of other columns are ignored."""
+    with _opened(out) as (system, base):
+        found = system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}"))
+    for info in found:
+        if info.base_name.removesuffix(_END) not in ids:
+            continue
+        try:
+            with system.open_input_file(info.path) as file:
+                table = parquet.open_parquet(file).read()
+        except (pa.ArrowInvalid, OSError):
+            continue
+        if table.schema.equals(MADE) and table.num_rows == 1:
+            yield from table.to_pylist()
+
+
+def _write(out: str, name: str, table: pa.Table) -> None:
+    """Write under another name first, so that no half file is left and writers do not mix."""
+    with _opened(out) as (system, base):
+        path = f"{base}/{name}"
+        aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
+        with system.open_output_stream(aside) as file:
+            parquet.write_table(table, file)
+        system.move(aside, path)
+
+
+@contextmanager
+def _opened(out: str) -> Iterator[tuple[fs.FileSystem, str]]:
+    try:
+        system, base = fs.FileSystem.from_uri(out)
+        yield system, base.rstrip("/")
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"runs cannot be kept in {out!r} ({error}): "
+            f"give a folder that can be written to, or its address"
+        ) from error

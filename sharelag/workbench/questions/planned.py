@@ -31,8 +31,8 @@ from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import counted, shown_name
-from sharelag.whatif.after_reset import after_reset, simulate_drain
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.horizon import after_reset, simulate_drain
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.opened import Tables

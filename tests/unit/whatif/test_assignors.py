@@ -9,7 +9,7 @@ from sharelag.whatif import ASSIGNORS, Group, Member, Scenario, Topic, assign, s
 from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.contract import predict_drain
 from sharelag.whatif.assignors.group import AssignorError
-from sharelag.whatif.assignors.java_maps import JavaMap
+from sharelag.whatif.assignors.simple import JavaMap
 from sharelag.wire.placement import abs_hash
 from tests.support.groups_to_assign import check, counts, figures, going_on, members, pairs, slowest
 from tests.support.own_process import run_by_any_hashes

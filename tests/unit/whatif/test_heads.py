@@ -9,7 +9,7 @@ import pytest
 import sharelag
 from sharelag.model import StateBatch, Window
 from sharelag.whatif import Limits, PartitionStart, Service, Topic, compare, simulate
-from sharelag.whatif.stuck_records import poison_of, without_stuck_heads
+from sharelag.whatif.estimates import poison_of, without_stuck_heads
 
 
 def test_the_record_that_pins_a_start_offset_is_archived() -> None:

@@ -24,8 +24,7 @@ from sharelag.whatif import (
     to_json,
 )
 from sharelag.whatif.assignors.group import AssignorError
-from sharelag.whatif.ranking import ALL, rank_runs
-from sharelag.whatif.suite import FAMILIES, family_of
+from sharelag.whatif.ranking import ALL, FAMILIES, family_of, rank_runs
 from tests.support.command import refused, rows_of, sharelag
 from tests.support.own_process import run_by_any_hashes
 from tools import assignors_page

@@ -16,8 +16,8 @@ from sharelag.metrics.causes import HEADS, LAG_AWARE, MEMBERS, known_causes
 from sharelag.tables.words import MISSING
 from sharelag.whatif import Clearing, Comparison, Scenario
 from sharelag.whatif.comparison.rows import amount, sentence, unknown_work
+from sharelag.whatif.estimates import without_stuck_heads
 from sharelag.whatif.horizon import cut_short
-from sharelag.whatif.stuck_records import without_stuck_heads
 from sharelag.workbench import Workbench
 
 from ..run import Run
@@ -170,7 +170,7 @@ class TriedGroup(GroupDashboard):
         if self._scenario is None:
             raise InputError("nothing was tried")
         group, simulated_ms = self._tried_of, self._scenario.duration_ms
-        skips = "from sharelag.whatif.stuck_records import without_stuck_heads\n"
+        skips = "from sharelag.whatif.estimates import without_stuck_heads\n"
         return f"""from dataclasses import replace
 from sharelag.whatif import compare
 from sharelag import charts
