@@ -82,8 +82,6 @@ def outputs(made: Any) -> list[Any]:
 
 
 # ---- U11: size, paint, facts, paper --------------------------------------------------------------
-
-
 def test_it_opens_from_disk_with_the_network_off(made: Any, opened: Opened) -> None:
     seen = opened
     assert (
@@ -187,8 +185,6 @@ def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
 
 
 # ---- U8: themes ----------------------------------------------------------------------------------
-
-
 def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(opened: Opened) -> None:
     seen = opened
     seen.page.locator(".sr-chart summary").first.click()
@@ -222,7 +218,6 @@ def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(opened: Ope
 
 
 # ---- the other reports ---------------------------------------------------------------------------
-
 SHOWN = {
     "incident": (
         "redelivery_storm",
@@ -324,8 +319,6 @@ def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path
 
 
 # ---- what lies beside the page -------------------------------------------------------------------
-
-
 def test_pictures_of_every_chart(made: Any) -> None:
     assert made.run.figures is None
     names = {path.name for path in (made.folder / "figures").iterdir()}
@@ -337,9 +330,7 @@ def test_pictures_of_every_chart(made: Any) -> None:
 
 
 @pytest.mark.exhaustive
-def test_pictures_in_a_folder_that_is_named_from_here(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_in_a_folder(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert (
         draw(nbformat.read(made.folder.resolve() / "notebook.ipynb", as_version=4), Path("figures"))
@@ -374,8 +365,6 @@ def test_the_index_is_readable(made: Any, browser: Browser) -> None:
 
 
 # ---- hostile names -------------------------------------------------------------------------------
-
-
 def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
     result = json.loads(json.dumps(made.verdict))
     result["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
@@ -428,8 +417,6 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
 
 
 # ---- U12: failures -------------------------------------------------------------------------------
-
-
 def whole(_: Path) -> None:
     pass
 
