@@ -107,9 +107,7 @@ class Story:
 
     def ledger(self, *options: str) -> dict[Place, tuple[str, str]]:
         """Status and reason of each offset."""
-        return {
-            place: (r["status"], r["reason"]) for r in self.rows(*options) for place in places(r)
-        }
+        return {at: (r["status"], r["reason"]) for r in self.rows(*options) for at in places(r)}
 
     def wait(self, wanted: dict[Place, tuple[str, str]], timeout: float = 60) -> None:
         try:
@@ -418,8 +416,6 @@ def see_letters_after_two_deaths(cluster: KafkaCluster) -> None:
 
 
 # ---- what brokers write no letters of ------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def unwritten(broker: KafkaBroker) -> Story:
     """A group whose queue is named by its setting, and does not exist."""

@@ -149,9 +149,7 @@ def test_offsets(
     options: dict[str, str | dict[str, int]],
     kept: dict[int, range],
 ) -> None:
-    texts = {
-        name: it if isinstance(it, str) else json.dumps({topic: it}) for name, it in options.items()
-    }
+    texts = {n: it if isinstance(it, str) else json.dumps({topic: it}) for n, it in options.items()}
     assert _task_offsets(broker, subscribe=topic, **texts) == list(_as_lists(kept).items())
 
 
@@ -209,9 +207,7 @@ def test_what_cannot_be_read_says_so(
         "sasl.jaas.config cannot be parsed",
     ],
 )
-def test_what_cannot_be_read_says_so_on_spark(
-    spark: SparkSession, broker: KafkaBroker, topic: str, words: str
-) -> None:
+def test_what_is_unread(spark: SparkSession, broker: KafkaBroker, topic: str, words: str) -> None:
     (options,) = [options for options, said in _REFUSED if said == words]
     given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
     with pytest.raises(Exception, match=r"sharelag\.errors\.\w+: ") as refusal:
@@ -249,8 +245,6 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
 
 
 # ---- streams -------------------------------------------------------------------------------------
-
-
 def _run(
     spark: SparkSession, broker: KafkaBroker, checkpoint: Path, **options: str
 ) -> list[list[dict[str, Any]]]:

@@ -62,9 +62,8 @@ def _notebook(item: pytest.Item) -> str | None:
 def test_it_runs_as_it_is(ran: Ran) -> None:
     print(f"{ran.name}: {ran.seconds:.1f} s, {ran.size / 1000:,.0f} kB")
     assert assert_whole(ran.page, ran.saved) or ran.name[:2] in ("08", "11")
-    assert [cell.source for cell in ran.saved.cells] == [
-        cell.source for cell in read(ran.name).cells
-    ]
+    found = [cell.source for cell in ran.saved.cells]
+    assert found == [cell.source for cell in read(ran.name).cells]
     assert ran.size < 1_000_000
     ran.watched.assert_quiet()
 

@@ -33,9 +33,7 @@ def given_out(files: list[str], turns: str) -> list[str]:
     plan = ByRoom.__new__(ByRoom)
     plan.assigned_work = {node: {} for node in nodes.values()}
     plan.registered_collections = dict.fromkeys(nodes.values(), tests)
-    plan.workqueue = OrderedDict(
-        (file, {test: False}) for file, test in zip(files, tests, strict=True)
-    )
+    plan.workqueue = OrderedDict((f, {test: False}) for f, test in zip(files, tests, strict=True))
     for name in turns:
         plan._assign_work_unit(nodes[name])
     places = {name: iter(node.given) for name, node in nodes.items()}
@@ -113,8 +111,6 @@ def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.C
 
 
 # ---- servers of tests get ports that nobody else takes -------------------------------------------
-
-
 _ASK = "from tests.support.ports import free_ports; print(free_ports(700), flush=True); input()"
 _PROCESSES = 4
 
@@ -145,17 +141,13 @@ def test_processes_side_by_side_get_different_ports_that_no_connection_takes() -
 
 
 # ---- the suite has the four kinds of tests that KIP-932 plans, and says how each is run ----------
-
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def counted(folder: str, decorator: str = "") -> int:
     """Count the test functions of a folder, or their decorators of a name."""
     line = re.compile(rf"^ *@{decorator}\(" if decorator else r"^ *def test_", re.MULTILINE)
-    return sum(
-        len(line.findall(path.read_text("utf-8"))) for path in (ROOT / folder).rglob("test_*.py")
-    )
+    return sum(len(line.findall(p.read_text("utf-8"))) for p in (ROOT / folder).rglob("test_*.py"))
 
 
 @pytest.mark.row("CMP-03")

@@ -101,9 +101,7 @@ def widgets_in(root: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_every_part_says_when_its_unit_and_what_is_unknown(
-    kind: type[Dashboard], poison: Workbench
-) -> None:
+def test_every_part_says_moment_and_unit(kind: type[Dashboard], poison: Workbench) -> None:
     board = kind(poison)
     assert board.header.failure == ""
     assert board.header.title.startswith(kind.TITLE)
@@ -370,8 +368,6 @@ def test_generations_are_known_by_the_partitions_they_are_in(demo: Workbench) ->
 
 
 # ---- time ----------------------------------------------------------------------------------------
-
-
 def test_a_refresh_shows_what_is_new_and_keeps_the_old_until_then() -> None:
     bench, source = going_on()
     board = FleetView(bench, live=True)
@@ -437,9 +433,7 @@ def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Wo
     picks = Selection(columns=("topic", "partition")) if kind is StateTopicHealth else Selection()
 
     def listeners() -> int:
-        return sum(
-            len(acts) for kinds in picks._trait_notifiers.values() for acts in kinds.values()
-        )
+        return sum(len(acts) for k in picks._trait_notifiers.values() for acts in k.values())
 
     before = listeners()
     board = kind(poison, selection=picks)
@@ -451,8 +445,6 @@ def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Wo
 
 
 # ---- failures ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -504,8 +496,6 @@ def test_hostile_names_reach_the_page_as_text_only(kind: type[Dashboard]) -> Non
 
 
 # ---- what if -------------------------------------------------------------------------------------
-
-
 def quick(bench: Workbench) -> WhatIfLab:
     lab = WhatIfLab(bench)
     lab.seconds.value, lab.runs.value = 5, 2
@@ -537,9 +527,7 @@ def test_the_same_seeds_give_the_same_words_and_others_do_not(uneven: Workbench)
     assert {row["measure"]: row["baseline"] for row in rows_of(lab)} != baseline
 
 
-def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
-    uneven: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_controls_are_off_while_it_runs(uneven: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = quick(uneven)
     lab.run()
     assert lab.join(60)

@@ -63,8 +63,6 @@ def said(found: pa.Table) -> list[tuple[Any, ...]]:
 
 
 # ---- which are listed ----------------------------------------------------------------------------
-
-
 def test_a_head_without_a_state_pins_the_start_offset() -> None:
     runs = [(7, 9, 2, 1), (12, 12, 4, 1), (13, 13, 0, 1)]
     found = suspects(
@@ -116,8 +114,6 @@ def test_the_strip_of_the_hunt_goes_back_in_time() -> None:
 
 
 # ---- what is picked ------------------------------------------------------------------------------
-
-
 def test_the_row_that_is_picked_is_the_one_that_is_marked() -> None:
     hunt = hunt_of()
     for first, last in ((18, 19), (16, 16), (10, 10), (14, 14)):
@@ -162,12 +158,9 @@ def test_a_pick_in_a_linked_view_is_followed_and_sets_no_offsets() -> None:
 @pytest.mark.row("RST-12")
 def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
     """Of three records the first is never acknowledged, the second always released."""
-    scenario = Scenario(
-        (Topic("t", 1, backlog=3),),
-        (Member(service=Service(10), max_poll_records=1),),
-        poison=(Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release")),
-        duration_ms=20_000,
-    )
+    member = Member(service=Service(10), max_poll_records=1)
+    poison = (Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release"))
+    scenario = Scenario((Topic("t", 1, backlog=3),), (member,), poison=poison, duration_ms=20_000)
     bench = Workbench(SimulatedInput(simulate(scenario)), engine="local")
     hunt = PoisonHunt(bench, "what-if")
     listed, head = hunt.found.to_pylist()

@@ -91,10 +91,8 @@ def test_the_poorer_of_wall_and_cpu_decides_by_default(bench: Bench) -> None:
 def test_memory_is_compared_if_the_sides_measure_it(bench: Bench) -> None:
     ours = Side("ours", lambda: Measured(42, peak=30))
     rival = Side("input", lambda: Measured(42, peak=100))
-    found = run_row(
-        row_of(Contest(ours, rival, equal), 0.5, 0.25, within=True, by=("peak",)), bench
-    )
-    assert found.ratios["peak"].median == pytest.approx(0.3)
+    run = run_row(row_of(Contest(ours, rival, equal), 0.5, 0.25, within=True, by=("peak",)), bench)
+    assert run.ratios["peak"].median == pytest.approx(0.3)
 
 
 def test_wrong_answers_have_no_ratio(bench: Bench) -> None:

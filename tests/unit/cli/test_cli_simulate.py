@@ -95,7 +95,6 @@ def test_a_group_is_chosen_among_many() -> None:
 
 
 # ---- many runs -----------------------------------------------------------------------------------
-
 IDLE = ("--scenario", "idle-members", "--duration", "8s")
 
 
@@ -125,9 +124,8 @@ def test_a_comparison_for_machines() -> None:
     some = {"drain_ms", "lag_end", "age_p95_ms", "fairness", "member_hours"}
     assert {line["measure"] for line in lines} > some
     two, six = (line for line in lines if line["measure"] == "lag_end")
-    assert (two["variant"], six["variant"], two["baseline"], six["baseline"]) == (
-        *("2 members", "6 members"),
-    ) + ("2 members",) * 2
+    found = (two["variant"], six["variant"], two["baseline"], six["baseline"])
+    assert found == ("2 members", "6 members", "2 members", "2 members")
     assert (two["difference"], two["better"], two["winner"]) == (None, None, False)
     assert_fields(six, better=True, winner=True, n=7, unknown=0, confidence=0.95)
     assert six["difference"] == six["mean"] - two["mean"] < 0
@@ -227,10 +225,8 @@ def test_the_fewest_members_are_searched() -> None:
     assert answer["members"] - 1 in [line["members"] for line in mine]
     result = run(*given, "--fewest-members", "lag_end<18000")
     assert [line.split()[-1] for line in result.stdout.splitlines()].count("fewest") == 1
-    assert (
-        f"as it is: {answer['members']} members keep lag_end <= 18000, with 95 % confidence"
-        in result.stderr
-    )
+    words = f"as it is: {answer['members']} members keep lag_end <= 18000, with 95 % confidence"
+    assert words in result.stderr
     of_time = run(*given[:-4], "--seeds", "2", "--between", "1,1", "--fewest-members", "age_p95<1m")
     assert re.search(r"as it is +1 +[\d.]+ s", of_time.stdout)  # a time has its unit
 
@@ -404,8 +400,6 @@ def test_the_list_takes_nothing_else() -> None:
 
 
 # ---- what does not end ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("given", "result"),
     [
@@ -445,9 +439,8 @@ def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.M
     assert "it was begun" in run(*given, "--sweep", "x").stderr
     assert "it was begun" in run(*given[:4]).stderr
     assert run(*given, "--show-scenario", "--duration", "1000000000s").returncode == 2
-    assert (
-        run(*given[:2], "--show-scenario", "--duration", "1000000000s").returncode == 0
-    )  # whoever wants to edit it
+    # Whoever wants to edit it sees it.
+    assert run(*given[:2], "--show-scenario", "--duration", "1000000000s").returncode == 0
 
 
 def test_the_work_of_a_run_is_foreseen() -> None:

@@ -274,7 +274,7 @@ def test_a_sample_is_named_like_a_folder(
     assert not caplog.messages
 
 
-def test_a_misspelled_name_is_told_the_right_one() -> None:
+def test_a_misspelled_name_is_told() -> None:
     assert command("lag", "--capture", "dmo").stderr.endswith("; did you mean 'demo'?\n")
     assert "did you mean" not in command("lag", "--capture", "/nowhere/dmo").stderr
     assert "did you mean 'daily'?" in command("report", "dayly", "--capture", "demo").stderr

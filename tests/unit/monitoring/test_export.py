@@ -60,8 +60,6 @@ def scrape(now: Gathered) -> Samples:
 
 
 # ---- metrics
-
-
 def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> None:
     now = gathered(CaptureInput(CAPTURE))
     found = scrape(now)
@@ -143,8 +141,6 @@ def test_nothing_at_all_is_valid_too() -> None:
 
 
 # ---- asking
-
-
 class Cluster:
     """Each request is answered when the test says with what."""
 
@@ -296,8 +292,6 @@ def test_gathering_ends_with_its_context() -> None:
 
 
 # ---- the server
-
-
 def get(
     port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, bytes]:
@@ -426,8 +420,6 @@ def test_serving_until_a_signal_ends_it() -> None:
 
 
 # ---- examples
-
-
 def test_the_dashboard_shows_metrics_that_are_there() -> None:
     board = json.loads((EXAMPLES / "grafana-dashboard.json").read_text())
     asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])

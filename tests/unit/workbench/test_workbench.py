@@ -85,8 +85,6 @@ class Cells(HTMLParser):
 
 
 # ---- what is opened ------------------------------------------------------------------------------
-
-
 def test_what_is_there_decides_what_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharelag.inputs.spark.existing", lambda: None)
     raw = tmp_path / "raw.parquet"
@@ -172,8 +170,6 @@ def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
 
 
 # ---- what is answered ----------------------------------------------------------------------------
-
-
 def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
     source = CaptureInput(DEMO)
     lag = demo.lag().table
@@ -328,8 +324,6 @@ def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbe
 
 
 # ---- how it looks --------------------------------------------------------------------------------
-
-
 def test_tab_completes_what_people_ask_and_nothing_of_the_inside(demo: Workbench) -> None:
     names = {name for name in dir(demo) if not name.startswith("_")}
     assert names >= {"lag", "explain", "plan_reset", "frames", "sql", "at", "source"}
