@@ -152,9 +152,7 @@ def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench)
     assert (len(selection.keys), rows()) == (10, ["billing"])
     selection.keys = selection.keys[:3]
     assert rows() == []
-    table.picked = np.array(
-        [names.index("billing")], np.uint32
-    ).tobytes()  # the same group once more
+    table.picked = np.array([names.index("billing")], np.uint32).tobytes()  # once more
     assert (len(selection.keys), rows()) == (10, ["billing"])
     selection.clear()
     assert rows() == []
