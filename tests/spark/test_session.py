@@ -262,9 +262,7 @@ def workers() -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.exhaustive  # a Spark of its own
-def test_workers_are_forked_with_imports(
-    workers: subprocess.CompletedProcess[str],
-) -> None:
+def test_workers_are_forked_with_imports(workers: subprocess.CompletedProcess[str]) -> None:
     assert workers.stdout == "{'1'} {True} 2 2\n", workers.stderr[-2000:]
 
 

@@ -93,7 +93,7 @@ def test_what_was_delivered_often_and_not_acknowledged_is_listed() -> None:
     runs = [(5, 7, 0, 3), (8, 9, 2, 4), (10, 10, 4, 5), (11, 11, 0, 1)]
     found = suspects(window(runs), 3, 5)
     assert [(row[0], row[2], row[3], row[5]) for row in said(found)] == [
-        *((10, 1, "archived", None), (5, 3, "available", 2)),
+        *((10, 1, "archived", None), (5, 3, "available", 2))
     ]
 
 

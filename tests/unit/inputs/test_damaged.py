@@ -101,9 +101,7 @@ def test_times_may_be_finer(capture: Path) -> None:
     assert _shown(capture) == _shown(CAPTURE)
 
 
-def test_a_wrong_checksum_is_damage_and_a_missing_one_none(
-    capture: Path,
-) -> None:
+def test_a_wrong_checksum_is_damage_and_a_missing_one_none(capture: Path) -> None:
     path = capture / "capture.json"
     path.write_text(path.read_text().replace("v79R6", "v79R7"))
     with pytest.raises(InputError, match=r"capture\.json is damaged .* or remove the line crc32"):

@@ -68,10 +68,7 @@ STUCK = {
         (45, 75, 105),
     ),
     "failures": (
-        Scenario(
-            (Topic("t", 2, backlog=3000, batch_records=10),),
-            (replace(FAILING, count=2),),
-        ),
+        Scenario((Topic("t", 2, backlog=3000, batch_records=10),), (replace(FAILING, count=2),)),
         (20, 105),
     ),
 }

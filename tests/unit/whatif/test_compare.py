@@ -576,9 +576,7 @@ def test_what_is_not_behind_a_variant_that_ties_ties_as_well() -> None:
 
 
 @pytest.mark.slow
-def test_headline_and_both_tables_never_contradict_each_other(
-    cases: Any,
-) -> None:
+def test_headline_and_both_tables_never_contradict_each_other(cases: Any) -> None:
     """As people see them: the sentence, and the cells of both tables."""
     seen = Counter[str]()
     for found in drawn_comparisons(cases(200, 5_000)):

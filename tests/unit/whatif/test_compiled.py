@@ -217,9 +217,7 @@ def test_nobody_waits_for_the_compiler_for_few_records(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.nbi"))
 
 
-def test_it_is_compiled_once_python_has_taken_as_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_is_compiled_once_python_has_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(support, "_so_far", 0)
     monkeypatch.setattr(support, "_is_loaded", False)

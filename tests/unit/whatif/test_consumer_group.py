@@ -35,9 +35,7 @@ from tests.support.simulations import only
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 6])
-def test_with_a_member_each_both_groups_drain_as_arithmetic_says(
-    partitions: int,
-) -> None:
+def test_with_a_member_each_both_groups_drain_as_arithmetic_says(partitions: int) -> None:
     """120 records of 50 ms each, shared out evenly: 6 s over the number of partitions."""
     scenario = appended(120, partitions, partitions, Service(50))
     for run in (consumer_group_twin(scenario), simulate(scenario)):

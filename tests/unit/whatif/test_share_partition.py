@@ -8,14 +8,7 @@ from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
 from tests.support.share_partition import SharePartition
-from tests.support.share_partitions import (
-    ACKNOWLEDGED,
-    ACQUIRED,
-    ARCHIVED,
-    AVAILABLE,
-    Walk,
-    runs,
-)
+from tests.support.share_partitions import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, Walk, runs
 from tests.support.share_schedules import KEY
 from tests.support.walk import LIVE, LOG_END, by_offset
 

@@ -12,12 +12,7 @@ from sharelag.whatif import Limits
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
-from tests.support.share_partition import (
-    InvalidRecordStateError,
-    LogBatch,
-    SharePartition,
-    persist,
-)
+from tests.support.share_partition import InvalidRecordStateError, LogBatch, SharePartition, persist
 from tests.support.share_partitions import (
     ACCEPT,
     ACKNOWLEDGED,

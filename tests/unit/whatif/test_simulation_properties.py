@@ -44,9 +44,7 @@ seeds = st.integers(0, 10**9)
 @pytest.mark.row("FND-12")
 @settings(max_examples=settings().max_examples * 2 // 5)
 @given(seeds)
-def test_each_record_is_delivered_to_one_at_a_time_until_it_is_finished(
-    seed: int,
-) -> None:
+def test_each_record_is_delivered_to_one_at_a_time_until_it_is_finished(seed: int) -> None:
     """Members crash, hang, renew, resubscribe; brokers fail. The ledger checks each step."""
     scenario = random_scenario(Random(seed), plain=True)
     result, ledgers = audited(scenario, seed, plain=True)
@@ -63,9 +61,7 @@ def test_each_record_is_delivered_to_one_at_a_time_until_it_is_finished(
 
 @given(seeds)
 @pytest.mark.exhaustive  # the one above is tried in each run
-def test_while_records_are_deleted_and_compacted_none_is_delivered_to_two(
-    seed: int,
-) -> None:
+def test_while_records_are_deleted_and_compacted_none_is_delivered_to_two(seed: int) -> None:
     scenario = random_scenario(Random(seed), plain=False)
     result, ledgers = audited(scenario, seed, plain=False)
     if not any(producer.abort_share for producer in scenario.producers):
