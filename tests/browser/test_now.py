@@ -15,11 +15,8 @@ from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import Running, go_to, settle
 from tests.support.notebooks.shipped import copy_of
 
-CELLS = [
-    "import os\nimport sharelag\nprint('process', os.getpid())",
-    "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
-    "'the end'",
-]
+CELLS = ["import os\nimport sharelag\nprint('process', os.getpid())"]
+CELLS += ["shop = sharelag.open('demo', engine='local').dashboard()\nshop", "'the end'"]
 
 #: What it took to open the dashboard, in seconds of the machine.
 OPENING: list[float] = []

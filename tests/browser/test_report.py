@@ -374,14 +374,8 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
     result["groups"][0]["causes"] = [cause]
     result |= {"headline": HOSTILE, "source": HOSTILE}
     listed = [{"group_id": HOSTILE, **cause}]
-    change = {
-        "group_id": HOSTILE,
-        "level_before": None,
-        "level": "ok",
-        "lag_before": 1,
-        "lag": 2,
-        "lag_change": 1,
-    }
+    change = {"group_id": HOSTILE, "level_before": None, "level": "ok", "lag_before": 1, "lag": 2}
+    change |= {"lag_change": 1}
     change |= {"finished": None, "resets": 0}
     result["changes"] = {"since": result["as_of"], "comparable": True}
     result["changes"] |= {"groups": [change], "new_causes": listed}

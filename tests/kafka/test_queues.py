@@ -374,11 +374,8 @@ def test_letters_that_the_queue_keeps_no_longer(cluster: KafkaCluster) -> None:
 @pytest.mark.exhaustive
 def test_leaders_that_die_while_records_are_archiving() -> None:
     """The queue's only replica is away, and then the leader of the source is killed, too."""
-    settings = {
-        "auto.leader.rebalance.enable": "false",
-        "broker.session.timeout.ms": "6000",
-        "share.coordinator.state.topic.prune.interval.ms": "3600000",
-    }
+    settings = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "6000"}
+    settings |= {"share.coordinator.state.topic.prune.interval.ms": "3600000"}
     with KafkaCluster(properties=settings, all_control=True) as cluster:
         see_letters_after_two_deaths(cluster)
 

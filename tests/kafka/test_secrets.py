@@ -183,12 +183,9 @@ def test_a_connect_server_logs_no_secret(secured: KafkaBroker, tmp_path: Path) -
     """It writes each command with the options of its sources."""
     log = tmp_path / "log"
     log.mkdir()
-    settings = {
-        "spark.jars": ",".join(map(str, connector_jars())),
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file://{log}",
-        "spark.eventLog.compress": "false",
-    }
+    settings = {"spark.jars": ",".join(map(str, connector_jars()))}
+    settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{log}"}
+    settings |= {"spark.eventLog.compress": "false"}
     client = _client_properties(secured, tmp_path)
     with connect_server(settings=settings) as address:
         job = ("-c", _CONNECT_JOB, secured.secure_bootstrap_servers, client)

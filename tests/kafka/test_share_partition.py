@@ -70,14 +70,8 @@ def test_kafka_itself_stands_still_after_a_load(oracle: Oracle) -> None:
     settings = {"maxRecordLocks": 15, "deliveryCountLimit": 5, "lockDurationMs": 30_000}
     settings["renewEnabled"] = True
     window = {"startOffset": 0, "stateEpoch": 0, "leaderEpoch": 1, "batches": [[10, 19, 2, 1]]}
-    fetch = {
-        "op": "acquire",
-        "now": 0,
-        "member": "c",
-        "maxRecords": 10,
-        "batchSize": 10,
-        "mode": "batch_optimized",
-    }
+    fetch = {"op": "acquire", "now": 0, "member": "c", "maxRecords": 10, "batchSize": 10}
+    fetch |= {"mode": "batch_optimized"}
     fetched = [[0, 9, False], [10, 19, False], [20, 29, False]]
     said = [[[0, 4, [1]], [5, 5, [2]], [6, 9, [1]]], [[5, 5, [1]]]]
     ops: list[dict[str, Any]] = []

@@ -80,11 +80,8 @@ def named(lab: Lab) -> Path:
     )
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
-        tables = {
-            "offsets": result.offsets([]),
-            "past_offsets": result.past_offsets([], [NOW]),
-            "logs": result.logs([]),
-        }
+        tables = {"offsets": result.offsets([]), "past_offsets": result.past_offsets([], [NOW])}
+        tables |= {"logs": result.logs([])}
         return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo(
             "cluster", NOW, {STATE_TOPIC: 1}
         )

@@ -17,11 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"].values()
 WANTED = [*PROJECT["dependencies"], *(one for extra in EXTRAS for one in extra)]
 #: Names that conda-forge gives to packages of PyPI.
-CONDA_NAMES = {
-    "confluent-kafka": "python-confluent-kafka",
-    "kaleido": "python-kaleido",
-    "prometheus-client": "prometheus_client",
-}
+CONDA_NAMES = {"confluent-kafka": "python-confluent-kafka", "kaleido": "python-kaleido"}
+CONDA_NAMES |= {"prometheus-client": "prometheus_client"}
 #: Lines of a file: what is longer is about several things.
 MOST_LINES = 700
 #: What the extras of kafka-python and pyspark bring along; conda knows no extras.

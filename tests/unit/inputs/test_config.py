@@ -26,11 +26,8 @@ SECRET = "s3cr3t-Tr0ub4dor"
 IN_JAAS = f'clientId="me" clientSecret="{SECRET}"'
 HOST_NAMES = "ssl.endpoint.identification.algorithm"
 BY_PASSWORD = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
-BY_TOKEN = {
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "OAUTHBEARER",
-    "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
-}
+BY_TOKEN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+BY_TOKEN |= {"sasl.oauthbearer.token.endpoint.url": TOKEN_URL}
 
 
 @pytest.fixture(autouse=True)

@@ -90,11 +90,8 @@ subscribe=orders; startingOffsetsByTimestamp=@{"0": 1010, "1": 1} | 0:10-100 1
 subscribe=orders; endingOffsetsByTimestamp=@{"0": 1010, "1": 9999} | 0:5-10 1
 """
 #: A time wins over a position, as in Spark.
-BOTH = {
-    "subscribe": "orders-eu",
-    "startingOffsets": '{"orders-eu": {"0": 1}}',
-    "startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}',
-}
+BOTH = {"subscribe": "orders-eu", "startingOffsets": '{"orders-eu": {"0": 1}}'}
+BOTH |= {"startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}'}
 
 
 def _table(text: str) -> list[tuple[dict[str, str], str]]:

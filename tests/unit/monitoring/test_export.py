@@ -435,11 +435,8 @@ def test_the_dashboard_shows_metrics_that_are_there() -> None:
 
 
 def test_what_a_killed_export_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    names = {
-        "old": ".20261121T031000.000Z-abcd1234",
-        "young": ".20261121T031000.000Z-abcd1235",
-        "of others": ".20261121T031000.000Z-abcd1236",
-    }
+    names = {"old": ".20261121T031000.000Z-abcd1234", "young": ".20261121T031000.000Z-abcd1235"}
+    names |= {"of others": ".20261121T031000.000Z-abcd1236"}
     for name in names.values():
         (tmp_path / name / "new").mkdir(parents=True)
         (tmp_path / name / "new" / "lag.parquet").write_bytes(b"half")

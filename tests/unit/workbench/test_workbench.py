@@ -92,15 +92,9 @@ def test_what_is_there_decides_what_opens(tmp_path: Path, monkeypatch: pytest.Mo
     log = tmp_path / "log" / "__share_group_state-0"
     log.mkdir(parents=True)
     (log / "00000000000000000000.log").touch()
-    kinds = {
-        str(DEMO): CaptureInput,
-        "poison": CaptureInput,
-        str(raw): RawInput,
-        str(tmp_path / "log"): SegmentsInput,
-        "broker-1:9092,broker-2:9092": KafkaInput,
-        "[::1]:9092": KafkaInput,
-        "s3a://lake/state": RawInput,
-    }
+    kinds = {str(DEMO): CaptureInput, "poison": CaptureInput, str(raw): RawInput}
+    kinds |= {str(tmp_path / "log"): SegmentsInput, "broker-1:9092,broker-2:9092": KafkaInput}
+    kinds |= {"[::1]:9092": KafkaInput, "s3a://lake/state": RawInput}
     assert {where: type(sharelag.open(where, engine="local").source) for where in kinds} == kinds
     assert sharelag.open("lake.state", engine="spark").source == RawInput("lake.state")
     assert sharelag.open(DEMO, engine="local").source == CaptureInput(DEMO)
