@@ -207,7 +207,7 @@ def test_what_cannot_be_read_says_so(
         "sasl.jaas.config cannot be parsed",
     ],
 )
-def test_what_is_unread(spark: SparkSession, broker: KafkaBroker, topic: str, words: str) -> None:
+def test_unread_on_spark(spark: SparkSession, broker: KafkaBroker, topic: str, words: str) -> None:
     (options,) = [options for options, said in _REFUSED if said == words]
     given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
     with pytest.raises(Exception, match=r"sharelag\.errors\.\w+: ") as refusal:

@@ -482,7 +482,7 @@ def test_both_ways_read_random_and_damaged_texts_alike(
 
 
 @pytest.mark.parametrize("place", [False, True])
-def test_regular_texts(place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_go_as_one(place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state_records("regular", 200)
     rows = [*kafka_json(decode_arrow(before).records)]
     if not place:

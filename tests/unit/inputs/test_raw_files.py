@@ -343,7 +343,7 @@ def test_files_of_a_folder_differ(tmp_path: Path, change: Callable[[pa.Table], p
         (_cast(offset=pa.string()), "offset: expected int64, got string"),
     ],
 )
-def test_a_column_lacks(tmp_path: Path, change: Callable[[pa.Table], pa.Table], said: str) -> None:
+def test_lacks_a_column(tmp_path: Path, change: Callable[[pa.Table], pa.Table], said: str) -> None:
     _write(tmp_path / "raw", _records(), "a.parquet")
     _write(tmp_path / "raw", change(_records()), "b.parquet")
     refused = _refused(tmp_path / "raw")
