@@ -214,13 +214,9 @@ def test_who_does_not_close_in_time_is_killed() -> None:
 def test_from_none_to_some_and_back() -> None:
     """KEDA starts from none on lag above the activation threshold; back after the cooldown."""
     starts: dict[str, Any] = {"activation_lag_threshold": 5, "cooldown_period_ms": 120_000}
-    quiet = Scenario(
-        (Topic("orders", 2),),
-        (),
-        (Producer("orders", 1, "steady", begin_ms=40_000, end_ms=100_000),),
-        autoscaler=replace(Keda(10, 0, 5, pods=QUICK), **starts),
-        duration_ms=400_000,
-    )
+    topic, autoscaler = Topic("orders", 2), replace(Keda(10, 0, 5, pods=QUICK), **starts)
+    producer = Producer("orders", 1, "steady", begin_ms=40_000, end_ms=100_000)
+    quiet = Scenario((topic,), (), (producer,), autoscaler=autoscaler, duration_ms=400_000)
     result = simulate(quiet)
     assert rows(result)[0]["desired"] == 1
     assert rows(result)[0]["time_ms"] == 60_000  # at 40 s it looked not, at 60 s it saw 19

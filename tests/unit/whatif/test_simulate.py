@@ -16,6 +16,7 @@ from sharelag.model import Window
 from sharelag.replay import replay_arrow
 from sharelag.whatif import (
     Behaviour,
+    Burst,
     Costs,
     Fault,
     Limits,
@@ -33,7 +34,24 @@ from sharelag.whatif import (
 from sharelag.whatif.compiled import support
 from sharelag.whatif.simulation.clock import interruptible
 from sharelag.wire import STATE_TOPIC, decode_arrow
-from tests.support.simulations import MIXED, at, only
+from tests.support.simulations import at, only
+
+_USUAL = Behaviour(0.9, 0.05, 0.03, 0.02, crash=0.01, restart_ms=3000)
+_MANY = Member("m", 3, service=Service(8, "lognormal"), max_poll_records=40, behaviour=_USUAL)
+_WORK = Service(3, "exponential")
+_LATE = Member("late", topics=("b",), service=_WORK, join_ms=9000, leave_ms=40_000)
+_BURSTS = Producer("b", 10, batch_records=4, bursts=(Burst(10_000, 20_000, 5),))
+_FAULTS = (Fault(6000, "hang", "m-1", 35_000), Fault(12_000, "leader_change", topic="a"))
+#: Much of what can happen, at once; but no record vanishes.
+MIXED = Scenario(
+    (Topic("a", 3, backlog=(300, 20, 0), batch_records=7), Topic("b", 2)),
+    (_MANY, _LATE),
+    (Producer("a", 20, keys=50, key_skew=1.1), _BURSTS),
+    poison=(Poison("a", 0, 33), Poison("a", 1, 4, "crash", 1)),
+    faults=(*_FAULTS, Fault(30_000, "mute", "m-0", 50_000)),
+    brokers=2,
+    duration_ms=120_000,
+)
 
 
 # ---- the same again ----
