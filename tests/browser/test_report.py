@@ -23,6 +23,7 @@ from sharelag.reports.store import write_index
 from sharelag.version import __version__
 from tests.support.browser.desk import ROOT, axe_violations, faint_texts
 from tests.support.browser.offline import OfflinePage
+from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.nightly import without_kernel
 
@@ -430,24 +431,12 @@ FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
     "empty": (empty, {}, "no share-group state records"),
     "truncated": (truncated, {}, "is not a Parquet file"),
     "nothing there": (shutil.rmtree, {}, "no capture"),
-    "a moment after": (
-        whole,
-        {"as_of": "2031-01-01T00:00:00Z"},
-        "name that moment or an earlier one",
-    ),
+    "a moment after": (whole, {"as_of": "2031-01-01T00:00:00Z"}, "name that moment or an earlier"),
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [  # what is found before anything is read, and what is found in a file
-        pytest.param(
-            name,
-            marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there", "a moment after")),
-        )
-        for name in FAILURES
-    ],
-)
+# What is found before anything is read, and what is found in a file.
+@pytest.mark.parametrize("name", few_of(FAILURES, ["unknown group", "truncated"]))
 def test_a_failure_says_why_and_what_next(name: str, browser: Browser, tmp_path: Path) -> None:
     damage, parameters, why = FAILURES[name]
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))

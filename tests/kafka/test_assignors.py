@@ -12,6 +12,7 @@ from sharelag.whatif.assignors.contract import STARVED
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
+from tests.support.cases import few_of
 from tests.support.groups_to_assign import check, figures, named_in_order
 from tests.support.kafka.jars import COMPARED, kafka_jars
 from tests.support.kafka.oracles import Oracle, simple_assignor
@@ -240,13 +241,7 @@ def in_order(answer: dict[str, dict[str, list[int]]]) -> list[Any]:
 
 
 # ---- ours, as Kafka's brokers run it -------------------------------------------------------------
-@pytest.fixture(
-    scope="module",
-    params=[
-        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in COMPARED[:-1]),
-        COMPARED[-1],
-    ],
-)
+@pytest.fixture(scope="module", params=few_of(COMPARED, COMPARED[-1:]))
 def sticky_spread(request: pytest.FixtureRequest) -> JarAssignor:
     return jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars(request.param))
 

@@ -81,26 +81,20 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
     ]  # fmt: skip
 
 
-def test_unit_tests_come_before_the_servers_of_another_process() -> None:
+def test_unit_tests_come_before_others_servers_and_long_files_of_a_room_first() -> None:
     spark, unit = files("spark", "imbalance", "stream"), files("unit", "wheel", "errors", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
+    found = given_out(files("spark", "imbalance", "frames"), "aa")
+    assert found == files("spark", "frames", "imbalance")
 
 
-def test_tests_with_a_broker_are_apart_where_they_need_a_spark() -> None:
-    """Whichever way they ask for it: by the fixture of each test, or of a whole file."""
+def test_files_are_of_the_room_whose_servers_they_ask_for() -> None:
+    """Whichever way they ask for a Spark: by the fixture of each test, or of a whole file."""
     for file in files("kafka", "watch", "archive"):
         assert room(file) == "kafka and spark"
     assert [*map(room, files("kafka", "settings") + files("spark", "sweep"))] == ["kafka", "spark"]
-
-
-def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
     elsewhere = [*files("spark", "session_connect"), *files("kafka", "secrets")]
     assert {*map(room, elsewhere)} == {"notebooks"}
-
-
-def test_the_longest_files_of_a_room_begin() -> None:
-    found = given_out(files("spark", "imbalance", "frames"), "aa")
-    assert found == files("spark", "frames", "imbalance")
 
 
 def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.Config) -> None:

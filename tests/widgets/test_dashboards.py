@@ -43,6 +43,7 @@ from sharelag_widgets.dashboards.trials import (
     watch_comparison,
 )
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
+from tests.support.cases import few_of
 from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields
 from tests.support.widgets.panels import view_of
@@ -427,13 +428,7 @@ def test_a_closed_dashboard_listens_to_nothing(kind: type[Dashboard], poison: Wo
 
 
 # ---- failures ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(one, marks=[pytest.mark.exhaustive] * (one not in (FleetView, GroupView)))
-        for one in ALL
-    ],
-)
+@pytest.mark.parametrize("kind", few_of(ALL, (FleetView, GroupView)))
 def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> None:
     board = kind(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     assert "127.0.0.1:1" in board.header.failure

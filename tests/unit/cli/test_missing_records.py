@@ -20,6 +20,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.model import SharePartition, topic_id_text
 from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_record, state_partition
 from tests.support.captures import with_newer_groups
+from tests.support.cases import few_of
 from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.log_directory import batch
 from tests.support.records import row
@@ -149,13 +150,9 @@ def test_every_answer_from_records_is_partial_without_many(command: str, tmp_pat
 # Of one group's few records a reject is a large part.
 @pytest.mark.parametrize(
     "command",
-    [
-        pytest.param(
-            one, marks=[pytest.mark.exhaustive] * (one not in ("lag", "lag --brief", "explain"))
-        )
-        for one in FROM_RECORDS
-        if "--group" not in one
-    ],
+    few_of(
+        (one for one in FROM_RECORDS if "--group" not in one), ["lag", "lag --brief", "explain"]
+    ),
 )
 def test_a_few_rejects_are_a_note(command: str, tmp_path: Path) -> None:
     name, *options = command.split()
