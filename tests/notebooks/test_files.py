@@ -109,6 +109,5 @@ def test_it_is_about_the_demo_and_a_group_of_it(name: str) -> None:
 
 
 def test_the_first_leads_to_all_others() -> None:
-    assert {f"{name}.ipynb" for name in NAMES[1:]} <= set(
-        _LINK.findall("".join(sources(NAMES[0], "markdown")))
-    )
+    found = {f"{name}.ipynb" for name in NAMES[1:]}
+    assert found <= set(_LINK.findall("".join(sources(NAMES[0], "markdown"))))

@@ -158,9 +158,7 @@ def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None])
-def test_an_unreadable_file_is_made_anew(
-    spark: SparkSession, tmp_path: Path, damage: bytes | None
-) -> None:
+def test_unreadable_is_made_anew(spark: SparkSession, tmp_path: Path, damage: bytes | None) -> None:
     first = sweep({"a": QUICK}, range(2), spark=spark, out=tmp_path)
     broken = tmp_path / "runs" / next(iter(kept(tmp_path)))
     whole = broken.read_bytes()

@@ -292,9 +292,8 @@ def test_the_same_fault_of_two_tests_is_one_row() -> None:
     }
     text = reliability_page.tables(kept)
     assert "| a \\| b | 4 | 1,002 whole answers; at most 2 s | 3 | 2 |" in text
-    assert (
-        "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b." in text
-    )
+    words = "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b."
+    assert words in text
     unknown = {"a": kept["a"] | {"faults": [fault(wrong=None), fault()]}}
     assert "| a \\| b | 4 |  | 0 | not measured |" in reliability_page.tables(unknown)
     with pytest.raises(SystemExit, match="unknown area 'brokes': choose one of brokers"):
@@ -398,7 +397,5 @@ def test_no_metric_of_ours_looks_like_one_of_kafkas_clients() -> None:
     assert {name[: len("kafka_share_group_")] for name in names} == {"kafka_share_group_"}
     text = " ".join((DOCS / "exports.md").read_text().split())
     assert "all begin with `kafka_share_group_`, as none of Kafka's own do" in text
-    assert (
-        "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
-        in text
-    )
+    words = "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
+    assert words in text

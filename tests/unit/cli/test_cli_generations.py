@@ -235,8 +235,6 @@ def test_the_state_after_each_record_is_recovered(tmp_path: Path, generation: in
 
 
 # ---- --generation --------------------------------------------------------------------------------
-
-
 def either(folder: Path) -> str:
     """Return a file of what Kafka 4.0 first wrote, which may be today's, cut short."""
     epochs = {"epoch": 0, "state_epoch": 0, "leader_epoch": 0}

@@ -129,8 +129,6 @@ def test_bash_completes(tmp_path: Path) -> None:
 
 
 # ---- an option of one value that is given twice is refused, not taken as the last one silently ---
-
-
 def commands(
     found: click.Command = cli, name: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:

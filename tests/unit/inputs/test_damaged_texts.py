@@ -188,8 +188,6 @@ def test_damaged_texts_are_read_or_refused(
 
 
 # ---- what this found -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["client.id=a\\u0000b", "client.id=\\ud800"])
 def test_settings_that_are_not_text_are_refused(text: str, tmp_path: Path) -> None:
     """Half a character in a name was a segmentation fault of librdkafka; names are ignored."""

@@ -34,8 +34,6 @@ def causes(*writes: Wrote, **about: Any) -> list[str]:
 
 
 # ---- what no recording shows ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "right"),
     [
@@ -113,8 +111,6 @@ def test_records_that_will_be_deleted_soon() -> None:
 
 
 # ---- what is no cause ----------------------------------------------------------------------------
-
-
 def test_a_topic_that_was_just_pruned_says_little() -> None:
     """One cold snapshot three seconds ago, and members that take five seconds a batch."""
     assert causes(finished(3, 100, 100, 109), age=4) == []

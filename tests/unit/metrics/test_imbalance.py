@@ -89,8 +89,6 @@ def row_of(
 
 
 # ---- figures -------------------------------------------------------------------------------------
-
-
 def spread(*values: float) -> dict[str, float]:
     whole = spread_columns(np.array(values, float), np.zeros(len(values), np.int64), 1)
     return {name: figure[0] for name, figure in whole.items()}
@@ -177,8 +175,6 @@ def test_figures_hold_for_the_smallest_and_for_very_large_numbers() -> None:
 
 
 # ---- spreads of a group --------------------------------------------------------------------------
-
-
 def test_each_measure_over_partitions_topics_and_members() -> None:
     lag = lag_table({"g": {ORDERS: [30, 10, 0], RETURNS: [None, 20]}})
     members = member_table("g", {ORDERS: [0, 1], RETURNS: [1]}, {ORDERS: [0]}, {}, {RETURNS: [0]})
@@ -272,8 +268,6 @@ def test_the_trend_has_each_moment_and_what_arrived_in_between() -> None:
 
 
 # ---- what it is that skews -----------------------------------------------------------------------
-
-
 def verdict(lags: Lags, *assigned: list[int], arrived: Sequence[int] = ()) -> dict[str, Any]:
     members = member_table("g", *({ORDERS: numbers} if numbers else {} for numbers in assigned))
     past = past_table({ORDERS: [1000 - n for n in arrived]}) if arrived else None

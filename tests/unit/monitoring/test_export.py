@@ -66,8 +66,6 @@ def scrape(now: Gathered) -> Samples:
 
 
 # ---- metrics
-
-
 def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> None:
     now = gathered(CaptureInput(CAPTURE))
     found = scrape(now)
@@ -149,8 +147,6 @@ def test_nothing_at_all_is_valid_too() -> None:
 
 
 # ---- asking
-
-
 class Cluster:
     """Each request is answered when the test says with what."""
 
@@ -302,8 +298,6 @@ def test_gathering_ends_with_its_context() -> None:
 
 
 # ---- the server
-
-
 def get(
     port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, bytes]:
@@ -432,8 +426,6 @@ def test_serving_until_a_signal_ends_it() -> None:
 
 
 # ---- examples
-
-
 def test_the_dashboard_shows_metrics_that_are_there() -> None:
     board = json.loads((EXAMPLES / "grafana-dashboard.json").read_text())
     asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
@@ -449,11 +441,8 @@ def test_the_dashboard_shows_metrics_that_are_there() -> None:
 
 
 def test_what_a_killed_export_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    names = {
-        "old": ".20261121T031000.000Z-abcd1234",
-        "young": ".20261121T031000.000Z-abcd1235",
-        "of others": ".20261121T031000.000Z-abcd1236",
-    }
+    names = {"old": ".20261121T031000.000Z-abcd1234", "young": ".20261121T031000.000Z-abcd1235"}
+    names |= {"of others": ".20261121T031000.000Z-abcd1236"}
     for name in names.values():
         (tmp_path / name / "new").mkdir(parents=True)
         (tmp_path / name / "new" / "lag.parquet").write_bytes(b"half")

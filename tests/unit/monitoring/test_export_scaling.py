@@ -38,8 +38,6 @@ def metrics(now: Gathered) -> Samples:
 
 
 # ---- scaling
-
-
 @pytest.mark.row("ASG-10")
 def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
     now = gathered(WrittenInput([Write(600, 6500)]))
@@ -151,8 +149,6 @@ def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
 
 
 # ---- files
-
-
 def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "sharelag.prom"
     write_textfile(gathered(CaptureInput(CAPTURE)), file)

@@ -36,8 +36,6 @@ pytestmark = pytest.mark.slow
 
 
 # ---- what it says --------------------------------------------------------------------------------
-
-
 def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
     """Without times, share partitions of `billing` are drained or of unknown age."""
     shutil.copytree(
@@ -111,15 +109,13 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     assert found(never, known) == [came]  # a record a second arrives
     assert found(never, rate=0.0, reset="earliest") == [("ok", "nothing to fetch has arrived yet")]
     dark = found(never, known, unreachable=frozenset({0}))
-    assert dark == [
-        ("unknown", "nothing was ever fetched, and it is unknown whether records arrived")
-    ]
+    expected = [("unknown", "nothing was ever fetched, and it is unknown whether records arrived")]
+    assert dark == expected
     before = WrittenInput([never], rate=0.0).past_offsets(
         [], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)]
     )
-    with (
-        pytest.MonkeyPatch.context() as patched
-    ):  # nothing came until a minute ago; the leader is gone since
+    # Nothing came until a minute ago; the leader is gone since.
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(WrittenInput, "past_offsets", lambda *_: before)
         assert found(never, rate=0.0, unreachable=frozenset({0})) == dark
     unread = found(never, known, unreachable=frozenset({1}))

@@ -78,9 +78,7 @@ def test_what_is_public_is_listed() -> None:
         ),
     ],
 )
-def test_a_misspelled_name_is_told_the_right_one(
-    ask: Callable[[Any], Any], said: str, bench: Workbench
-) -> None:
+def test_a_misspelled_name_is_told(ask: Callable[[Any], Any], said: str, bench: Workbench) -> None:
     with pytest.raises(AttributeError) as found:
         ask(bench)
     assert str(found.value) == said
@@ -139,9 +137,7 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
 
 
 @pytest.mark.parametrize(("ask", "said"), MISTAKES, ids=[said[:40] for _, said in MISTAKES])
-def test_a_mistake_is_answered_by_a_sentence(
-    ask: Callable[[Workbench], Any], said: str, bench: Workbench
-) -> None:
+def test_mistakes_have_words(ask: Callable[[Workbench], Any], said: str, bench: Workbench) -> None:
     with pytest.raises(ShareLagError) as found:
         ask(bench)
     assert said in str(found.value)

@@ -89,8 +89,6 @@ class Cells(HTMLParser):
 
 
 # ---- what is opened ------------------------------------------------------------------------------
-
-
 def test_what_is_there_decides_what_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharelag.inputs.spark.existing", lambda: None)
     raw = tmp_path / "raw.parquet"
@@ -98,15 +96,9 @@ def test_what_is_there_decides_what_opens(tmp_path: Path, monkeypatch: pytest.Mo
     log = tmp_path / "log" / "__share_group_state-0"
     log.mkdir(parents=True)
     (log / "00000000000000000000.log").touch()
-    kinds = {
-        str(DEMO): CaptureInput,
-        "poison": CaptureInput,
-        str(raw): RawInput,
-        str(tmp_path / "log"): SegmentsInput,
-        "broker-1:9092,broker-2:9092": KafkaInput,
-        "[::1]:9092": KafkaInput,
-        "s3a://lake/state": RawInput,
-    }
+    kinds = {str(DEMO): CaptureInput, "poison": CaptureInput, str(raw): RawInput}
+    kinds |= {str(tmp_path / "log"): SegmentsInput, "broker-1:9092,broker-2:9092": KafkaInput}
+    kinds |= {"[::1]:9092": KafkaInput, "s3a://lake/state": RawInput}
     assert {where: type(sharelag.open(where, engine="local").source) for where in kinds} == kinds
     assert sharelag.open("lake.state", engine="spark").source == RawInput("lake.state")
     assert sharelag.open(DEMO, engine="local").source == CaptureInput(DEMO)
@@ -176,8 +168,6 @@ def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
 
 
 # ---- what is answered ----------------------------------------------------------------------------
-
-
 def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
     source = CaptureInput(DEMO)
     lag = demo.lag().table
@@ -350,8 +340,6 @@ def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbe
 
 
 # ---- how it looks --------------------------------------------------------------------------------
-
-
 def test_tab_completes_what_people_ask_and_nothing_of_the_inside(demo: Workbench) -> None:
     names = {name for name in dir(demo) if not name.startswith("_")}
     assert names >= {"lag", "explain", "plan_reset", "frames", "sql", "at", "source"}
