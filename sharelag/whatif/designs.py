@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import changes, mask
+from sharelag.metrics.columns import mask
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.history import history_arrow
 from sharelag.schemas import SHARE_PARTITION_COLUMNS
-from sharelag.tables.arrow import one_batch
+from sharelag.tables.arrow import changes, one_batch
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, RecordKind
 from sharelag.wire.generations import layout_of

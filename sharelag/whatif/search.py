@@ -29,7 +29,8 @@ from sharelag.metrics.causes import CauseInputs, count_stuck
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables import views
 from sharelag.tables.declared import trials
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number
 from sharelag.whatif.autoscale import fewest
 from sharelag.whatif.comparison import rows as words
