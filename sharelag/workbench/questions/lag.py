@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from numbers import Integral
 
 import pyarrow as pa
@@ -89,7 +87,7 @@ def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
         ORDER
     )
     told = t.bench.held_beside(t.read, lag, table, held)
-    return _windows_answer(told, t.bench.base(t.read), partial(_limit, t, group))
+    return _windows_answer(t, group, told)
 
 
 @question("windows", "offsets", "lag", "records")
@@ -105,14 +103,13 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
     most = max(min(int(most), MOST_WINDOWS // max(lag.num_rows, 1)), 1)
     table = add_topic_names(t.read.windows_at(lag, most), lag)
-    return _windows_answer(Beside(table), t.bench.base(t.read), partial(_limit, t, group))
+    return _windows_answer(t, group, Beside(table))
 
 
-def _limit(t: Tables, group: str | None) -> int | None:
-    return None if group is None else delivery_limit(t.read.table("settings"), group)
+def _windows_answer(t: Tables, group: str | None, told: Beside) -> Result:
+    def limit() -> int | None:  # settings are read for a chart alone
+        return None if group is None else delivery_limit(t.read.table("settings"), group)
 
-
-def _windows_answer(told: Beside, base: Result, limit: Callable[[], int | None]) -> Result:
     table = told.table
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
@@ -124,7 +121,7 @@ def _windows_answer(told: Beside, base: Result, limit: Callable[[], int | None])
     unknown = gaps.of_rows(
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )
-    return base.answer(
+    return t.bench.base(t.read).answer(
         f"Windows of {counted(len(table), 'share partition')}",
         table,
         views.windows_with("notes" in table.column_names),
