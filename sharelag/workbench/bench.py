@@ -18,7 +18,7 @@ from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.search import Wanted, members_wanted
+from sharelag.whatif.horizon import Wanted, members_wanted
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.one_group import delivery_limit, worst_first

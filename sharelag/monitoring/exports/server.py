@@ -31,7 +31,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.exports.metrics import Gathered, consumers, registry_of
 from sharelag.schemas import SCHEMA_VERSION
-from sharelag.whatif.search import members_wanted
+from sharelag.whatif.horizon import members_wanted
 
 Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
