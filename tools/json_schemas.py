@@ -26,8 +26,9 @@ from sharelag.tables.declared import meaning_of
 from sharelag.tables.table import Table
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
+from sharelag.whatif.horizon import WANTED
 from sharelag.whatif.ranking import RANKED
-from sharelag.whatif.search import PROBES, WANTED
+from sharelag.whatif.search import PROBES
 from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
 from sharelag.whatif.tune import TRADED, TUNED
 

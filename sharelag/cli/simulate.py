@@ -355,7 +355,7 @@ def _rank(output: str, options: dict[str, Any]) -> int:
 
 def _print_wanted(output: str, options: dict[str, Any]) -> int:
     """Print how many members each group wants; return the exit code: whether all are known."""
-    from sharelag.whatif.search import members_wanted
+    from sharelag.whatif.horizon import members_wanted
 
     evidence = evidence_of(options)
     groups = sorted(groups_in(evidence.lag))

@@ -49,7 +49,7 @@ from sharelag.model import iso
 from sharelag.schemas import SCHEMA_VERSION, SHARE_PARTITION
 from sharelag.tables.arrow import keys
 from sharelag.tables.words import label
-from sharelag.whatif.search import members_wanted
+from sharelag.whatif.horizon import members_wanted
 
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from sharelag.whatif.gallery import named as named
     from sharelag.whatif.gallery import names as names
     from sharelag.whatif.grid import variants as variants
+    from sharelag.whatif.horizon import Wanted as Wanted
+    from sharelag.whatif.horizon import members_wanted as members_wanted
     from sharelag.whatif.otherwise import Alert as Alert
     from sharelag.whatif.otherwise import Otherwise as Otherwise
     from sharelag.whatif.otherwise import otherwise as otherwise
@@ -80,9 +82,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.scenario_json import to_json as to_json
     from sharelag.whatif.search import Found as Found
     from sharelag.whatif.search import Goal as Goal
-    from sharelag.whatif.search import Wanted as Wanted
     from sharelag.whatif.search import fewest_members as fewest_members
-    from sharelag.whatif.search import members_wanted as members_wanted
     from sharelag.whatif.simulate import SimulationResult as SimulationResult
     from sharelag.whatif.simulate import simulate as simulate
     from sharelag.whatif.tune import Tuned as Tuned
@@ -104,12 +104,13 @@ _HOMES = {
     "consumers": "Behaviour ConsumerSettings Limits Member Service Settings",
     "fixed": "what_if with_assignment",
     "gallery": "named names",
+    "horizon": "Wanted members_wanted",
     "otherwise": "Alert Otherwise otherwise",
     "past": "Past",
     "ranking": "Ranking rank_assignors suite",
     "scenario": "Burst Costs Fault PartitionStart Poison Producer Scenario Topic",
     "scenario_json": "from_json to_json",
-    "search": "Found Goal Wanted fewest_members members_wanted",
+    "search": "Found Goal fewest_members",
     "simulate": "SimulationResult simulate",
     "tune": "Tuned tune",
 }

@@ -1,21 +1,31 @@
-"""How much work a simulation is, how long it lasts, and how long a group takes after a reset."""
+"""How long simulations last, how long a reset takes, and how many members a group wants.
+
+What it wants goes by the sums of `sharelag.whatif.autoscale.fewest`, so that what ``/keda/GROUP``
+says can be simulated, as ``target-age:goal=30s,utilization=fewest``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, inf
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from sharelag.durations import duration
+from sharelag.durations import duration, parse_duration
 from sharelag.errors import InputError
+from sharelag.metrics.causes import CauseInputs, count_stuck
+from sharelag.metrics.evidence import Evidence
 from sharelag.model import Window
-from sharelag.tables.words import counted
+from sharelag.tables.declared import trials
+from sharelag.tables.words import counted, number
+from sharelag.whatif.autoscale import fewest
+from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import held_ms
+from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import expect_records
@@ -232,3 +242,107 @@ def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
     )
     each = zip(scenario.starts, (starts >= ends).T, strict=True)
     return {place: int(times[is_done.argmax(), 0]) for place, is_done in each if is_done.any()}
+
+
+#: What is said of one group.
+WANTED = trials.WANTED.schema
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The answer about one group.
+
+    Attributes
+    ----------
+    members
+        The fewest that keep the goal; None: not known.
+    reason
+        Why so many, or why that is not known.
+    group, goal_ms
+        Whose members, and below which age.
+    arriving, each
+        Records that arrive a second, and that a busy member finishes; None: not known.
+    waiting, stuck
+        Unfinished offsets that members can finish, and others; None: not known.
+    """
+
+    members: int | None
+    reason: str
+    group: str
+    goal_ms: float
+    arriving: float | None = None
+    each: float | None = None
+    waiting: int | None = None
+    stuck: int | None = None
+
+    def __str__(self) -> str:
+        if self.members is None:
+            return f"{self.group}: members wanted are not known: {self.reason}"
+        return f"{self.group}: {counted(self.members, 'member')} wanted: {self.reason}"
+
+    def row(self) -> dict[str, Any]:
+        """Return the answer by names of columns."""
+        return {
+            "group_id": self.group,
+            "members_wanted": self.members,
+            "goal": duration(self.goal_ms),
+            "arrival_rate": self.arriving,
+            "member_rate": self.each,
+            "waiting": self.waiting,
+            "stuck": self.stuck,
+            "why": self.reason,
+        }
+
+
+def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30s") -> Wanted:
+    """Return the fewest members that keep a group's records younger than a goal, and why so many.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        As `sharelag.gather` or ``bench.evidence()`` gives it.
+    group : str, optional
+        May be left out when there is one only.
+    goal : str
+        The age to stay below, a duration.
+
+    Raises
+    ------
+    InputError
+        There is no such group, or the goal is not a duration.
+    """
+    goal_ms = parse_duration(goal).total_seconds() * 1000
+    if goal_ms <= 0:
+        raise InputError(f"records cannot stay younger than {goal}: give a goal such as 30s")
+    scenario = scenario_from(evidence, group)
+    known: dict[str, Any] = {"group": scenario.group_id, "goal_ms": goal_ms}
+    if evidence.lag_only:
+        return Wanted(None, "only lag was read", **known)
+    facts = CauseInputs.of(evidence, None)
+    mine = facts.groups.astype(str) == scenario.group_id
+    left, held = facts.left[mine], count_stuck(facts)[mine]
+    if dark := int(np.isnan(left).sum()):
+        return Wanted(None, f"the lag of {counted(dark, 'share partition')} is not known", **known)
+    waiting, apart, below = int((left - held).sum()), int(held.sum()), duration(goal_ms)
+    known |= {"waiting": waiting, "stuck": apart}
+    verb = "is" if apart == 1 else "are"
+    also = f"; {apart:,} more {verb} stuck, which no number of members finishes" if apart else ""
+    arrivals = facts.progress("arrival_rate")[mine]
+    if dark := int(np.isnan(arrivals).sum()):
+        many = counted(dark, "share partition")
+        return Wanted(None, f"the rate of arrivals of {many} is not known", **known)
+    arriving, each = float(np.maximum(arrivals, 0).sum()), rates(scenario).each
+    if not (arriving or waiting):
+        return Wanted(0, f"nothing waits and nothing arrives{also}", arriving=0.0, **known)
+    if unknown := unknown_work(scenario) or ("" if each else "their work takes no time"):
+        why = unknown.removeprefix("not known: ").partition("; give it")[0]
+        return Wanted(None, why, arriving=arriving, **known)
+    found = fewest(arriving, each, waiting, goal_ms)
+    comes, pace = number(arriving), f"a busy member finishes {number(each)} a second"
+    reason = f"{comes} records arrive a second and {pace}, so that they stay below {below}"
+    if found.catch_up > found.keep_up:
+        reason = (
+            f"{waiting:,} offsets wait, to be finished within {below} beside {comes} that arrive a "
+            f"second, and {pace}; {found.keep_up} would keep up"
+        )
+    return Wanted(found.members, reason + also, arriving=arriving, each=each, **known)

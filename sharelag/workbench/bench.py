@@ -19,9 +19,9 @@ from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.tables.views import RIGHTS
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.horizon import Wanted, members_wanted
 from sharelag.whatif.past import Past
 from sharelag.whatif.scenario import Scenario, Service
-from sharelag.whatif.search import Wanted, members_wanted
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.beside import metrics_answer
 from sharelag.workbench.opened import Opened, delivery_limit, worst_first
