@@ -14,7 +14,8 @@ from sharelag import schemas
 from sharelag.metrics.imbalance import count_stateless
 from sharelag.schemas import HOLDERS
 from sharelag.tables import gaps, views
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import moment
 from sharelag.wire.placement import missing_in_words
 

@@ -1,14 +1,9 @@
-"""A table with what people need beside it: its moment, meanings, notes, and what is not known.
-
-`Displayable` values show themselves in a notebook as one.
-"""
+"""A table with what people need beside it: its moment, meanings, notes, and what is not known."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -63,18 +58,3 @@ class Presentation:
     spans: Mapping[str, Sequence[tuple[float, float, float] | None]] = field(default_factory=dict)
     #: A longer table of the same, folded away below.
     more: Presentation | None = None
-
-
-class Displayable(ABC):
-    """Shows itself as a table with what is assumed and what is not known; as HTML and as text."""
-
-    @abstractmethod
-    def presentation(self) -> Presentation:
-        """Return the table that people are shown of it."""
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        # What makes HTML takes a while to import, and is needed only where somebody looks.
-        from sharelag.tables import render
-
-        shown = self.presentation()
-        return {"text/plain": render.as_text(shown), "text/html": render.as_html(shown)}

@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.tables import views
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, course, join
 from sharelag.whatif.comparison import rows as words

@@ -28,7 +28,8 @@ import pyarrow as pa
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.tables import report_views
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words

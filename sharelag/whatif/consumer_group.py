@@ -31,7 +31,8 @@ from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.arrow import ascending
 from sharelag.tables.declared import trials
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import contrast
 from sharelag.whatif.comparison.tables import MEASURED, Measure

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from sharelag.durations import duration, parse_duration
 from sharelag.errors import InputError, list_names
 from sharelag.tables import views
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, moment, percent, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
 from sharelag.whatif.comparison.intervals import Interval, half_width

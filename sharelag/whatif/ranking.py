@@ -21,7 +21,8 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.declared import trials
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor

@@ -20,7 +20,8 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.model import Window, topic_id_text
 from sharelag.tables import views
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import spell_out
 from sharelag.whatif import consumers
 from sharelag.whatif.autoscale import Autoscaler

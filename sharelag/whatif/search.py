@@ -25,7 +25,8 @@ from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.declared import trials
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval

@@ -27,7 +27,8 @@ from sharelag.errors import InputError
 from sharelag.model.versions import NEWEST
 from sharelag.tables import views
 from sharelag.tables.declared import trials as declared
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted
 from sharelag.whatif.compare import Comparison, compared
 from sharelag.whatif.comparison import rows as words

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
-from sharelag.tables.presentation import Displayable
+from sharelag.tables.displayable import Displayable
 from sharelag.whatif.compare import Comparison
 from sharelag.workbench.result import Result, chart
 

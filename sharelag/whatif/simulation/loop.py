@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag.tables import views
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
 from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.presenting import pairs, present
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service

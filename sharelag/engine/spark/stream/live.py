@@ -55,8 +55,9 @@ from sharelag.inputs.spark.queries import brief, has_ended, require_own_process,
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import Told
 from sharelag.tables import render, views
+from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
-from sharelag.tables.presentation import Displayable, Presentation
+from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, moment
 from sharelag.wire.fields import STATE_TOPIC
 
