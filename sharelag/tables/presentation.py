@@ -1,7 +1,4 @@
-"""A table with what people need beside it: its moment, meanings, notes, and what is not known.
-
-`Displayable` values show themselves in a notebook as one.
-"""
+"""A table with what people need beside it: its moment, meanings, notes, and what is not known."""
 
 from __future__ import annotations
 
