@@ -243,7 +243,9 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     is_last = np.append(np.diff(code) != 0, True)
     lasted = np.where(np.roll(is_last, 1), 1000, time - np.roll(time, 1))
     until = np.where(is_last, time + np.maximum(lasted, 1), np.append(time[1:], 0))
-    window, first, last, state, count = _pieces(table)
+    pieces = _pieces(table)
+    order = np.lexsort((pieces[1], pieces[0]))
+    window, first, last, state, count = (values[order] for values in pieces)
     wide = table.take(pa.array(window))
     columns = rows.names_of(wide) | {
         "as_of": wide.column("moment"),
@@ -324,7 +326,7 @@ def window_state_figure(
 
 
 def _pieces(table: pa.Table) -> tuple[Any, ...]:
-    """Return runs and the stretches between: window, offsets, state, delivery count."""
+    """Return runs, then the stretches between: window, offsets, state, delivery count."""
     lists = flat(table.column("runs"))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     window = np.repeat(np.arange(len(counts)), counts)
@@ -348,7 +350,7 @@ def _pieces(table: pa.Table) -> tuple[Any, ...]:
     before = np.where(is_first, np.nan_to_num(start[places]).astype(np.int64), np.roll(finishes, 1))
     hole = before < begins
     unknown = np.full(int(hole.sum()), np.nan)
-    every = [
+    return tuple(
         np.concatenate(pair)
         for pair in (
             (window, places[hole]),
@@ -357,9 +359,7 @@ def _pieces(table: pa.Table) -> tuple[Any, ...]:
             (state, unknown),
             (count, unknown),
         )
-    ]
-    order = np.lexsort((every[1], every[0]))
-    return tuple(values[order] for values in every)
+    )
 
 
 def _of_state(records: pa.Table, state: int | None) -> pa.Table:
